@@ -1,0 +1,223 @@
+#include <pybind11/stl.h>
+
+#include <optional>
+
+#include "bindings.hpp"
+#include "casters.hpp"
+#include "engine/engine.hpp"
+#include "gil.hpp"
+#include "query.hpp"
+#include "results.hpp"
+
+namespace vecall::bindings {
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace {
+
+Filter make_filter(std::optional<SessionKey> session, std::optional<Micros> after,
+                   std::optional<Micros> before, std::optional<Micros> now) {
+  Filter filter;
+  filter.session = session;
+  filter.after = after.value_or(kMinTime);
+  filter.before = before.value_or(kMaxTime);
+  filter.now = now.value_or(kMinTime);
+  return filter;
+}
+
+void add(Engine& engine, const Key& key, const IdVector& ids, const FloatMatrix& vectors) {
+  require_dim(vectors.columns, engine.dim());
+  if (ids.rows != vectors.rows) {
+    throw InvalidArgumentError("ids and vectors: must have the same number of rows");
+  }
+  RowBatch batch;
+  batch.ids = ids.values;
+  batch.vectors = vectors.values;
+  const py::gil_scoped_release release;
+  engine.add(key.value, batch);
+}
+
+// The columns of add_rows; each but the words is (n,) long.
+struct Columns {
+  const IdVector& times;
+  const IdVector& expires;
+  const HashVector& sessions;
+  const PositionVector& positions;
+};
+
+std::vector<RowMeta> make_meta(const Columns& columns, std::size_t count) {
+  for (const std::size_t rows : {columns.times.rows, columns.expires.rows,
+                                 columns.sessions.rows, columns.positions.rows}) {
+    if (rows != count) {
+      throw InvalidArgumentError("rows: every id needs one entry in each column");
+    }
+  }
+  std::vector<RowMeta> meta(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    meta[i] = {columns.times.values[i], columns.expires.values[i],
+               columns.sessions.values[i], columns.positions.values[i]};
+  }
+  return meta;
+}
+
+void add_rows(Engine& engine, const Key& key, const IdVector& ids, const IdVector& times,
+              const IdVector& expires, const HashVector& sessions,
+              const PositionVector& positions, const HashVector& terms,
+              const IdVector& offsets, const std::optional<FloatMatrix>& vectors,
+              const std::optional<ByteVector>& has_vector) {
+  const auto meta = make_meta({times, expires, sessions, positions}, ids.rows);
+  RowBatch batch;
+  batch.ids = ids.values;
+  batch.meta = meta;
+  batch.terms = terms.values;
+  batch.offsets = offsets.values;
+  if (vectors) {
+    require_dim(vectors->columns, engine.dim());
+    batch.vectors = vectors->values;
+  }
+  if (has_vector) batch.has_vector = has_vector->values;
+  const py::gil_scoped_release release;
+  engine.add(key.value, batch);
+}
+
+HitArrays search(const Engine& engine, const Key& key, const FloatVector& query, Count k,
+                 Count, std::optional<SessionKey> session, std::optional<Micros> after,
+                 std::optional<Micros> before) {
+  thread_local std::vector<float> unit;
+  thread_local std::vector<Hit> hits;
+  hits.clear();
+  const bool usable = engine.dim() > 0 && to_unit(query.values, engine.dim(), unit);
+  const auto partition = engine.find(key.value);
+  if (usable && partition) {
+    const Filter filter = make_filter(session, after, before, std::nullopt);
+    with_shared_lock(partition->mutex(), partition->size() * engine.dim(),
+                     [&] { partition->search(unit, filter, k.value, hits); });
+  }
+  return to_arrays(hits);
+}
+
+RecallArrays recall(const Engine& engine, const Key& key,
+                    const std::optional<FloatVector>& query, const TermList& terms, Count k,
+                    std::optional<SessionKey> session, std::optional<Micros> after,
+                    std::optional<Micros> before, std::optional<Micros> now,
+                    std::optional<float> min_similarity, float dense_weight,
+                    float neighbour_weight, Count candidates) {
+  thread_local std::vector<float> unit;
+  thread_local std::vector<RecallHit> hits;
+  hits.clear();
+  RecallQuery asked;
+  if (query && to_unit(query->values, engine.dim(), unit)) asked.unit_vector = unit;
+  asked.terms = terms.values;
+  asked.k = k.value;
+  asked.filter = make_filter(session, after, before, now);
+  if (min_similarity) asked.min_similarity = *min_similarity;
+  asked.dense_weight = dense_weight;
+  asked.neighbour_weight = neighbour_weight;
+  asked.candidates = candidates.value;
+  if (const auto partition = engine.find(key.value)) {
+    with_shared_lock(partition->mutex(), partition->size() * asked.unit_vector.size(),
+                     [&] { partition->recall(asked, hits); });
+  }
+  return to_arrays(hits);
+}
+
+std::size_t remove(Engine& engine, const Key& key, const IdVector& ids) {
+  const py::gil_scoped_release release;
+  return engine.remove(key.value, ids.values);
+}
+
+}  // namespace
+
+void bind_engine(py::module_& module) {
+  py::class_<Engine>(module, "Engine", R"(Many partitions, one for each (app, user).
+
+A call sees the partition of its key and nothing else: neither rows nor statistics of
+another. Safe to share between threads.
+
+Args:
+    dim: Length of every vector, up to 65,536; 0 for words alone.
+
+Raises:
+    ConfigError: VECALL_ISA names an instruction set that cannot run here.)")
+      .def(py::init<std::size_t>(), "dim"_a)
+      .def("add", &add, "key"_a, "ids"_a, "vectors"_a,
+           R"(Adds vectors to one partition, or replaces those with the same id.
+
+Args:
+    key: (app_name, user_id), two non-empty strings, compared byte for byte.
+    ids: int64 (n,). The last of equal ids wins.
+    vectors: float32 (n, dim), finite and not zero.)")
+      .def("add_rows", &add_rows, "key"_a, "ids"_a, "times"_a, "expires"_a, "sessions"_a,
+           "positions"_a, "terms"_a, "offsets"_a, "vectors"_a = py::none(),
+           "has_vector"_a = py::none(),
+           R"(Adds whole rows to one partition, or replaces those with the same id.
+
+Args:
+    key: (app_name, user_id).
+    ids: int64 (n,).
+    times: int64 (n,), microseconds since 1970; orders ties and answers time filters.
+    expires: int64 (n,), microseconds; the largest int64 means never.
+    sessions: uint64 (n,), hash of the session's name; 0 means none.
+    positions: int32 (n,), order in the session.
+    terms: uint64 (m,), hashed words of all rows, row after row.
+    offsets: int64 (n + 1,), where each row's words begin in terms.
+    vectors: float32 (n, dim), or None for rows without vectors.
+    has_vector: uint8 (n,), 0 where a row of `vectors` is to be ignored; None means all.)")
+      .def("search", &search, "key"_a, "query"_a, "k"_a, "ef"_a = 64, py::kw_only(),
+           "session"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
+           R"(Finds the k nearest vectors of one partition.
+
+Args:
+    key: (app_name, user_id).
+    query: float32 (dim,), finite. A zero vector finds nothing.
+    k: At least 1.
+    ef: Breadth of an approximate search; exact scans do not use it.
+    session: Only rows of the session with this hash.
+    after: Only rows at or after this time, in microseconds.
+    before: Only rows before this time, in microseconds.
+
+Returns:
+    ids int64 (<= k,) and cosines float32 (<= k,), best first. An unknown key finds
+    nothing.)")
+      .def("recall", &recall, "key"_a, "query"_a, "terms"_a, "k"_a, py::kw_only(),
+           "session"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
+           "now"_a = py::none(), "min_similarity"_a = py::none(), "dense_weight"_a = 0.4F,
+           "neighbour_weight"_a = 0.5F, "candidates"_a = 50,
+           R"(Finds the best rows of one partition by words and vector together.
+
+Args:
+    key: (app_name, user_id).
+    query: float32 (dim,), or None to search by words alone. So does a zero vector.
+    terms: Hashed words of the query; may be empty.
+    k: At least 1.
+    session: Only rows of the session with this hash.
+    after: Only rows at or after this time, in microseconds.
+    before: Only rows before this time, in microseconds.
+    now: Rows that expire at or before this time are not found.
+    min_similarity: Only rows whose cosine is at least this.
+    dense_weight: Weight of the vector side, 0 to 1.
+    neighbour_weight: Share of the better neighbour's score that a row receives.
+    candidates: How many rows each side proposes, before their neighbours join.
+
+Returns:
+    ids int64, scores float32, cosines float32 (NaN without a vector) and BM25 float32,
+    best first. Rows that tie with the k-th in score and time follow it.)")
+      .def("remove", &remove, "key"_a, "ids"_a,
+           R"(Removes rows by id, int64 (n,); unknown ids are ignored.
+
+Returns:
+    How many of them were there.)")
+      .def("drop", [](Engine& self, const Key& key) { return self.drop(key.value); },
+           "key"_a, "Frees a whole partition; True if there was one.")
+      .def("size", [](const Engine& self, const Key& key) { return self.size(key.value); },
+           "key"_a, "Rows of one partition.")
+      .def("__contains__",
+           [](const Engine& self, const Key& key) { return self.find(key.value) != nullptr; },
+           "key"_a)
+      .def("__len__", &Engine::partitions)
+      .def_property_readonly("dim", &Engine::dim, "Length of every vector.")
+      .def_property_readonly("nbytes", &Engine::nbytes, "Memory that the engine holds.");
+}
+
+}  // namespace vecall::bindings

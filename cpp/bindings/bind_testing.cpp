@@ -1,0 +1,44 @@
+#include <pybind11/stl.h>
+
+#include "bindings.hpp"
+#include "casters.hpp"
+#include "kernels/dispatch.hpp"
+#include "query.hpp"
+
+namespace vecall::bindings {
+
+namespace py = pybind11;
+using namespace py::literals;
+
+// Single kernels and steps, so that tests can hold each against an independent reference on
+// each instruction set.
+void bind_testing(py::module_& module) {
+  py::module_ testing = module.def_submodule("testing", "Parts of the engine, for tests.");
+  testing.def(
+      "dot",
+      [](const std::string& isa, const FloatVector& a, const FloatVector& b) {
+        require_dim(b.rows, a.rows);
+        return kernels::table_of(isa).dot(a.values.data(), b.values.data(), a.rows);
+      },
+      "isa"_a, "a"_a, "b"_a, "The dot product by the kernel of one instruction set.");
+  testing.def(
+      "dot_rows",
+      [](const std::string& isa, const FloatVector& query, const FloatMatrix& rows) {
+        require_dim(rows.columns, query.rows);
+        py::array_t<float> out(static_cast<py::ssize_t>(rows.rows));
+        kernels::table_of(isa).dot_rows(query.values.data(), rows.values.data(), rows.rows,
+                                        query.rows, rows.columns, out.mutable_data());
+        return out;
+      },
+      "isa"_a, "query"_a, "rows"_a, "One query with every row.");
+  testing.def(
+      "normalise",
+      [](const FloatVector& vector) {
+        py::array_t<float> out(static_cast<py::ssize_t>(vector.rows));
+        require(normalise(vector.values, {out.mutable_data(), vector.rows}));
+        return out;
+      },
+      "vector"_a, "The vector scaled to norm 1.");
+}
+
+}  // namespace vecall::bindings

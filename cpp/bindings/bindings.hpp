@@ -1,0 +1,15 @@
+#pragma once
+
+// One function an area; module.cpp calls each once.
+
+#include <pybind11/pybind11.h>
+
+namespace vecall::bindings {
+
+void bind_errors(pybind11::module_& module);
+void bind_info(pybind11::module_& module);
+void bind_index(pybind11::module_& module);
+void bind_engine(pybind11::module_& module);
+void bind_testing(pybind11::module_& module);
+
+}  // namespace vecall::bindings

@@ -1,0 +1,182 @@
+#pragma once
+
+// Python arguments as borrowed C++ views. Each caster checks type, dtype and shape itself:
+// pybind11's own TypeError prints every argument, which would put vectors and names into
+// logs. Arrays that are not contiguous, aligned or in native byte order are copied.
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "partition/partition_map.hpp"
+#include "vecall/errors.hpp"
+#include "vecall/types.hpp"
+
+namespace vecall::bindings {
+
+namespace py = pybind11;
+
+// A numpy array of T and of `Dims` dimensions, valid for the call.
+template <class T, int Dims>
+struct ArrayView {
+  std::span<const T> values;
+  std::size_t rows = 0;
+  std::size_t columns = 1;
+  py::object keep;  // the copy, where one was needed
+};
+
+using FloatVector = ArrayView<float, 1>;
+using FloatMatrix = ArrayView<float, 2>;
+using IdVector = ArrayView<std::int64_t, 1>;
+using HashVector = ArrayView<std::uint64_t, 1>;
+using ByteVector = ArrayView<std::uint8_t, 1>;
+using PositionVector = ArrayView<std::int32_t, 1>;
+
+// A number of results, at least 1.
+struct Count {
+  std::size_t value;
+};
+
+// (app, user): two non-empty strings without NUL.
+struct Key {
+  PartitionKey value;
+};
+
+// The words of a query.
+struct TermList {
+  std::vector<TermHash> values;
+};
+
+template <class T, int Dims>
+void load_array(py::handle source, ArrayView<T, Dims>& view, const char* expected) {
+  if (!py::isinstance<py::array>(source)) throw InvalidTypeError(expected);
+  const auto array = py::reinterpret_borrow<py::array>(source);
+  const auto wanted = py::dtype::of<T>();
+  const bool right_type = array.dtype().kind() == wanted.kind() &&
+                          array.itemsize() == wanted.itemsize();
+  if (!right_type || array.ndim() != Dims) throw InvalidTypeError(expected);
+  constexpr int kReady = py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ |
+                         py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+  const void* data = array.data();
+  const bool native = py::detail::array_descriptor_proxy(array.dtype().ptr())->byteorder !=
+                      (std::endian::native == std::endian::little ? '>' : '<');
+  if ((array.flags() & kReady) != kReady || !native) {
+    const auto copy = py::array_t<T, py::array::c_style | py::array::forcecast>(array);
+    view.keep = copy;
+    data = copy.data();
+  }
+  view.rows = static_cast<std::size_t>(array.shape(0));
+  if constexpr (Dims == 2) view.columns = static_cast<std::size_t>(array.shape(1));
+  view.values = {static_cast<const T*>(data), view.rows * view.columns};
+}
+
+inline std::string_view load_name(py::handle source, const char* rule) {
+  if (!PyUnicode_Check(source.ptr())) throw InvalidTypeError(rule);
+  Py_ssize_t length = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(source.ptr(), &length);
+  if (text == nullptr) {
+    PyErr_Clear();  // a lone surrogate; Python's message would print the name
+    throw InvalidArgumentError(rule);
+  }
+  const std::string_view name(text, static_cast<std::size_t>(length));
+  if (name.empty() || name.find('\0') != std::string_view::npos) {
+    throw InvalidArgumentError(rule);
+  }
+  return name;
+}
+
+}  // namespace vecall::bindings
+
+namespace pybind11::detail {
+
+#define VECALL_ARRAY_CASTER(Type, stub, expected)                          \
+  template <>                                                              \
+  struct type_caster<vecall::bindings::Type> {                             \
+    PYBIND11_TYPE_CASTER(vecall::bindings::Type, const_name(stub));        \
+    bool load(handle source, bool) {                                       \
+      vecall::bindings::load_array(source, value, expected);               \
+      return true;                                                         \
+    }                                                                      \
+  };
+
+VECALL_ARRAY_CASTER(FloatVector, "numpy.typing.NDArray[numpy.float32]",
+                    "vector: expected a 1-D numpy array of float32")
+VECALL_ARRAY_CASTER(FloatMatrix, "numpy.typing.NDArray[numpy.float32]",
+                    "vectors: expected a 2-D numpy array of float32")
+VECALL_ARRAY_CASTER(IdVector, "numpy.typing.NDArray[numpy.int64]",
+                    "expected a 1-D numpy array of int64")
+VECALL_ARRAY_CASTER(HashVector, "numpy.typing.NDArray[numpy.uint64]",
+                    "expected a 1-D numpy array of uint64")
+VECALL_ARRAY_CASTER(ByteVector, "numpy.typing.NDArray[numpy.uint8]",
+                    "expected a 1-D numpy array of uint8")
+VECALL_ARRAY_CASTER(PositionVector, "numpy.typing.NDArray[numpy.int32]",
+                    "expected a 1-D numpy array of int32")
+
+#undef VECALL_ARRAY_CASTER
+
+template <>
+struct type_caster<vecall::bindings::Count> {
+  PYBIND11_TYPE_CASTER(vecall::bindings::Count, const_name("int"));
+  bool load(handle source, bool) {
+    PyObject* number = PyBool_Check(source.ptr()) ? nullptr : PyNumber_Index(source.ptr());
+    if (number == nullptr) {
+      PyErr_Clear();
+      throw vecall::InvalidTypeError("k: expected an integer of at least 1");
+    }
+    const auto owned = reinterpret_steal<object>(number);
+    int overflow = 0;
+    const long long count = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow < 0 || (overflow == 0 && count < 1)) {
+      throw vecall::InvalidArgumentError("k: must be at least 1");
+    }
+    value.value = overflow > 0 ? static_cast<std::size_t>(PY_SSIZE_T_MAX)
+                               : static_cast<std::size_t>(count);
+    return true;
+  }
+};
+
+template <>
+struct type_caster<vecall::bindings::Key> {
+  PYBIND11_TYPE_CASTER(vecall::bindings::Key, const_name("tuple[str, str]"));
+  bool load(handle source, bool) {
+    if (!PyTuple_Check(source.ptr()) || PyTuple_GET_SIZE(source.ptr()) != 2) {
+      throw vecall::InvalidTypeError("key: expected a tuple (app_name, user_id)");
+    }
+    value.value.app = vecall::bindings::load_name(
+        PyTuple_GET_ITEM(source.ptr(), 0),
+        "app_name: must be a non-empty string without NUL or lone surrogates");
+    value.value.user = vecall::bindings::load_name(
+        PyTuple_GET_ITEM(source.ptr(), 1),
+        "user_id: must be a non-empty string without NUL or lone surrogates");
+    return true;
+  }
+};
+
+template <>
+struct type_caster<vecall::bindings::TermList> {
+  PYBIND11_TYPE_CASTER(vecall::bindings::TermList, const_name("list[int]"));
+  bool load(handle source, bool) {
+    if (!PyList_Check(source.ptr())) {
+      throw vecall::InvalidTypeError("terms: expected a list of 64-bit hashes");
+    }
+    const auto list = reinterpret_borrow<pybind11::list>(source);
+    value.values.reserve(list.size());
+    for (const handle item : list) {
+      const std::uint64_t hash = PyLong_AsUnsignedLongLong(item.ptr());
+      if (PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        throw vecall::InvalidTypeError("terms: expected a list of 64-bit hashes");
+      }
+      value.values.push_back(hash);
+    }
+    return true;
+  }
+};
+
+}  // namespace pybind11::detail

@@ -1,0 +1,31 @@
+#pragma once
+
+// When the interpreter lock is given away. Releasing it for a few microseconds of work costs
+// milliseconds at the 99th percentile, because a busy Python thread then keeps it for its
+// whole switch interval; keeping it for long work stops every other thread. So short
+// searches keep it, and nobody who holds a partition's lock ever waits for it.
+
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+
+namespace vecall::bindings {
+
+// Multiply-adds above which a search is long: about 70 us of work.
+inline constexpr std::size_t kLongWork = 1'000'000;
+
+// Runs `read` under a shared lock.
+template <class Read>
+void with_shared_lock(std::shared_mutex& mutex, std::size_t work, Read read) {
+  std::optional<pybind11::gil_scoped_release> release;
+  std::shared_lock lock(mutex, std::try_to_lock);
+  if (!lock.owns_lock() || work > kLongWork) release.emplace();
+  if (!lock.owns_lock()) lock.lock();
+  read();
+  // `lock` was declared last, so it is unlocked before `release` waits for the interpreter.
+}
+
+}  // namespace vecall::bindings

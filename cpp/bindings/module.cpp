@@ -1,0 +1,10 @@
+#include "bindings.hpp"
+
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
+  module.doc() = "The C++ engine of vecall: vectors, words, partitions.";
+  vecall::bindings::bind_errors(module);
+  vecall::bindings::bind_info(module);
+  vecall::bindings::bind_index(module);
+  vecall::bindings::bind_engine(module);
+  vecall::bindings::bind_testing(module);
+}

@@ -1,0 +1,46 @@
+# Language level, warnings, sanitizers and link-time optimisation for every target.
+# Included by the top level before add_subdirectory(cpp), and by cpp/ when it stands alone.
+include_guard(GLOBAL)
+
+if("$ENV{CXXFLAGS} ${CMAKE_CXX_FLAGS}" MATCHES "-march=native")
+  message(FATAL_ERROR "-march=native would tie the build to this CPU; vecall picks its "
+                      "instruction set at run time (see cpp/cmake/kernels.cmake)")
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+option(VECALL_LTO "Link-time optimisation of the core and the module" ON)
+option(VECALL_WERROR "Treat warnings as errors" OFF)
+set(VECALL_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
+
+add_library(vecall_warnings INTERFACE)
+target_compile_options(vecall_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                                                 -Wno-sign-conversion)
+if(VECALL_WERROR)
+  target_compile_options(vecall_warnings INTERFACE -Werror)
+endif()
+
+if(VECALL_SANITIZE)
+  add_compile_options(-fsanitize=${VECALL_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${VECALL_SANITIZE})
+endif()
+
+function(vecall_enable_lto target)
+  if(NOT VECALL_LTO OR VECALL_SANITIZE)
+    return()
+  endif()
+  include(CheckIPOSupported)
+  check_ipo_supported(RESULT supported LANGUAGES CXX OUTPUT ignored)
+  if(supported)
+    set_property(TARGET ${target} PROPERTY INTERPROCEDURAL_OPTIMIZATION ON)
+  endif()
+endfunction()

@@ -1,0 +1,75 @@
+#pragma once
+
+// The values that cross the engine's border. Plain data; nothing here allocates.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+
+namespace vecall {
+
+using RowId = std::int64_t;       // the caller's number for a row, unique in a partition
+using Slot = std::uint32_t;       // where a partition keeps a row; reused after removal
+using TermHash = std::uint64_t;   // 64-bit hash of one word
+using SessionKey = std::uint64_t; // 64-bit hash of a session name; 0 = no session
+using Micros = std::int64_t;      // microseconds since the Unix epoch
+
+inline constexpr SessionKey kNoSession = 0;
+inline constexpr Micros kMinTime = std::numeric_limits<Micros>::min();
+inline constexpr Micros kMaxTime = std::numeric_limits<Micros>::max();
+inline constexpr std::size_t kMaxDim = 65'536;
+
+struct Hit {
+  RowId id;
+  float score;  // cosine in [-1, 1]
+};
+
+// What a partition knows of a row beside its vector and its words.
+struct RowMeta {
+  Micros time = 0;            // orders ties and answers time filters
+  Micros expires = kMaxTime;  // from this moment on the row is not found
+  SessionKey session = kNoSession;
+  std::int32_t position = 0;  // order in the session; neighbours are position -1 and +1
+};
+
+// A row passes when its session matches, after <= time < before, and now < expires.
+struct Filter {
+  std::optional<SessionKey> session;
+  Micros after = kMinTime;
+  Micros before = kMaxTime;
+  Micros now = kMinTime;
+};
+
+// Rows to add. All spans are borrowed for the call.
+struct RowBatch {
+  std::span<const RowId> ids;            // (n,), each at most once
+  std::span<const RowMeta> meta;         // (n,) or empty
+  std::span<const TermHash> terms;       // words of all rows, row after row
+  std::span<const std::int64_t> offsets; // (n + 1,) into terms, or empty: no words
+  std::span<const float> vectors;        // (n, dim) or empty: no vectors
+  std::span<const std::uint8_t> has_vector;  // (n,), or empty: all rows have one
+};
+
+// One question to a partition. An empty vector asks by words alone, empty terms by vector
+// alone.
+struct RecallQuery {
+  std::span<const float> unit_vector;  // (dim,) of norm 1, or empty
+  std::span<const TermHash> terms;     // repeats count
+  std::size_t k = 5;
+  Filter filter;
+  float min_similarity = -std::numeric_limits<float>::infinity();  // inclusive
+  float dense_weight = 0.4F;      // the convex weight of the vector side
+  float neighbour_weight = 0.5F;  // share of the better neighbour's score added
+  std::size_t candidates = 50;    // from each side, before their neighbours join
+};
+
+struct RecallHit {
+  RowId id;
+  float score;       // what the hits are ranked by; comparable within one answer
+  float similarity;  // cosine, or NaN without a vector
+  float lexical;     // BM25
+};
+
+}  // namespace vecall

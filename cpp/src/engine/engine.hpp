@@ -1,0 +1,43 @@
+#pragma once
+
+// The engine: many partitions, one for each (app, user). It knows no text, no SQL, no clock,
+// no files and no network. Thread-safe: writes take the partition's lock themselves; readers
+// take it through find(), as partition.hpp describes.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "partition/partition_map.hpp"
+#include "vecall/types.hpp"
+
+namespace vecall {
+
+class Engine {
+ public:
+  // `dim` is the length of every vector, 0 for an engine of words alone. Throws
+  // LimitExceededError above kMaxDim and ConfigError for a bad VECALL_ISA.
+  explicit Engine(std::size_t dim);
+
+  // Adds rows or replaces those with the same id; makes the partition if need be. Throws
+  // before anything changes if a vector or a size is wrong.
+  void add(PartitionKey key, const RowBatch& batch);
+  // Returns how many of the ids were there.
+  std::size_t remove(PartitionKey key, std::span<const RowId> ids);
+  // Forgets a whole partition; true if there was one.
+  bool drop(PartitionKey key) { return partitions_.erase(key); }
+
+  [[nodiscard]] std::shared_ptr<Partition> find(PartitionKey key) const {
+    return partitions_.find(key);
+  }
+  [[nodiscard]] std::size_t size(PartitionKey key) const;
+  [[nodiscard]] std::size_t partitions() const { return partitions_.size(); }
+  [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
+  [[nodiscard]] std::size_t nbytes() const { return partitions_.nbytes(); }
+
+ private:
+  const std::size_t dim_;
+  PartitionMap partitions_;
+};
+
+}  // namespace vecall

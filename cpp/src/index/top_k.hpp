@@ -1,0 +1,63 @@
+#pragma once
+
+// Keeps the best k of a stream of scored slots. Equal scores are ordered by the rows' own
+// rule (newer, then smaller id), so that an answer does not depend on where rows lie.
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "filter/row_columns.hpp"
+#include "vecall/types.hpp"
+
+namespace vecall {
+
+struct Scored {
+  Slot slot;
+  float score;
+};
+
+class TopK {
+ public:
+  // `kept` is the caller's scratch; it is emptied.
+  TopK(std::vector<Scored>& kept, std::size_t k, const RowColumns& rows)
+      : kept_(kept), k_(k), rows_(rows) {
+    kept_.clear();
+  }
+
+  // The score that a newcomer must reach; nothing is refused while there is room.
+  [[nodiscard]] bool wants(float score) const noexcept {
+    return kept_.size() < k_ || score >= kept_.front().score;
+  }
+
+  // REQUIRES: k > 0.
+  void offer(Scored row) {
+    const auto better = [this](const Scored& a, const Scored& b) { return before(a, b); };
+    if (kept_.size() < k_) {
+      kept_.push_back(row);
+      std::push_heap(kept_.begin(), kept_.end(), better);
+    } else if (before(row, kept_.front())) {
+      std::pop_heap(kept_.begin(), kept_.end(), better);
+      kept_.back() = row;
+      std::push_heap(kept_.begin(), kept_.end(), better);
+    }
+  }
+
+  // Best first.
+  void finish() {
+    std::sort(kept_.begin(), kept_.end(),
+              [this](const Scored& a, const Scored& b) { return before(a, b); });
+  }
+
+ private:
+  [[nodiscard]] bool before(const Scored& a, const Scored& b) const noexcept {
+    if (a.score != b.score) return a.score > b.score;
+    return rows_.precedes(a.slot, b.slot);
+  }
+
+  std::vector<Scored>& kept_;
+  std::size_t k_;
+  const RowColumns& rows_;
+};
+
+}  // namespace vecall

@@ -1,0 +1,94 @@
+#include "kernels/dispatch.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "kernels/cpu.hpp"
+#include "vecall/errors.hpp"
+
+namespace vecall::kernels {
+
+#if VECALL_HAVE_AVX2
+extern const KernelTable kAvx2Table;
+#endif
+#if VECALL_HAVE_NEON
+extern const KernelTable kNeonTable;
+#endif
+extern const KernelTable kScalarTable;
+
+namespace {
+
+constexpr const KernelTable* kTiers[] = {
+// Best first.
+#if VECALL_HAVE_AVX2
+    &kAvx2Table,
+#endif
+#if VECALL_HAVE_NEON
+    &kNeonTable,
+#endif
+    &kScalarTable,
+};
+
+void inherit(KernelTable& tier, const KernelTable& next) noexcept {
+  if (tier.dot == nullptr) tier.dot = next.dot;
+  if (tier.dot_rows == nullptr) tier.dot_rows = next.dot_rows;
+}
+
+// The tiers that this CPU can run, best first, with empty slots filled from below.
+struct Runnable {
+  std::array<KernelTable, std::size(kTiers)> tables{};
+  std::size_t count = 0;
+
+  explicit Runnable(std::uint32_t cpu) noexcept {
+    for (const KernelTable* tier : kTiers) {
+      if ((tier->needs & cpu) == tier->needs) tables[count++] = *tier;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = i + 1; j < count; ++j) inherit(tables[i], tables[j]);
+    }
+  }
+};
+
+const Runnable& runnable_tables() noexcept {
+  static const Runnable tables(cpu_features());
+  return tables;
+}
+
+const KernelTable& choose() {
+  const char* forced = std::getenv("VECALL_ISA");
+  if (forced == nullptr || *forced == '\0') return runnable_tables().tables[0];
+  return table_of(forced);
+}
+
+}  // namespace
+
+const KernelTable& active() {
+  static const KernelTable& table = choose();
+  return table;
+}
+
+std::vector<std::string_view> compiled() {
+  std::vector<std::string_view> names;
+  for (const KernelTable* tier : kTiers) names.emplace_back(tier->name);
+  return names;
+}
+
+std::vector<std::string_view> runnable() {
+  std::vector<std::string_view> names;
+  const Runnable& all = runnable_tables();
+  for (std::size_t i = 0; i < all.count; ++i) names.emplace_back(all.tables[i].name);
+  return names;
+}
+
+const KernelTable& table_of(std::string_view name) {
+  const Runnable& all = runnable_tables();
+  for (std::size_t i = 0; i < all.count; ++i) {
+    if (all.tables[i].name == name) return all.tables[i];
+  }
+  std::string message = "VECALL_ISA must name an instruction set that runs here, one of:";
+  for (const auto choice : runnable()) message.append(" ").append(choice);
+  throw ConfigError(message);
+}
+
+}  // namespace vecall::kernels

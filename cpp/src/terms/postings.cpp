@@ -1,0 +1,140 @@
+#include "terms/postings.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vecall {
+
+void TermScores::clear() noexcept {
+  for (const Slot slot : touched) {
+    bm25[slot] = 0;
+    matched[slot] = 0;
+  }
+  touched.clear();
+  query_idf = 0;
+}
+
+Postings::Ordinal Postings::ordinal_of(TermHash term) {
+  const auto found = ordinals_.find(term);
+  if (found != ordinals_.end()) return found->second;
+  if (free_.empty()) {
+    // Growing all three first keeps them in step if one of them runs out of memory.
+    const std::size_t grown = lists_.size() + 1;
+    if (grown > lists_.capacity()) lists_.reserve(grown * 2);
+    if (grown > hashes_.capacity()) hashes_.reserve(grown * 2);
+    if (grown > free_.capacity()) free_.reserve(grown * 2);
+    ordinals_.emplace(term, static_cast<Ordinal>(lists_.size()));
+    lists_.emplace_back();
+    hashes_.push_back(term);
+    return static_cast<Ordinal>(grown - 1);
+  }
+  const Ordinal ordinal = free_.back();
+  ordinals_.emplace(term, ordinal);
+  free_.pop_back();
+  hashes_[ordinal] = term;
+  return ordinal;
+}
+
+void Postings::add(Slot slot, std::span<const TermHash> terms) {
+  if (slot >= of_slot_.size()) {
+    length_.resize(std::max<std::size_t>(length_.size(), slot + std::size_t{1}), 0);
+    of_slot_.resize(slot + std::size_t{1});
+  }
+  if (terms.empty()) return;
+  std::vector<TermHash> sorted(terms.begin(), terms.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<Ordinal>& mine = of_slot_[slot];
+  try {
+    mine.reserve(sorted.size());
+    for (std::size_t i = 0; i < sorted.size();) {
+      std::size_t end = i;
+      while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
+      const Ordinal ordinal = ordinal_of(sorted[i]);
+      mine.push_back(ordinal);  // capacity is there; before the list, so undo finds it
+      std::vector<Posting>& list = lists_[ordinal];
+      const Posting posting{slot, static_cast<std::uint32_t>(end - i)};
+      const auto by_slot = [](const Posting& a, const Posting& b) {
+        return a.slot < b.slot;
+      };
+      list.insert(std::upper_bound(list.begin(), list.end(), posting, by_slot), posting);
+      i = end;
+    }
+  } catch (...) {
+    for (const Ordinal ordinal : mine) drop(ordinal, slot);
+    mine.clear();
+    throw;
+  }
+  length_[slot] = static_cast<std::uint32_t>(terms.size());
+  total_length_ += terms.size();
+  ++documents_;
+}
+
+void Postings::drop(Ordinal ordinal, Slot slot) noexcept {
+  std::vector<Posting>& list = lists_[ordinal];
+  const auto at = std::lower_bound(
+      list.begin(), list.end(), slot,
+      [](const Posting& posting, Slot wanted) { return posting.slot < wanted; });
+  if (at != list.end() && at->slot == slot) list.erase(at);
+  if (list.empty()) {
+    std::vector<Posting>().swap(list);
+    ordinals_.erase(hashes_[ordinal]);
+    free_.push_back(ordinal);  // capacity was reserved with the list
+  }
+}
+
+void Postings::remove(Slot slot) noexcept {
+  if (slot >= of_slot_.size() || of_slot_[slot].empty()) return;
+  for (const Ordinal ordinal : of_slot_[slot]) drop(ordinal, slot);
+  std::vector<Ordinal>().swap(of_slot_[slot]);
+  total_length_ -= length_[slot];
+  length_[slot] = 0;
+  --documents_;
+}
+
+void Postings::score(std::span<const TermHash> query, TermScores& scores) const {
+  if (query.empty() || documents_ == 0) return;
+  if (scores.bm25.size() < of_slot_.size()) {
+    scores.bm25.resize(of_slot_.size(), 0.0F);
+    scores.matched.resize(of_slot_.size(), 0.0F);
+  }
+  std::vector<TermHash> sorted(query.begin(), query.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto documents = static_cast<float>(documents_);
+  const float mean_length = static_cast<float>(total_length_) / documents;
+  for (std::size_t i = 0; i < sorted.size();) {
+    std::size_t end = i;
+    while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
+    const auto repeats = static_cast<float>(end - i);
+    const auto found = ordinals_.find(sorted[i]);
+    i = end;
+    const std::size_t holders =
+        found == ordinals_.end() ? 0 : lists_[found->second].size();
+    const auto frequency = static_cast<float>(holders);
+    const float idf =
+        std::log1p((documents - frequency + 0.5F) / (frequency + 0.5F));
+    scores.query_idf += idf;
+    if (holders == 0) continue;
+    const float weight = repeats * idf * (kBm25K1 + 1.0F);
+    for (const Posting& posting : lists_[found->second]) {
+      const auto count = static_cast<float>(posting.count);
+      const float length = static_cast<float>(length_[posting.slot]) / mean_length;
+      const float norm = kBm25K1 * (1.0F - kBm25B + kBm25B * length);
+      if (scores.matched[posting.slot] == 0.0F) scores.touched.push_back(posting.slot);
+      scores.bm25[posting.slot] += weight * count / (count + norm);
+      scores.matched[posting.slot] += idf;
+    }
+  }
+}
+
+std::size_t Postings::nbytes() const noexcept {
+  // A node of the map holds its entry, the next pointer and the hash.
+  std::size_t bytes = ordinals_.size() * (sizeof(TermHash) + sizeof(Ordinal) + 20) +
+                      ordinals_.bucket_count() * sizeof(void*);
+  bytes += lists_.capacity() * sizeof(lists_[0]) + hashes_.capacity() * sizeof(TermHash);
+  bytes += of_slot_.capacity() * sizeof(of_slot_[0]) + length_.capacity() * 4;
+  for (const auto& list : lists_) bytes += list.capacity() * sizeof(Posting);
+  for (const auto& terms : of_slot_) bytes += terms.capacity() * sizeof(Ordinal);
+  return bytes;
+}
+
+}  // namespace vecall

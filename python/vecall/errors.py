@@ -1,0 +1,118 @@
+"""Every error that vecall raises, in one tree.
+
+No message carries user text, vectors, or names of another tenant; each says what was
+wrong and what is allowed. After any of them the state is as it was before the call,
+except that a `StorageError` leaves the outcome of that call unknown.
+
+    VecallError
+    +- InvalidArgumentError (ValueError)
+    |  +- InvalidTypeError (TypeError)
+    |  +- DimensionError
+    |  +- LimitExceededError
+    +- EmbeddingMismatchError
+    +- ConfigError (ValueError)
+    |  +- MemoryNotConfiguredError
+    +- NotFoundError (KeyError)
+    +- ConflictError
+    +- BusyError (TimeoutError)
+    +- StorageFullError (OSError)
+    +- StorageError (OSError)
+    +- CorruptFileError
+    +- IncompatibleFileError
+    +- NetworkFilesystemError
+    +- EmbedderError
+    +- SummaryError
+    +- ContextBudgetError
+    +- InvalidMemoryError (ValueError)
+    +- ClosedError
+"""
+
+from __future__ import annotations
+
+
+class VecallError(Exception):
+    """The root of all errors of vecall."""
+
+
+class InvalidArgumentError(VecallError, ValueError):
+    """An argument has a value that is not allowed; the message names both."""
+
+
+class InvalidTypeError(InvalidArgumentError, TypeError):
+    """An argument has a type that is not allowed."""
+
+
+class DimensionError(InvalidArgumentError):
+    """A vector has another length than the index or the file holds."""
+
+
+class LimitExceededError(InvalidArgumentError):
+    """Text, batch, k or metadata is over its limit; the message names the setting."""
+
+
+class EmbeddingMismatchError(VecallError):
+    """The file was written with another embedding model; the message names both."""
+
+
+class ConfigError(VecallError, ValueError):
+    """A constructor argument or an environment variable cannot be used."""
+
+
+class MemoryNotConfiguredError(ConfigError):
+    """A memory tool was called and no memory service is there."""
+
+
+class NotFoundError(VecallError, KeyError):
+    """No memory has that id for this user."""
+
+    def __str__(self) -> str:
+        """Return the message as it is; a KeyError would print it in quotes."""
+        return str(self.args[0]) if self.args else ""
+
+
+class ConflictError(VecallError):
+    """An idempotency key was used before with other content."""
+
+
+class BusyError(VecallError, TimeoutError):
+    """Another process kept the file for too long; nothing was written."""
+
+
+class StorageFullError(VecallError, OSError):
+    """The disk is full; nothing was written, and deleting still works."""
+
+
+class StorageError(VecallError, OSError):
+    """Reading or writing the file failed; reopen it to learn what was kept."""
+
+
+class CorruptFileError(VecallError):
+    """The file is damaged: a page or a row fails its checks."""
+
+
+class IncompatibleFileError(VecallError):
+    """The file is not vecall's, or a newer version of vecall wrote it."""
+
+
+class NetworkFilesystemError(VecallError):
+    """The file lies on a network file system, which cannot lock it safely."""
+
+
+class EmbedderError(VecallError):
+    """The embedder failed or gave vectors that cannot be used; nothing was written."""
+
+
+class SummaryError(VecallError):
+    """The summarizer failed; nothing was written."""
+
+
+class ContextBudgetError(VecallError):
+    """What must be in the context does not fit into it."""
+
+
+class InvalidMemoryError(VecallError, ValueError):
+    """A recalled memory lacks its scores or has one outside [0, 1]."""
+
+
+class ClosedError(VecallError):
+    """The service was closed."""
