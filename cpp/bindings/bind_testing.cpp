@@ -10,18 +10,24 @@ namespace vecall::bindings {
 namespace py = pybind11;
 using namespace py::literals;
 
+namespace {
+
+struct Testing {};
+
+}  // namespace
+
 // Single kernels and steps, so that tests can hold each against an independent reference on
-// each instruction set.
+// each instruction set. A class of static methods, so that the stub is one file.
 void bind_testing(py::module_& module) {
-  py::module_ testing = module.def_submodule("testing", "Parts of the engine, for tests.");
-  testing.def(
+  py::class_<Testing> testing(module, "testing", "Parts of the engine, for tests.");
+  testing.def_static(
       "dot",
       [](const std::string& isa, const FloatVector& a, const FloatVector& b) {
         require_dim(b.rows, a.rows);
         return kernels::table_of(isa).dot(a.values.data(), b.values.data(), a.rows);
       },
       "isa"_a, "a"_a, "b"_a, "The dot product by the kernel of one instruction set.");
-  testing.def(
+  testing.def_static(
       "dot_rows",
       [](const std::string& isa, const FloatVector& query, const FloatMatrix& rows) {
         require_dim(rows.columns, query.rows);
@@ -31,7 +37,7 @@ void bind_testing(py::module_& module) {
         return out;
       },
       "isa"_a, "query"_a, "rows"_a, "One query with every row.");
-  testing.def(
+  testing.def_static(
       "normalise",
       [](const FloatVector& vector) {
         py::array_t<float> out(static_cast<py::ssize_t>(vector.rows));

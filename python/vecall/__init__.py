@@ -1,2 +1,71 @@
+"""vecall: long-term memory for AI agents, embedded, durable, hybrid."""
+
 from __future__ import annotations
+
 from vecall._core import Engine, Index, build_info
+from vecall.config import Limits
+from vecall.embedders import Embedder, FunctionEmbedder
+from vecall.errors import (
+    BusyError,
+    ClosedError,
+    ConfigError,
+    ConflictError,
+    ContextBudgetError,
+    CorruptFileError,
+    DimensionError,
+    EmbedderError,
+    EmbeddingMismatchError,
+    IncompatibleFileError,
+    InvalidArgumentError,
+    InvalidMemoryError,
+    InvalidTypeError,
+    LimitExceededError,
+    MemoryNotConfiguredError,
+    NetworkFilesystemError,
+    NotFoundError,
+    StorageError,
+    StorageFullError,
+    SummaryError,
+    VecallError,
+)
+from vecall.service import MemoryService
+from vecall.types import Event, Filter, MemoryEntry, SearchMemoryResponse, Session
+
+__version__: str = str(build_info()["version"])
+
+__all__ = [
+    "BusyError",
+    "ClosedError",
+    "ConfigError",
+    "ConflictError",
+    "ContextBudgetError",
+    "CorruptFileError",
+    "DimensionError",
+    "Embedder",
+    "EmbedderError",
+    "EmbeddingMismatchError",
+    "Engine",
+    "Event",
+    "Filter",
+    "FunctionEmbedder",
+    "IncompatibleFileError",
+    "Index",
+    "InvalidArgumentError",
+    "InvalidMemoryError",
+    "InvalidTypeError",
+    "LimitExceededError",
+    "Limits",
+    "MemoryEntry",
+    "MemoryNotConfiguredError",
+    "MemoryService",
+    "NetworkFilesystemError",
+    "NotFoundError",
+    "SearchMemoryResponse",
+    "Session",
+    "StorageError",
+    "StorageFullError",
+    "SummaryError",
+    "VecallError",
+    "__version__",
+    "build_info",
+]

@@ -27,7 +27,9 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _WORD = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
-_UNSPACED_RUN = re.compile(rf"[{_UNSPACED}{_MARKS}]*[{_UNSPACED}][{_UNSPACED}{_MARKS}]*")
+_UNSPACED_RUN = re.compile(
+    rf"[{_UNSPACED}{_MARKS}]*[{_UNSPACED}][{_UNSPACED}{_MARKS}]*"
+)
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2019\u02bc](?=\w)")
 _POSSESSIVE = re.compile(r"(?<=\w)['\u2019\u02bc]s\b")
 _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
@@ -86,3 +88,8 @@ def _pairs(run: str) -> list[str]:
     if len(run) < 2:
         return [run]
     return [run[i : i + 2] for i in range(len(run) - 1)]
+
+
+def has_word(text: str) -> bool:
+    """Whether `text` has any word at all; punctuation and symbols are none."""
+    return _WORD.search(text) is not None

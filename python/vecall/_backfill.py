@@ -1,0 +1,79 @@
+"""Embeds, in the background, what was stored before the file had a model."""
+
+from __future__ import annotations
+
+import threading
+from itertools import groupby
+
+from vecall._embedding import Embedding
+from vecall._writer import Writer
+from vecall.errors import VecallError
+from vecall.store import (
+    Database,
+    SetVectors,
+    StoredRow,
+    partition_names,
+    without_vector,
+)
+
+_BATCH = 64
+
+
+class Backfill:
+    """One pass over the rows without vectors, on its own thread.
+
+    Searches go on meanwhile, by words for the rows that are still to come. It stops at
+    the first failure of the embedder and begins again when the file is opened next.
+    """
+
+    def __init__(
+        self, database: Database, writer: Writer, embedding: Embedding, model: int
+    ) -> None:
+        """Begin, if there is anything to do."""
+        self._database = database
+        self._writer = writer
+        self._embedding = embedding
+        self._model = model
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        if self._next(0, 1):
+            self._thread = threading.Thread(
+                target=self._work, name="vecall-backfill", daemon=True
+            )
+            self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; False if it has not come in time."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            return not self._thread.is_alive()
+        return True
+
+    def close(self) -> None:
+        """Stop after the batch that is being embedded."""
+        self._stopping.set()
+        self.wait()
+
+    def _next(self, after: int, most: int) -> list[StoredRow]:
+        with self._database.snapshot() as connection:
+            return without_vector(connection, after, most)
+
+    def _work(self) -> None:
+        last = 0
+        try:
+            while not self._stopping.is_set() and (rows := self._next(last, _BATCH)):
+                last = rows[-1].row.rid
+                for part, some in groupby(rows, lambda stored: stored.row.rid >> 32):
+                    self._embed(part, list(some))
+        except VecallError:
+            return  # the rows stay searchable by words
+
+    def _embed(self, part: int, rows: list[StoredRow]) -> None:
+        with self._database.snapshot() as connection:
+            app, user = partition_names(connection, part)
+        texts = [
+            f"{row.author}: {row.text}" if row.author else row.text for row, _ in rows
+        ]
+        vectors = self._embedding.embed_now(texts)
+        job = SetVectors(app, user, rows, vectors, self._model)
+        self._writer.submit(job).result()

@@ -1,0 +1,73 @@
+"""Reads sessions, events and entries whatever they are made of.
+
+google-adk's objects, plain dicts in snake_case or camelCase, and vecall's own types all
+answer to one getter. Nothing of google-adk is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vecall.errors import InvalidTypeError
+
+
+def read(source: object, name: str) -> Any:
+    """Return an attribute or a key, in snake_case or camelCase; None if absent."""
+    if isinstance(source, Mapping):
+        if name in source:
+            return source[name]
+        return source.get(_camel(name))
+    return getattr(source, name, None)
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def read_list(source: object, name: str, argument: str) -> list[Any]:
+    """Return a list-like attribute; None counts as empty.
+
+    Raises:
+        InvalidTypeError: It is not a sequence.
+    """
+    return as_list(read(source, name) or (), argument)
+
+
+def as_list(value: object, argument: str) -> list[Any]:
+    """Return a sequence as a list.
+
+    Raises:
+        InvalidTypeError: A string, a mapping, or nothing that can be counted through.
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
+        msg = f"{argument}: expected a sequence"
+        raise InvalidTypeError(msg)
+    return list(value)
+
+
+def texts_of(content: object) -> list[str]:
+    """Return the texts of a content: a string, or an object with parts.
+
+    Thoughts, calls, responses, code and files are not what was said and stay out. Flags
+    count only if they are really True, so that objects which invent attributes (as test
+    doubles do) do no harm.
+    """
+    if isinstance(content, str):
+        return [content]
+    parts = read(content, "parts")
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        return []
+    found = []
+    for part in parts:
+        text = part if isinstance(part, str) else read(part, "text")
+        if isinstance(text, str) and text and read(part, "thought") is not True:
+            found.append(text)
+    return found
+
+
+def role_of(content: object) -> str | None:
+    """Return the role of a content, if it has one."""
+    role = None if isinstance(content, str) else read(content, "role")
+    return role if isinstance(role, str) else None

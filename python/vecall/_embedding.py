@@ -1,0 +1,123 @@
+"""Runs the embedder off the event loop, once for each distinct text of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.embedders import Embedder, Vectors, checked_vectors
+from vecall.errors import EmbedderError, VecallError
+
+T = TypeVar("T")
+
+Wait = Callable[["Future[Any]"], Awaitable[Any]]
+"""How the caller waits for another thread: on its event loop, or blocking."""
+
+_BATCH = 64
+_QUERIES_KEPT = 1_024
+
+
+class Embedding:
+    """One embedder, its thread, and the vectors of recent queries."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        """Start without having embedded anything."""
+        self.embedder = embedder
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vecall-embedder")
+        self._queries: OrderedDict[tuple[str, str, str], Vectors] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known_query(self, app: str, user: str, query: str) -> Vectors | None:
+        """Return the vector of a query that this user asked before, or None.
+
+        Nothing is shared between users, not even how long an answer takes.
+        """
+        key = (app, user, query)
+        with self._lock:
+            vector = self._queries.get(key)
+            if vector is not None:
+                self._queries.move_to_end(key)
+        return vector
+
+    async def embed_query(self, wait: Wait, app: str, user: str, query: str) -> Vectors:
+        """Return the vector of a query, float32 (dimensions,).
+
+        Raises:
+            EmbedderError: The embedder failed.
+        """
+        vector: Vectors = (await wait(self._thread.submit(self._run, [query])))[0]
+        with self._lock:
+            self._queries[(app, user, query)] = vector
+            while len(self._queries) > _QUERIES_KEPT:
+                self._queries.popitem(last=False)
+        return vector
+
+    async def embed_texts(
+        self,
+        wait: Wait,
+        texts: Sequence[str],
+        progress: Callable[[int], None] | None = None,
+    ) -> list[bytes]:
+        """Return one vector for each text, as float32 little-endian bytes.
+
+        Equal texts are embedded once.
+
+        Raises:
+            EmbedderError: The embedder failed; nothing was kept.
+        """
+        distinct = list(dict.fromkeys(texts))
+        found: dict[str, bytes] = {}
+        for start in range(0, len(distinct), _BATCH):
+            batch = distinct[start : start + _BATCH]
+            vectors = await wait(self._thread.submit(self._run, batch))
+            for text, vector in zip(batch, vectors, strict=True):
+                found[text] = as_bytes(vector)
+            if progress is not None:
+                progress(len(batch))
+        return [found[text] for text in texts]
+
+    def embed_now(self, texts: Sequence[str]) -> list[bytes]:
+        """Return vectors as `embed_texts` does, on a thread that may block."""
+        vectors = self._thread.submit(self._run, list(texts)).result()
+        return [as_bytes(vector) for vector in vectors]
+
+    def close(self) -> None:
+        """End the thread; what waits in it is given up."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _run(self, texts: list[str]) -> Vectors:
+        """Embed on the embedder's thread; a coroutine gets an event loop there."""
+        try:
+            result = self.embedder.embed(texts)
+            if isinstance(result, Awaitable):
+                result = asyncio.run(_finish(result))
+        except VecallError:
+            raise
+        except Exception as error:
+            # The embedder's own message may quote the text; its type does not.
+            msg = f"the embedder failed with {type(error).__name__}"
+            raise EmbedderError(msg) from error
+        return checked_vectors(result, len(texts), self.embedder.dimensions)
+
+
+async def _finish(result: Awaitable[T]) -> T:
+    return await result
+
+
+def as_bytes(vector: NDArray[np.float32]) -> bytes:
+    """Return a vector as the file keeps it.
+
+    Raises:
+        EmbedderError: A zero vector, which is near to nothing and far from nothing.
+    """
+    if not vector.any():
+        msg = "the embedder returned a zero vector"
+        raise EmbedderError(msg)
+    return vector.astype("<f4", copy=False).tobytes()

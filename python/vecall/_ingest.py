@@ -1,0 +1,249 @@
+"""From what callers hand in to drafts: filter, text, identity, limits.
+
+All checks happen here, before anything is written, and the drafts are a snapshot: what
+the caller changes afterwards changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from vecall._duck import as_list, read, read_list, role_of, texts_of
+from vecall.config import Limits, check_name
+from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.store import Draft, memory_id
+from vecall.timestamps import to_seconds, ttl_seconds
+from vecall.types import check_share
+
+EPISODE = "episode"
+"""The kind of a memory that is a turn of a conversation."""
+
+
+class Scope(NamedTuple):
+    """What all memories of a call share."""
+
+    meta: dict[str, Any]
+    expires_at: float | None
+
+
+def scope_of(custom_metadata: object) -> Scope:
+    """Read a call's custom_metadata.
+
+    `ttl` sets when the memories expire; all other keys are stored with each memory.
+
+    Raises:
+        InvalidTypeError: Not a mapping, or a ttl of another type.
+        InvalidArgumentError: A ttl that is not positive.
+    """
+    meta = _metadata(custom_metadata)
+    ttl = meta.pop("ttl", None)
+    return Scope(meta, None if ttl is None else time.time() + ttl_seconds(ttl))
+
+
+def session_drafts(
+    session: object, limits: Limits
+) -> tuple[str, str, str, list[Draft]]:
+    """Return app, user, session id and drafts of a whole session.
+
+    Raises:
+        InvalidArgumentError: A missing or bad name, or a bad event.
+    """
+    app = check_name(read(session, "app_name"), "session.app_name", limits)
+    user = check_name(read(session, "user_id"), "session.user_id", limits)
+    id_ = read(session, "id")
+    if id_ is None:
+        id_ = read(session, "session_id")
+    session_id = check_name(id_, "session.id", limits)
+    events = read_list(session, "events", "session.events")
+    scope = Scope({}, None)
+    return app, user, session_id, event_drafts(events, session_id, scope, limits)
+
+
+def event_drafts(
+    events: object, session_id: str | None, scope: Scope, limits: Limits
+) -> list[Draft]:
+    """Return the drafts of those events that say something, in order."""
+    drafts = []
+    for event in as_list(events, "events"):
+        draft = _event_draft(event, session_id, scope, limits)
+        if draft is not None:
+            drafts.append(draft)
+    return drafts
+
+
+def _event_draft(
+    event: object, session_id: str | None, scope: Scope, limits: Limits
+) -> Draft | None:
+    if read(event, "partial") is True:
+        return None  # a piece of a streamed turn; the whole turn follows
+    content = read(event, "content")
+    if content is None:
+        content = read(event, "text")
+    texts = texts_of(content)
+    text = _clean("\n".join(texts))
+    if not text.strip():
+        return None
+    _check_size(text, limits)
+    author = _optional(read(event, "author"))
+    ts = _event_time(read(event, "timestamp"))
+    event_id = _optional(read(event, "id"))
+    if event_id is not None:
+        check_name(event_id, "event.id", limits)
+        id_ = memory_id(session_id, event_id)
+    else:
+        id_ = memory_id(session_id, author, ts, text)
+    own = read(event, "custom_metadata")
+    meta = {**scope.meta, **(_metadata(own) if isinstance(own, Mapping) else {})}
+    return Draft(
+        id=id_,
+        text=text,
+        session=session_id,
+        event=event_id,
+        ts=ts,
+        expires_at=scope.expires_at,
+        author=author,
+        kind=EPISODE,
+        content=_content_json(content, texts),
+        meta=_metadata_json(meta, limits),
+        ordered=True,
+    )
+
+
+def entry_drafts(memories: object, scope: Scope, limits: Limits) -> list[Draft]:
+    """Return the drafts of explicit memories: strings, mappings, entries.
+
+    Raises:
+        InvalidArgumentError: An entry without text, or a bad field.
+        InvalidTypeError: Not a sequence of such.
+    """
+    entries = as_list(memories, "memories")
+    return [_entry_draft(entry, scope, limits) for entry in entries]
+
+
+def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
+    content = entry if isinstance(entry, str) else read(entry, "content")
+    if content is None:
+        content = read(entry, "text")
+    if not isinstance(content, str | Mapping) and read(content, "parts") is None:
+        msg = "memories: expected strings, or entries with a text as content"
+        raise InvalidTypeError(msg)
+    texts = texts_of(content)
+    text = _clean("\n".join(texts))
+    if not text.strip():
+        msg = "memories: every entry needs a text that is not blank"
+        raise InvalidArgumentError(msg)
+    _check_size(text, limits)
+    fields = {} if isinstance(entry, str) else entry
+    session_id = _named(fields, "session_id", limits)
+    event_id = _named(fields, "event_id", limits)
+    author = _optional(read(fields, "author"))
+    given = read(fields, "timestamp")
+    ts = None if given is None else to_seconds(given, "timestamp")
+    id_ = _named(fields, "id", limits)
+    if id_ is None and event_id is not None:
+        id_ = memory_id(session_id, event_id)
+    importance = read(fields, "importance")
+    if importance is not None:
+        importance = check_share(importance, "importance")
+    meta = {**scope.meta, **_metadata(read(fields, "custom_metadata"))}
+    ttl = meta.pop("ttl", None)
+    expires_at = scope.expires_at if ttl is None else time.time() + ttl_seconds(ttl)
+    return Draft(
+        id=id_ or memory_id(session_id, author, ts, text),
+        text=text,
+        session=session_id,
+        event=event_id,
+        ts=ts,
+        expires_at=expires_at,
+        author=author,
+        kind=_optional(read(fields, "kind")),
+        source=_optional(read(fields, "source")),
+        trust=_optional(read(fields, "trust")),
+        content=_content_json(content, texts),
+        meta=_metadata_json(meta, limits),
+        importance=importance,
+    )
+
+
+def _named(fields: object, name: str, limits: Limits) -> str | None:
+    value = read(fields, name)
+    return None if value is None else check_name(value, name, limits)
+
+
+def _optional(value: object) -> str | None:
+    """A string that is there, made safe to store."""
+    return _clean(value) if isinstance(value, str) and value else None
+
+
+def _clean(text: str) -> str:
+    """Join surrogate pairs; what is left of lone surrogates becomes U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _event_time(value: object) -> float | None:
+    """An event's time; foreign objects may have none that means anything."""
+    if isinstance(value, float | int | str | datetime) and not isinstance(value, bool):
+        return to_seconds(value, "event.timestamp")
+    return None
+
+
+def _check_size(text: str, limits: Limits) -> None:
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > limits.max_text_bytes:
+        msg = f"text: at most max_text_bytes = {limits.max_text_bytes} bytes"
+        raise LimitExceededError(msg)
+
+
+def _content_json(content: object, texts: Sequence[str]) -> str | None:
+    """The content as JSON where it is more than its text: several parts."""
+    if len(texts) < 2:
+        return None
+    parts = [{"text": _clean(text)} for text in texts]
+    role = role_of(content)
+    kept = {"parts": parts} if role is None else {"role": role, "parts": parts}
+    return json.dumps(kept, ensure_ascii=False)
+
+
+def _metadata(value: object) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        msg = "custom_metadata: expected a mapping"
+        raise InvalidTypeError(msg)
+    return dict(value)
+
+
+def _metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
+    """Metadata as JSON with sorted keys, so that equal metadata is equal text."""
+    if not meta:
+        return None
+    if _depth(meta, limits.max_metadata_depth) > limits.max_metadata_depth:
+        msg = (
+            f"custom_metadata: at most max_metadata_depth = {limits.max_metadata_depth}"
+        )
+        raise LimitExceededError(msg)
+    try:
+        text = json.dumps(meta, allow_nan=False, sort_keys=True)
+    except (TypeError, ValueError):
+        msg = "custom_metadata: expected JSON values under string keys, no NaN or Inf"
+        raise InvalidTypeError(msg) from None
+    if len(text) > limits.max_metadata_bytes:
+        msg = (
+            f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
+        )
+        raise LimitExceededError(msg)
+    return text
+
+
+def _depth(value: object, most: int) -> int:
+    """How deep a value nests; stops counting past `most`, as a cycle never ends."""
+    if not isinstance(value, Mapping | list | tuple) or most < 0:
+        return 0
+    inner = value.values() if isinstance(value, Mapping) else value
+    return 1 + max((_depth(item, most - 1) for item in inner), default=0)

@@ -1,0 +1,60 @@
+"""The texts that answers are made of, kept in memory up to a budget."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from vecall.store import Row
+
+_ROW_OVERHEAD = 700  # bytes of a row's objects beside its strings' characters
+
+
+class RowCache:
+    """Rows by number, least recently used out first. Thread-safe."""
+
+    def __init__(self, budget: int) -> None:
+        """Keep at most `budget` bytes."""
+        self._budget = budget
+        self._rows: OrderedDict[int, Row] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, rid: int) -> Row | None:
+        """Return a row and count it as used, or None."""
+        with self._lock:
+            row = self._rows.get(rid)
+            if row is not None:
+                self._rows.move_to_end(rid)
+        return row
+
+    def put(self, rows: Iterable[Row]) -> None:
+        """Keep rows, newest last; what no longer fits goes."""
+        with self._lock:
+            for row in rows:
+                self._drop(row.rid)
+                self._rows[row.rid] = row
+                self._bytes += _size(row)
+            while self._bytes > self._budget and self._rows:
+                self._drop(next(iter(self._rows)))
+
+    def forget(self, rids: Iterable[int]) -> None:
+        """Drop rows that were deleted."""
+        with self._lock:
+            for rid in rids:
+                self._drop(rid)
+
+    @property
+    def nbytes(self) -> int:
+        """What the rows take, estimated."""
+        return self._bytes
+
+    def _drop(self, rid: int) -> None:
+        row = self._rows.pop(rid, None)
+        if row is not None:
+            self._bytes -= _size(row)
+
+
+def _size(row: Row) -> int:
+    return _ROW_OVERHEAD + len(row.text) + len(row.content or "") + len(row.meta or "")

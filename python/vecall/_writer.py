@@ -1,0 +1,143 @@
+"""The one thread of a process that writes a file: group commit, then publish.
+
+The order is the guarantee: commit, apply to the engine, acknowledge. Whoever waits for a
+write knows that it is in the file and that the next search sees it. All writes that are
+waiting when the thread comes round share one transaction, each under its own savepoint,
+so that one that fails takes nobody with it and a hundred of them pay for one sync.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Protocol
+
+from vecall.errors import ClosedError
+from vecall.store import Change, Database
+from vecall.store.failures import as_vecall_error
+
+_GROUP = 256  # writes in one transaction
+
+
+class WriteJob(Protocol):
+    """Something to be done in a transaction."""
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it; the caller owns the transaction."""
+
+
+class _Pending:
+    """A job, its outcome, and who waits for it."""
+
+    def __init__(self, job: WriteJob) -> None:
+        self.job = job
+        self.future: Future[Change] = Future()
+        self.change: Change | None = None
+        self.error: BaseException | None = None
+
+
+class Writer:
+    """Takes write jobs from any thread and acknowledges each by its future."""
+
+    def __init__(self, database: Database, publish: Callable[[Change], None]) -> None:
+        """Start the thread.
+
+        Args:
+            database: The file.
+            publish: Applies a committed change to the engine.
+        """
+        self._database = database
+        self._publish = publish
+        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(
+            target=self._work, name="vecall-writer", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, job: WriteJob) -> Future[Change]:
+        """Queue a job. The future resolves once it is committed and searchable."""
+        pending = _Pending(job)
+        # The lock keeps a job from slipping in behind the mark that ends the thread.
+        with self._closing:
+            if self._closed:
+                msg = "the memory service is closed"
+                raise ClosedError(msg)
+            self._queue.put(pending)
+        return pending.future
+
+    def close(self) -> None:
+        """Finish what was queued and end the thread."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        ending = False
+        while not ending:
+            first = self._queue.get()
+            group = [] if first is None else [first]
+            ending = first is None
+            while not ending and len(group) < _GROUP:
+                try:
+                    pending = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if pending is None:
+                    ending = True
+                else:
+                    group.append(pending)
+            if group:
+                self._write(group)
+
+    def _write(self, group: list[_Pending]) -> None:
+        try:
+            with self._database.transaction() as connection:
+                for pending in group:
+                    _run(connection, pending)
+        except BaseException as error:
+            # Nothing of the group was committed, also of those that had run well.
+            for pending in group:
+                pending.future.set_exception(pending.error or error)
+            return
+        for pending in group:
+            self._acknowledge(pending)
+
+    def _acknowledge(self, pending: _Pending) -> None:
+        if pending.error is not None or pending.change is None:
+            error = pending.error or RuntimeError("the write job has no outcome")
+            pending.future.set_exception(error)
+            return
+        try:
+            self._publish(pending.change)
+        finally:
+            # It is in the file, whatever became of the engine: a search that finds the
+            # engine behind the file reads what is missing.
+            pending.future.set_result(pending.change)
+
+
+def _run(connection: sqlite3.Connection, pending: _Pending) -> None:
+    connection.execute("SAVEPOINT job")
+    try:
+        pending.change = pending.job.run(connection)
+    except sqlite3.Error as error:
+        pending.error = as_vecall_error(error)
+        if not connection.in_transaction:
+            raise  # SQLite rolled everything back, as it does when the disk is full
+        _undo(connection)
+    except BaseException as error:
+        pending.error = error
+        _undo(connection)
+    else:
+        connection.execute("RELEASE job")
+
+
+def _undo(connection: sqlite3.Connection) -> None:
+    connection.execute("ROLLBACK TO job")
+    connection.execute("RELEASE job")

@@ -1,0 +1,89 @@
+"""The limits of a memory service, and the rules for names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How large each part of a request may be.
+
+    Attributes:
+        max_text_bytes: One memory's text in UTF-8.
+        max_metadata_bytes: One memory's custom_metadata as JSON.
+        max_metadata_depth: How deep that JSON may nest.
+        max_name_bytes: An app name, a user, session, event or memory id in UTF-8.
+        max_top_k: Memories in one answer.
+        max_query_chars: What of a query is read; a longer one is cut, not refused.
+    """
+
+    max_text_bytes: int = 262_144
+    max_metadata_bytes: int = 16_384
+    max_metadata_depth: int = 8
+    max_name_bytes: int = 512
+    max_top_k: int = 1_000
+    max_query_chars: int = 32_768
+
+
+def check_name(value: object, name: str, limits: Limits) -> str:
+    """Return `value` if it may name an app, a user, a session, an event or a memory.
+
+    Raises:
+        InvalidTypeError: Not a string.
+        InvalidArgumentError: Empty, or with a NUL or a lone surrogate.
+        LimitExceededError: Longer than `max_name_bytes`.
+    """
+    if not isinstance(value, str):
+        msg = f"{name}: expected a string"
+        raise InvalidTypeError(msg)
+    if not value or "\0" in value:
+        msg = f"{name}: must be a non-empty string without NUL"
+        raise InvalidArgumentError(msg)
+    try:
+        size = len(value) if value.isascii() else len(value.encode())
+    except UnicodeEncodeError:
+        msg = f"{name}: must not contain lone surrogates"
+        raise InvalidArgumentError(msg) from None
+    if size > limits.max_name_bytes:
+        msg = f"{name}: at most max_name_bytes = {limits.max_name_bytes} bytes"
+        raise LimitExceededError(msg)
+    return value
+
+
+def check_top_k(value: object, limits: Limits) -> int:
+    """Return `value` if it is a number of results.
+
+    Raises:
+        InvalidTypeError: Not an integer.
+        InvalidArgumentError: Below 1.
+        LimitExceededError: Above `max_top_k`.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        msg = "top_k: expected an integer"
+        raise InvalidTypeError(msg)
+    if value < 1:
+        msg = "top_k: must be at least 1"
+        raise InvalidArgumentError(msg)
+    if value > limits.max_top_k:
+        msg = f"top_k: at most max_top_k = {limits.max_top_k}"
+        raise LimitExceededError(msg)
+    return value
+
+
+def check_min_score(value: object) -> float:
+    """Return `value` if it is a floor on the cosine, in [-1, 1].
+
+    Raises:
+        InvalidTypeError: Not a number.
+        InvalidArgumentError: NaN or outside [-1, 1].
+    """
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        msg = "min_score: expected a number"
+        raise InvalidTypeError(msg)
+    if not -1.0 <= value <= 1.0:
+        msg = "min_score: must be within [-1, 1]"
+        raise InvalidArgumentError(msg)
+    return float(value)

@@ -1,0 +1,263 @@
+"""Writing memories: an upsert by id, in which absence never deletes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vecall.store.delete import delete_row
+from vecall.store.partitions import PartitionWriter
+from vecall.store.positions import Positions
+from vecall.store.read import load_rows
+from vecall.store.rows import Change, Draft, Row, checksum
+
+
+class _Stored(NamedTuple):
+    """What is there already under an id."""
+
+    rid: int
+    pos: int | None
+    created_at: float
+    expires_at: float | None
+    vec: bytes | None
+    session: str | None
+    event: str | None
+    ts: float | None
+    author: str | None
+    kind: str | None
+    source: str | None
+    trust: str | None
+    text: str
+    content: str | None
+    meta: str | None
+    importance: float | None
+
+
+_COMPARED = (
+    ["session", "event", "ts", "author", "kind", "source", "trust", "text", "content", "meta", "importance"]
+)
+
+
+@dataclass(slots=True)
+class AddMemories:
+    """Adds one call's memories to one user, all or none.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        drafts: What to add; of equal ids the last wins.
+        model: Number of the embedding model of the drafts' vectors.
+        restore: Bring back memories that were deleted; otherwise they stay deleted.
+        replace: Also delete the memories of this session that are not among the drafts.
+    """
+
+    app: str
+    user: str
+    drafts: Sequence[Draft]
+    model: int | None = None
+    restore: bool = False
+    replace: str | None = None
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        drafts = self._wanted(partition)
+        stored = {
+            id_: row for id_ in drafts if (row := _find(partition, id_)) is not None
+        }
+        removed = self._remove_others(partition, drafts)
+        positions = _positions(partition, drafts, stored)
+        rows: list[Row] = []
+        vectors: list[bytes | None] = []
+        for id_, draft in drafts.items():
+            old = stored.get(id_)
+            if old is None:
+                row, vec = self._insert(partition, draft, positions.of.get(id_))
+            elif _same(draft, old):
+                continue
+            else:
+                row, vec = self._update(partition, draft, old)
+            rows.append(row)
+            vectors.append(vec)
+        for row, vec in _move(partition, positions.moved):
+            rows.append(row)
+            vectors.append(vec)
+        partition.finish()
+        return Change(
+            self.app,
+            self.user,
+            partition.id,
+            partition.seq_before,
+            partition.seq,
+            rows,
+            vectors,
+            removed,
+            list(drafts),
+        )
+
+    def _wanted(self, partition: PartitionWriter) -> dict[str, Draft]:
+        """The drafts by id, without those that were deleted for good."""
+        drafts = {draft.id: draft for draft in self.drafts}
+        execute = partition.connection.execute
+        buried = "SELECT 1 FROM tomb WHERE part = ?"
+        if execute(buried + " LIMIT 1", (partition.id,)).fetchone() is None:
+            return drafts
+        for id_ in list(drafts):
+            key = (partition.id, id_)
+            if execute(buried + " AND id = ?", key).fetchone() is None:
+                continue
+            if self.restore:
+                execute("DELETE FROM tomb WHERE part = ? AND id = ?", key)
+            else:
+                del drafts[id_]
+        return drafts
+
+    def _remove_others(
+        self, partition: PartitionWriter, drafts: dict[str, Draft]
+    ) -> list[int]:
+        if self.replace is None:
+            return []
+        found = partition.connection.execute(
+            "SELECT rid, id, length(CAST(text AS BLOB)) FROM mem "
+            "WHERE part = ? AND session = ?",
+            (partition.id, self.replace),
+        ).fetchall()
+        gone = [(rid, id_, size) for rid, id_, size in found if id_ not in drafts]
+        for rid, id_, size in gone:
+            delete_row(partition, rid, id_, size)
+        return [rid for rid, _, _ in gone]
+
+    def _insert(
+        self, partition: PartitionWriter, draft: Draft, pos: int | None
+    ) -> tuple[Row, bytes | None]:
+        rid = partition.change(0, "u", live=1, size=len(draft.text.encode()))
+        row = _row(draft, rid, pos, partition.now, draft.expires_at)
+        partition.connection.execute(
+            "INSERT INTO mem (rid, id, session, event, pos, ts, created_at, expires_at, "
+            "author, kind, source, trust, text, content, meta, importance_prior, part, "
+            "seq, updated_at, hash, vec, model, crc) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row, *self._rest(partition, draft, draft.vec)),
+        )
+        return row, draft.vec
+
+    def _update(
+        self, partition: PartitionWriter, draft: Draft, old: _Stored
+    ) -> tuple[Row, bytes | None]:
+        grown = len(draft.text.encode()) - len(old.text.encode())
+        partition.change(old.rid, "u", size=grown)
+        if any(getattr(draft, name) != getattr(old, name) for name in _COMPARED):
+            _remember(partition, draft.id, old)
+        keeps_vector = draft.vec is None and draft.text == old.text
+        vec = old.vec if keeps_vector else draft.vec
+        expires_at = old.expires_at if draft.expires_at is None else draft.expires_at
+        row = _row(draft, old.rid, old.pos, old.created_at, expires_at)
+        partition.connection.execute(
+            "UPDATE mem SET id = ?, session = ?, event = ?, pos = ?, ts = ?, "
+            "created_at = ?, expires_at = ?, author = ?, kind = ?, source = ?, trust = ?, "
+            "text = ?, content = ?, meta = ?, importance_prior = ?, part = ?, seq = ?, "
+            "updated_at = ?, hash = ?, vec = ?, model = ?, crc = ? WHERE rid = ?",
+            (*row[1:], *self._rest(partition, draft, vec), old.rid),
+        )
+        return row, vec
+
+    def _rest(
+        self, partition: PartitionWriter, draft: Draft, vec: bytes | None
+    ) -> tuple[object, ...]:
+        """The columns that a `Row` does not have, in the statements' order."""
+        return (
+            partition.id,
+            partition.seq,
+            partition.now,
+            draft.hash,
+            vec,
+            None if vec is None else self.model,
+            checksum(draft.id, draft.author, draft.ts, draft.text, vec),
+        )
+
+
+def _find(partition: PartitionWriter, id_: str) -> _Stored | None:
+    row = partition.connection.execute(
+        "SELECT rid, pos, created_at, expires_at, vec, session, event, ts, author, kind, "
+        "source, trust, text, content, meta, importance_prior "
+        "FROM mem WHERE part = ? AND id = ?",
+        (partition.id, id_),
+    ).fetchone()
+    return None if row is None else _Stored(*row)
+
+
+def _same(draft: Draft, old: _Stored) -> bool:
+    """Whether writing the draft would change nothing."""
+    if draft.vec is not None and old.vec is None:
+        return False
+    return all(getattr(draft, name) == getattr(old, name) for name in _COMPARED)
+
+
+def _row(
+    draft: Draft,
+    rid: int,
+    pos: int | None,
+    created_at: float,
+    expires_at: float | None,
+) -> Row:
+    return Row(
+        rid,
+        draft.id,
+        draft.session,
+        draft.event,
+        pos,
+        draft.ts,
+        created_at,
+        expires_at,
+        draft.author,
+        draft.kind,
+        draft.source,
+        draft.trust,
+        draft.text,
+        draft.content,
+        draft.meta,
+        draft.importance,
+    )
+
+
+def _remember(partition: PartitionWriter, id_: str, old: _Stored) -> None:
+    """Keep what an update overwrites."""
+    kept = {name: getattr(old, name) for name in _COMPARED}
+    partition.connection.execute(
+        "INSERT INTO hist (part, id, seq, at, op, old) VALUES (?, ?, ?, ?, 'update', ?)",
+        (partition.id, id_, partition.seq, partition.now, json.dumps(kept)),
+    )
+
+
+def _positions(
+    partition: PartitionWriter, drafts: dict[str, Draft], stored: dict[str, _Stored]
+) -> Positions:
+    told = [draft for draft in drafts.values() if draft.ordered]
+    session = told[0].session if told else None
+    known = frozenset(
+        id_
+        for id_, old in stored.items()
+        if old.pos is not None and old.session == session
+    )
+    return Positions(partition, session, [draft.id for draft in told], known)
+
+
+def _move(
+    partition: PartitionWriter, moved: dict[str, int]
+) -> list[tuple[Row, bytes | None]]:
+    """Give turns that stay in place in time another position in their session."""
+    rids = []
+    for id_, position in moved.items():
+        old = _find(partition, id_)
+        assert old is not None
+        partition.change(old.rid, "u")
+        partition.connection.execute(
+            "UPDATE mem SET pos = ?, seq = ? WHERE rid = ?",
+            (position, partition.seq, old.rid),
+        )
+        rids.append(old.rid)
+    found = load_rows(partition.connection, rids)
+    return [(stored.row, stored.vec) for stored in found]

@@ -1,0 +1,60 @@
+"""SQLite's errors as vecall's."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vecall.errors import (
+    BusyError,
+    CorruptFileError,
+    IncompatibleFileError,
+    StorageError,
+    StorageFullError,
+    VecallError,
+)
+
+# Primary result codes of SQLite (https://www.sqlite.org/rescode.html), and the start of
+# the message for Python 3.10, whose exceptions do not carry the code.
+_BY_CODE = {5: "busy", 6: "busy", 11: "corrupt", 13: "full", 26: "foreign"}
+_BY_MESSAGE = {
+    "database is locked": "busy",
+    "database table is locked": "busy",
+    "database disk image is malformed": "corrupt",
+    "database or disk is full": "full",
+    "file is not a database": "foreign",
+}
+_ERRORS: dict[str, tuple[type[VecallError], str]] = {
+    "busy": (BusyError, "another process kept the file for too long"),
+    "corrupt": (CorruptFileError, "the file is damaged: SQLite found a malformed page"),
+    "full": (StorageFullError, "the disk is full; nothing was written"),
+    "foreign": (IncompatibleFileError, "path: the file is not a SQLite database"),
+}
+
+
+def as_vecall_error(error: sqlite3.Error) -> VecallError:
+    """Return the error of vecall that says what SQLite's says."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        kind = _BY_CODE.get(code & 0xFF)
+    else:
+        kind = _BY_MESSAGE.get(str(error))
+    if kind is None:
+        return StorageError(f"the file cannot be read or written: {_reason(error)}")
+    made, message = _ERRORS[kind]
+    return made(message)
+
+
+def _reason(error: sqlite3.Error) -> str:
+    """SQLite's own words; they name tables and files, never values."""
+    return str(error) or type(error).__name__
+
+
+@contextmanager
+def storage_errors() -> Iterator[None]:
+    """Turn any error of SQLite inside the block into one of vecall."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise as_vecall_error(error) from error

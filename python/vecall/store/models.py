@@ -1,0 +1,61 @@
+"""The embedding model that a file's vectors come from."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from vecall.errors import EmbeddingMismatchError
+
+
+class EmbeddingModel(NamedTuple):
+    """A model as the file knows it."""
+
+    name: str
+    dim: int
+    id: int = 0
+
+    def __str__(self) -> str:
+        """Return name and dimension, for messages."""
+        return f"{self.name} ({self.dim} dimensions)"
+
+
+def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
+    """Return the model of the file's vectors, or None if it has none."""
+    row = connection.execute(
+        "SELECT name, dim, id FROM model WHERE state = 'active'"
+    ).fetchone()
+    return None if row is None else EmbeddingModel(*row)
+
+
+def require_same(stored: EmbeddingModel, given: EmbeddingModel) -> None:
+    """Check that a file's vectors and an embedder fit.
+
+    Raises:
+        EmbeddingMismatchError: Another name or dimension.
+    """
+    if (stored.name, stored.dim) != (given.name, given.dim):
+        msg = (
+            f"embedder: the file's vectors come from {stored}, the embedder given is "
+            f"{given}; open it with the former"
+        )
+        raise EmbeddingMismatchError(msg)
+
+
+def adopt(connection: sqlite3.Connection, given: EmbeddingModel) -> EmbeddingModel:
+    """Make `given` the model of a file that has none, inside a transaction.
+
+    Raises:
+        EmbeddingMismatchError: The file has another one by now.
+    """
+    stored = active_model(connection)
+    if stored is not None:
+        require_same(stored, given)
+        return stored
+    connection.execute(
+        "INSERT INTO model (name, dim, state) VALUES (?, ?, 'active')",
+        (given.name, given.dim),
+    )
+    adopted = active_model(connection)
+    assert adopted is not None
+    return adopted

@@ -1,0 +1,153 @@
+"""Reading memories back: a whole partition, what changed, single rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from vecall.errors import CorruptFileError
+from vecall.store.rows import COLUMNS, Row, checksum
+
+_VARIABLES = 500  # of one statement; SQLite takes at least 999
+
+
+class StoredRow(NamedTuple):
+    """A memory with its vector."""
+
+    row: Row
+    vec: bytes | None
+
+
+def _checked(values: tuple[object, ...]) -> StoredRow:
+    """A row whose checksum holds.
+
+    Raises:
+        CorruptFileError: It does not.
+    """
+    row = Row(*values[:-2])  # type: ignore[arg-type]
+    vec, crc = values[-2:]
+    if not (vec is None or isinstance(vec, bytes)) or crc != checksum(
+        row.id, row.author, row.ts, row.text, vec
+    ):
+        msg = f"the file is damaged: memory row {row.rid} fails its checksum"
+        raise CorruptFileError(msg)
+    return StoredRow(row, vec)
+
+
+def load_partition(connection: sqlite3.Connection, part: int) -> Iterator[StoredRow]:
+    """Yield every live memory of a partition in the order of its making."""
+    cursor = connection.execute(
+        f"SELECT {COLUMNS}, vec, crc FROM mem "
+        "WHERE rid BETWEEN ? AND ? AND state = 'live'",
+        (part << 32, (part << 32) | 0xFFFFFFFF),
+    )
+    return map(_checked, cursor)
+
+
+def load_rows(connection: sqlite3.Connection, rids: Iterable[int]) -> list[StoredRow]:
+    """Return those of the rows that are live, in no particular order."""
+    found: list[StoredRow] = []
+    numbers = iter(rids)
+    while some := tuple(islice(numbers, _VARIABLES)):
+        marks = ",".join("?" * len(some))
+        cursor = connection.execute(
+            f"SELECT {COLUMNS}, vec, crc FROM mem "
+            f"WHERE rid IN ({marks}) AND state = 'live'",
+            some,
+        )
+        found.extend(map(_checked, cursor))
+    return found
+
+
+def newest_change(connection: sqlite3.Connection, part: int) -> int:
+    """Return the sequence number of a partition's newest change."""
+    seq: int = connection.execute(
+        "SELECT seq FROM part WHERE id = ?", (part,)
+    ).fetchone()[0]
+    return seq
+
+
+def changed_since(connection: sqlite3.Connection, part: int, seq: int) -> list[int]:
+    """Return the rows of a partition that changed after `seq`, deleted ones included."""
+    cursor = connection.execute(
+        "SELECT DISTINCT rid FROM chg WHERE part = ? AND seq > ?", (part, seq)
+    )
+    return [rid for (rid,) in cursor]
+
+
+def find(connection: sqlite3.Connection, part: int, id_: str) -> Row | None:
+    """Return a user's live memory by its id."""
+    values = connection.execute(
+        f"SELECT {COLUMNS} FROM mem WHERE part = ? AND id = ? AND state = 'live'",
+        (part, id_),
+    ).fetchone()
+    return None if values is None else Row(*values)
+
+
+def known_hashes(
+    connection: sqlite3.Connection, app: str, user: str, ids: Sequence[str]
+) -> dict[str, bytes | None]:
+    """Return, of those ids that need no new vector, the hash of the embedded text.
+
+    A deleted memory has None: no text of it is wanted.
+    """
+    row = connection.execute(
+        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
+    ).fetchone()
+    known: dict[str, bytes | None] = {}
+    if row is None:
+        return known
+    for id_ in ids:
+        key = (row[0], id_)
+        found = connection.execute(
+            "SELECT hash FROM mem WHERE part = ? AND id = ? AND vec IS NOT NULL", key
+        ).fetchone()
+        if found is None:
+            buried = connection.execute(
+                "SELECT NULL FROM tomb WHERE part = ? AND id = ?", key
+            )
+            found = buried.fetchone()
+        if found is not None:
+            known[id_] = found[0]
+    return known
+
+
+def without_vector(
+    connection: sqlite3.Connection, after: int, most: int
+) -> list[StoredRow]:
+    """Return live rows after row `after` that have no vector, by row number."""
+    cursor = connection.execute(
+        f"SELECT {COLUMNS}, vec, crc FROM mem "
+        "WHERE rid > ? AND vec IS NULL AND state = 'live' ORDER BY rid LIMIT ?",
+        (after, most),
+    )
+    return [_checked(values) for values in cursor]
+
+
+def partition_names(connection: sqlite3.Connection, part: int) -> tuple[str, str]:
+    """Return the app and the user of a partition."""
+    names: tuple[str, str] = connection.execute(
+        "SELECT app, user FROM part WHERE id = ?", (part,)
+    ).fetchone()
+    return names
+
+
+def totals(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return counts over the whole file."""
+    partitions, memories, text_bytes = connection.execute(
+        "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part"
+    ).fetchone()
+    embedded = connection.execute("SELECT count(*) FROM mem WHERE vec IS NOT NULL")
+    sessions = connection.execute(
+        "SELECT count(*) FROM (SELECT DISTINCT part, session FROM mem "
+        "WHERE session IS NOT NULL)"
+    )
+    return {
+        "users": partitions,
+        "sessions": sessions.fetchone()[0],
+        "memories": memories,
+        "embedded": embedded.fetchone()[0],
+        "text_bytes": text_bytes,
+    }

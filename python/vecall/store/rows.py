@@ -1,0 +1,128 @@
+"""A memory on its way into the file, and out of it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple
+
+
+def text_hash(text: str) -> bytes:
+    """Return the hash by which equal texts are known, 16 bytes."""
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def memory_id(*parts: str | float | None) -> str:
+    """Return the durable id of a memory: 32 hexadecimal digits.
+
+    Args:
+        *parts: (session id, event id), or (session id, author, timestamp, text) where
+            the event has no id. Each part goes in with its length, so no two lists of
+            parts run into one another.
+    """
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        if part is None:
+            digest.update(b"-")
+            continue
+        data = (part if isinstance(part, str) else repr(part)).encode()
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+@dataclass(slots=True)
+class Draft:
+    """A memory to be written, all of it checked."""
+
+    id: str
+    text: str
+    session: str | None = None
+    event: str | None = None
+    ts: float | None = None
+    expires_at: float | None = None
+    author: str | None = None
+    kind: str | None = None
+    source: str | None = None
+    trust: str | None = None
+    content: str | None = None
+    meta: str | None = None
+    importance: float | None = None
+    vec: bytes | None = None
+    ordered: bool = field(default=False, kw_only=True)
+    """Whether it is a turn of a conversation, with neighbours."""
+
+    @property
+    def hash(self) -> bytes:
+        """The hash of the text."""
+        return text_hash(self.text)
+
+
+class Row(NamedTuple):
+    """A memory as the file holds it, without its vector."""
+
+    rid: int
+    id: str
+    session: str | None
+    event: str | None
+    pos: int | None
+    ts: float | None
+    created_at: float
+    expires_at: float | None
+    author: str | None
+    kind: str | None
+    source: str | None
+    trust: str | None
+    text: str
+    content: str | None
+    meta: str | None
+    importance: float | None
+
+    @property
+    def time(self) -> float:
+        """When it was said, or else stored, in seconds."""
+        return self.created_at if self.ts is None else self.ts
+
+
+COLUMNS = (
+    "rid, id, session, event, pos, ts, created_at, expires_at, author, kind, source, "
+    "trust, text, content, meta, importance_prior"
+)
+"""The columns of a `Row`, in its order."""
+
+
+def checksum(
+    id_: str, author: str | None, ts: float | None, text: str, vec: bytes | None
+) -> int:
+    """Return the CRC-32 that a row carries over what recall depends on."""
+    head = "\0".join((id_, author or "", repr(ts), text))
+    return zlib.crc32(vec or b"", zlib.crc32(head.encode()))
+
+
+@dataclass(slots=True)
+class Change:
+    """What one transaction did to one partition.
+
+    Attributes:
+        app: The partition's app.
+        user: The partition's user.
+        part: Its number, or 0 if it does not exist.
+        seq_before: Its newest change before the transaction.
+        seq: Its newest change after it.
+        rows: Rows added or replaced.
+        vectors: Their vectors, None where there is none.
+        removed: Row numbers that are gone.
+        ids: The ids of the memories that the call was about.
+    """
+
+    app: str
+    user: str
+    part: int
+    seq_before: int
+    seq: int
+    rows: Sequence[Row] = ()
+    vectors: Sequence[bytes | None] = ()
+    removed: Sequence[int] = ()
+    ids: Sequence[str] = ()

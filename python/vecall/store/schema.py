@@ -1,0 +1,130 @@
+"""Schema 1, and the numbered migrations that lead to the newest one.
+
+`PRAGMA user_version` is the schema's number. A migration is a function that takes a file
+from the number before it; each runs in its own transaction, and one that was released is
+never edited. docs/file-format.md says what every column means.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable
+
+from vecall.errors import IncompatibleFileError
+from vecall.lexical import ANALYSIS_VERSION
+
+APPLICATION_ID = 0x7663616C
+"""`PRAGMA application_id` of every vecall file: "vcal" in ASCII."""
+
+_SCHEMA_1 = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE model (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, dim INTEGER NOT NULL, fingerprint BLOB,
+  state TEXT NOT NULL CHECK (state IN ('active', 'migrating', 'retired'))
+);
+CREATE TABLE part (
+  id INTEGER PRIMARY KEY, app TEXT NOT NULL, user TEXT NOT NULL,
+  seq INTEGER NOT NULL DEFAULT 0, live INTEGER NOT NULL DEFAULT 0,
+  bytes INTEGER NOT NULL DEFAULT 0, created_at REAL NOT NULL, UNIQUE (app, user)
+);
+CREATE TABLE mem (
+  rid INTEGER PRIMARY KEY, part INTEGER NOT NULL, id TEXT NOT NULL,
+  seq INTEGER NOT NULL, session TEXT, event TEXT, pos INTEGER, ts REAL,
+  created_at REAL NOT NULL, updated_at REAL NOT NULL, expires_at REAL,
+  valid_until REAL, author TEXT, kind TEXT, source TEXT, trust TEXT,
+  text TEXT NOT NULL, content TEXT, meta TEXT, importance_prior REAL, last_used REAL,
+  uses INTEGER, state TEXT NOT NULL DEFAULT 'live'
+    CHECK (state IN ('live', 'archived', 'quarantined')),
+  supersedes TEXT, hash BLOB NOT NULL, vec BLOB, model INTEGER, crc INTEGER NOT NULL,
+  UNIQUE (part, id)
+);
+CREATE INDEX mem_session ON mem (part, session, pos);
+CREATE TABLE vec_next (rid INTEGER PRIMARY KEY, model INTEGER NOT NULL, vec BLOB NOT NULL);
+CREATE TABLE chg (
+  part INTEGER NOT NULL, seq INTEGER NOT NULL, rid INTEGER NOT NULL, op TEXT NOT NULL,
+  PRIMARY KEY (part, seq)
+) WITHOUT ROWID;
+CREATE TABLE tomb (
+  part INTEGER NOT NULL, id TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (part, id)
+) WITHOUT ROWID;
+CREATE TABLE hist (
+  part INTEGER NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL,
+  op TEXT NOT NULL, old TEXT, PRIMARY KEY (part, id, seq)
+) WITHOUT ROWID;
+CREATE TABLE idem (
+  part INTEGER NOT NULL, key TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (part, key)
+) WITHOUT ROWID;
+CREATE TABLE trig (
+  part INTEGER NOT NULL, session TEXT NOT NULL, kind TEXT NOT NULL, due_at REAL,
+  state TEXT, PRIMARY KEY (part, session, kind)
+) WITHOUT ROWID;
+CREATE TABLE embed_cache (
+  model INTEGER NOT NULL, hash BLOB NOT NULL, vec BLOB NOT NULL,
+  PRIMARY KEY (model, hash)
+) WITHOUT ROWID;
+"""
+
+
+def _to_1(connection: sqlite3.Connection) -> None:
+    for statement in _SCHEMA_1.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+    facts = {
+        "uuid": secrets.token_hex(16),
+        "schema": "1",
+        "created_at": repr(time.time()),
+        "analysis": ANALYSIS_VERSION,
+    }
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", facts.items())
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_to_1,)
+
+NEWEST = len(_MIGRATIONS)
+"""The schema that this version of vecall writes."""
+
+
+def check_origin(connection: sqlite3.Connection) -> int:
+    """Return the file's schema number, 0 for an empty file; change nothing.
+
+    Raises:
+        IncompatibleFileError: Another program's file, or a newer schema.
+    """
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    origin: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    objects: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[
+        0
+    ]
+    if origin != APPLICATION_ID and (version != 0 or objects != 0):
+        msg = "path: this SQLite file belongs to another program"
+        raise IncompatibleFileError(msg)
+    if version > NEWEST:
+        msg = (
+            f"path: the file has schema {version}, this version of vecall reads up to "
+            f"schema {NEWEST}; upgrade vecall"
+        )
+        raise IncompatibleFileError(msg)
+    return version
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the file to the newest schema, one transaction a step.
+
+    Another process may do the same at the same time: the number is read again inside
+    each transaction.
+    """
+    while check_origin(connection) < NEWEST:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = check_origin(connection)
+            if version < NEWEST:
+                _MIGRATIONS[version](connection)
+                connection.execute(f"PRAGMA user_version = {version + 1}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

@@ -1,0 +1,64 @@
+"""Giving vectors to memories that were stored before the file had a model."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vecall.store.partitions import PartitionWriter
+from vecall.store.read import StoredRow, load_rows
+from vecall.store.rows import Change, checksum
+
+
+@dataclass(slots=True)
+class SetVectors:
+    """Sets the vectors of one user's rows, unless a row changed meanwhile.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        rows: The rows as they were when they were embedded.
+        vectors: One vector each, float32 little-endian.
+        model: Number of the embedding model.
+    """
+
+    app: str
+    user: str
+    rows: Sequence[StoredRow]
+    vectors: Sequence[bytes]
+    model: int
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        now = {
+            stored.row.rid: stored.row
+            for stored in load_rows(
+                connection, [stored.row.rid for stored in self.rows]
+            )
+        }
+        rows = []
+        vectors: list[bytes | None] = []
+        for stored, vec in zip(self.rows, self.vectors, strict=True):
+            row = now.get(stored.row.rid)
+            if row is None or row.text != stored.row.text:
+                continue
+            partition.change(row.rid, "u")
+            crc = checksum(row.id, row.author, row.ts, row.text, vec)
+            connection.execute(
+                "UPDATE mem SET vec = ?, model = ?, crc = ?, seq = ? WHERE rid = ?",
+                (vec, self.model, crc, partition.seq, row.rid),
+            )
+            rows.append(row)
+            vectors.append(vec)
+        partition.finish()
+        return Change(
+            self.app,
+            self.user,
+            partition.id,
+            partition.seq_before,
+            partition.seq,
+            rows,
+            vectors,
+        )

@@ -1,0 +1,93 @@
+"""Times as vecall keeps them: float seconds since 1970, UTC."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta, timezone
+
+from vecall.errors import InvalidArgumentError, InvalidTypeError
+
+# What datetime can show: years 1 to 9999.
+_EARLIEST = -62_135_596_800.0
+_LATEST = 253_402_300_799.0
+
+Time = float | int | str | datetime
+"""What vecall accepts as a time: seconds, an aware datetime, or ISO 8601 with offset."""
+
+
+def to_seconds(value: Time, name: str) -> float:
+    """Return `value` as float seconds since 1970.
+
+    Args:
+        value: Seconds, a datetime with a time zone, or an ISO 8601 string with an
+            offset ("Z" is one).
+        name: The argument, for the error message.
+
+    Raises:
+        InvalidArgumentError: NaN, infinite, outside the years 1 to 9999, or without a
+            time zone.
+        InvalidTypeError: Of another type.
+    """
+    if isinstance(value, str):
+        value = _parse(value, name)
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            msg = f"{name}: a date without a time zone is ambiguous; give an offset"
+            raise InvalidArgumentError(msg)
+        return value.timestamp()
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        msg = f"{name}: expected seconds, an aware datetime or an ISO 8601 string"
+        raise InvalidTypeError(msg)
+    if not math.isfinite(value) or not _EARLIEST <= value <= _LATEST:
+        msg = f"{name}: must be finite seconds within the years 1 to 9999"
+        raise InvalidArgumentError(msg)
+    return float(value)
+
+
+def _parse(text: str, name: str) -> datetime:
+    # Before Python 3.11 fromisoformat does not know "Z".
+    given = text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError:
+        msg = f"{name}: expected an ISO 8601 date and time with an offset"
+        raise InvalidArgumentError(msg) from None
+
+
+def to_micros(seconds: float) -> int:
+    """Return seconds as the engine keeps them: whole microseconds."""
+    return round(seconds * 1_000_000)
+
+
+def to_datetime(seconds: float) -> datetime:
+    """Return seconds as an aware UTC datetime."""
+    return datetime.fromtimestamp(0, timezone.utc) + timedelta(seconds=seconds)
+
+
+def to_iso(seconds: float) -> str:
+    """Return seconds as ISO 8601 in UTC with its offset."""
+    return to_datetime(seconds).isoformat()
+
+
+def ttl_seconds(value: float | str | timedelta) -> float:
+    """Return a time to live in seconds: a number, a timedelta, or "3600s".
+
+    Raises:
+        InvalidArgumentError: Not positive and finite, or another spelling.
+        InvalidTypeError: Of another type.
+    """
+    rule = 'ttl: expected positive seconds, a timedelta, or a string such as "3600s"'
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, str):
+        try:
+            seconds = float(value.removesuffix("s"))
+        except ValueError:
+            raise InvalidArgumentError(rule) from None
+    elif isinstance(value, float | int) and not isinstance(value, bool):
+        seconds = float(value)
+    else:
+        raise InvalidTypeError(rule)
+    if not math.isfinite(seconds) or seconds <= 0:
+        raise InvalidArgumentError(rule)
+    return seconds

@@ -1,0 +1,156 @@
+"""The values that go into and come out of a memory service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.timestamps import Time, to_seconds
+
+Content = str | Mapping[str, Any]
+"""A text, or a mapping with "parts": [{"text": …}] as chat models exchange it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntry:
+    """One memory: what was said or learned, and where it comes from.
+
+    Everything but the content is optional. A memory that a search returns carries its
+    id, its provenance and its scores; a memory to be stored may set all but the scores.
+
+    Attributes:
+        content: The text, or a mapping with "parts" that holds it.
+        id: Durable identity, unique for one user; derived when not given.
+        author: "user" or the name of an agent.
+        timestamp: Seconds since 1970 at which it was said. A datetime with a time zone
+            or an ISO 8601 string with an offset is converted.
+        session_id: The session in which it was said.
+        event_id: The event of that session.
+        kind: What it is, for example "episode", "fact", "preference", "decision".
+        source: Where it was learned, for example a tool or a document.
+        trust: How far its source is trusted; never raised by vecall.
+        custom_metadata: Your own JSON values.
+        importance: Weight in [0, 1] if it is used; a hint when it is stored.
+        score: What a search ranked it by; comparable within one answer only.
+        similarity: Cosine of query and memory in [-1, 1]; None without vectors.
+        confidence: Calibrated probability that it is relevant to the query; None where
+            no calibration exists.
+    """
+
+    content: Content
+    id: str | None = field(default=None, kw_only=True)
+    author: str | None = field(default=None, kw_only=True)
+    timestamp: float | None = field(default=None, kw_only=True)
+    session_id: str | None = field(default=None, kw_only=True)
+    event_id: str | None = field(default=None, kw_only=True)
+    kind: str | None = field(default=None, kw_only=True)
+    source: str | None = field(default=None, kw_only=True)
+    trust: str | None = field(default=None, kw_only=True)
+    custom_metadata: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    importance: float | None = field(default=None, kw_only=True)
+    score: float | None = field(default=None, kw_only=True)
+    similarity: float | None = field(default=None, kw_only=True)
+    confidence: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Convert the time and check the importance."""
+        if self.timestamp is not None and type(self.timestamp) is not float:
+            seconds = to_seconds(self.timestamp, "timestamp")
+            object.__setattr__(self, "timestamp", seconds)
+        if self.importance is not None:
+            check_share(self.importance, "importance")
+
+    @property
+    def text(self) -> str:
+        """The content as plain text, its parts joined by newlines."""
+        if isinstance(self.content, str):
+            return self.content
+        parts = self.content.get("parts") or []
+        texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+        return "\n".join(text for text in texts if isinstance(text, str))
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One turn of a session.
+
+    Attributes:
+        content: What was said; an event without text is not remembered.
+        author: "user" or the name of an agent.
+        timestamp: When, as in `MemoryEntry`.
+        id: Unique in its session; without one, author, time and text identify it.
+        custom_metadata: Your own JSON values.
+    """
+
+    content: Content
+    author: str | None = None
+    timestamp: Time | None = None
+    id: str | None = None
+    custom_metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation of one user with one app.
+
+    Attributes:
+        app_name: The app.
+        user_id: The user.
+        id: The session's id, unique for the user.
+        events: Its turns in order.
+    """
+
+    app_name: str
+    user_id: str
+    id: str
+    events: Sequence[Event] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which memories a search may return.
+
+    Attributes:
+        session_id: Only this session.
+        after: Only memories of this time or later.
+        before: Only memories before this time.
+
+    The time of a memory without timestamp is when it was stored.
+    """
+
+    session_id: str | None = None
+    after: Time | None = None
+    before: Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMemoryResponse:
+    """What a search found.
+
+    Attributes:
+        memories: At most top_k memories, best first.
+    """
+
+    memories: list[MemoryEntry] = field(default_factory=list)
+
+
+def check_share(value: object, name: str) -> float:
+    """Return `value` if it is a number in [0, 1].
+
+    Raises:
+        InvalidTypeError: Not a number.
+        InvalidArgumentError: NaN or outside [0, 1].
+    """
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        msg = f"{name}: expected a number"
+        raise InvalidTypeError(msg)
+    if not 0.0 <= value <= 1.0:
+        msg = f"{name}: must be within [0, 1]"
+        raise InvalidArgumentError(msg)
+    return float(value)

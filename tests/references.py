@@ -1,0 +1,331 @@
+"""What the engine must compute, in plain Python and float64, for tests to compare with.
+
+Written from the documented formulas, not from the C++: a partition is a dict of rows in
+the order in which they arrived, and every question walks over all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+K1 = 0.9
+B = 0.4
+NEVER = 2**63 - 1
+HUGE_K = 10**18
+
+
+class UndecidedError(Exception):
+    """Which rows are proposed hangs on the last bits of a float32."""
+
+
+@dataclass(frozen=True)
+class Row:
+    id: int
+    words: tuple[int, ...] = ()
+    vector: np.ndarray | None = None
+    time: int = 0
+    expires: int = NEVER
+    session: int = 0
+    position: int = 0
+
+
+Rows = dict[int, Row]
+
+
+@dataclass(frozen=True)
+class Query:
+    vector: np.ndarray | None = None
+    words: tuple[int, ...] = ()
+    k: int = 5
+    options: dict[str, Any] = field(default_factory=dict)  # keywords of Engine.recall
+
+    def option(self, name: str, default: Any = None) -> Any:
+        value = self.options.get(name)
+        return default if value is None else value
+
+
+@dataclass
+class Expected:
+    row: Row
+    lexical: float
+    similarity: float
+    base: float = 0.0
+    score: float = 0.0
+
+
+def put(rows: Rows, new: Iterable[Row]) -> None:
+    """Add or replace; a replaced row counts as the latest arrival."""
+    for row in new:
+        rows.pop(row.id, None)
+        rows[row.id] = row
+
+
+def columns(new: Sequence[Row], dim: int) -> dict[str, np.ndarray | None]:
+    """The arguments of Engine.add_rows."""
+    vectors = np.full((len(new), dim), np.nan, dtype=np.float32)
+    for at, row in enumerate(new):
+        if row.vector is not None:
+            vectors[at] = row.vector
+    has_vector = np.array([row.vector is not None for row in new], dtype=np.uint8)
+    lengths = [len(row.words) for row in new]
+    return {
+        "ids": np.array([row.id for row in new], dtype=np.int64),
+        "times": np.array([row.time for row in new], dtype=np.int64),
+        "expires": np.array([row.expires for row in new], dtype=np.int64),
+        "sessions": np.array([row.session for row in new], dtype=np.uint64),
+        "positions": np.array([row.position for row in new], dtype=np.int32),
+        "terms": np.array([word for row in new for word in row.words], dtype=np.uint64),
+        "offsets": np.cumsum([0, *lengths], dtype=np.int64),
+        "vectors": vectors if dim else None,
+        "has_vector": has_vector if dim else None,
+    }
+
+
+def add_rows(engine: Any, key: tuple[str, str], new: Sequence[Row]) -> None:
+    engine.add_rows(key, **columns(new, engine.dim))
+
+
+def ask(engine: Any, key: tuple[str, str], query: Query) -> tuple[np.ndarray, ...]:
+    found = engine.recall(
+        key, query.vector, list(query.words), query.k, **query.options
+    )
+    assert [column.dtype.name for column in found] == ["int64", *3 * ["float32"]]
+    assert len({column.shape for column in found}) == 1
+    return found
+
+
+def passes(row: Row, options: dict[str, Any]) -> bool:
+    session, after = options.get("session"), options.get("after")
+    before, now = options.get("before"), options.get("now")
+    return (
+        (session is None or row.session == session)
+        and (after is None or after <= row.time)
+        and (before is None or row.time < before)
+        and (now is None or row.expires == NEVER or now < row.expires)
+    )
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    a, b = a / np.abs(a).max(), b / np.abs(b).max()
+    return float(np.clip(a @ b / math.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
+
+
+def bm25(rows: Rows, words: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
+    """BM25 of each row, and the share of the query's idf mass that it matches."""
+    told = [row for row in rows.values() if row.words]
+    scores = dict.fromkeys(rows, 0.0)
+    shares = dict.fromkeys(rows, 0.0)
+    if not told or not words:
+        return scores, shares
+    mean_length = sum(len(row.words) for row in told) / len(told)
+    counts = {row.id: Counter(row.words) for row in told}
+    idf = {}
+    for word in set(words):
+        holders = sum(word in counts[row.id] for row in told)
+        idf[word] = math.log(1 + (len(told) - holders + 0.5) / (holders + 0.5))
+    mass = sum(idf.values())
+    for row in told:
+        norm = K1 * (1 - B + B * len(row.words) / mean_length)
+        for word in words:  # a repeated word counts as often as it is asked
+            count = counts[row.id][word]
+            scores[row.id] += idf[word] * count * (K1 + 1) / (count + norm)
+        matched = (idf[word] for word in set(words) if counts[row.id][word])
+        shares[row.id] = sum(matched) / mass
+    return scores, shares
+
+
+def best(
+    scores: dict[int, float],
+    rows: Rows,
+    limit: int,
+    profile: Callable[[Row], object],
+) -> list[int]:
+    """The `limit` best: higher score, then newer, then smaller id.
+
+    Rows of one profile have the same score to the last bit. Raises UndecidedError if
+    rows of two profiles are too near to each other at the border.
+    """
+
+    def order(row_id: int) -> tuple[float, int, int]:
+        return (-scores[row_id], -rows[row_id].time, row_id)
+
+    ranked = sorted(scores, key=order)
+    if len(ranked) > limit:
+        edge = scores[ranked[limit - 1]]
+        near = [i for i in ranked if abs(scores[i] - edge) <= 1e-5 * max(1, abs(edge))]
+        if len({profile(rows[i]) for i in near}) > 1:
+            raise UndecidedError
+    return ranked[:limit]
+
+
+def word_profile(words: Sequence[int]) -> Callable[[Row], object]:
+    asked = sorted(set(words))
+
+    def profile(row: Row) -> object:
+        counts = Counter(row.words)
+        return (len(row.words), tuple(counts[word] for word in asked))
+
+    return profile
+
+
+def vector_profile(row: Row) -> object:
+    """Rows with vectors that are multiples of small integers have exact cosines."""
+    assert row.vector is not None
+    unit = row.vector.astype(np.float64) / np.linalg.norm(row.vector.astype(np.float64))
+    return tuple(np.round(unit, 6) + 0.0)
+
+
+def neighbours(rows: Rows) -> dict[int, list[int]]:
+    """For each row those beside it in its session whose position is one off.
+
+    A session is told by position; rows at equal positions stand in order of arrival.
+    """
+    beside: dict[int, list[int]] = {row_id: [] for row_id in rows}
+    for session in {row.session for row in rows.values()} - {0}:
+        told = [row for row in rows.values() if row.session == session]
+        told.sort(key=lambda row: row.position)  # stable
+        for first, second in itertools.pairwise(told):
+            if first.position + 1 == second.position:
+                beside[first.id].append(second.id)
+                beside[second.id].append(first.id)
+    return beside
+
+
+def propose(
+    rows: Rows, query: Query
+) -> tuple[dict[int, Expected], float, float, float]:
+    """The candidates, the coverage, and mean and deviation of the cosines."""
+    limit = max(query.option("candidates", 50), query.k)
+    allowed = {i: row for i, row in rows.items() if passes(row, query.options)}
+    scores, shares = bm25(rows, query.words)
+    worded = {i: scores[i] for i in allowed if scores[i] > 0}
+    near = {}
+    if query.vector is not None and np.any(query.vector):
+        near = {
+            i: cosine(query.vector, row.vector)
+            for i, row in allowed.items()
+            if row.vector is not None
+        }
+    lexical = best(worded, rows, limit, word_profile(query.words))
+    dense = best(near, rows, limit, vector_profile)
+    coverage = max((shares[i] for i in lexical), default=0.0)
+    proposed = dict.fromkeys([*lexical, *dense])
+    beside = neighbours(rows)
+    for row_id in list(proposed):
+        proposed.update(dict.fromkeys(i for i in beside[row_id] if i in allowed))
+    found = {i: Expected(rows[i], scores[i], near.get(i, math.nan)) for i in proposed}
+    cosines = list(near.values())
+    mean = float(np.mean(cosines)) if cosines else 0.0
+    deviation = float(np.std(cosines)) if cosines else 0.0
+    return found, coverage, mean, deviation
+
+
+def trust(
+    found: Iterable[Expected], coverage: float, mean: float, deviation: float
+) -> float:
+    """How far the vector side agrees with the words, in [0, 1]."""
+    agreeing = [e for e in found if e.lexical > 0 and not math.isnan(e.similarity)]
+    weight = sum(e.lexical for e in agreeing)
+    if not weight:
+        return 1.0
+    weighted = sum(e.lexical * e.similarity for e in agreeing) / weight
+    lift = (weighted - mean) / max(deviation, 1e-9)
+    return min(1.0, max(2 * lift, (1 - coverage) ** 2, 0.0))
+
+
+def recall(rows: Rows, query: Query) -> dict[int, Expected]:
+    """Every row that may be in the answer, with its scores."""
+    found, coverage, mean, deviation = propose(rows, query)
+    asked_by_vector = query.vector is not None and bool(np.any(query.vector))
+    weight = query.option("dense_weight", 0.4) if asked_by_vector else 0.0
+    share = query.option("neighbour_weight", 0.5)
+    highest = max((e.lexical for e in found.values()), default=0.0)
+    seen = [e.similarity for e in found.values() if not math.isnan(e.similarity)]
+    low, high = (min(seen), max(seen)) if seen else (0.0, 0.0)
+    believed = trust(found.values(), coverage, mean, deviation)
+    for e in found.values():
+        if highest > 0:
+            e.base += (1 - weight) * math.sqrt(coverage) * e.lexical / highest
+        if weight > 0 and not math.isnan(e.similarity):
+            flat = high - low < 1e-6
+            place = 1.0 if flat else (e.similarity - low) / (high - low)
+            e.base += weight * believed * place
+    beside = neighbours(rows)
+    for e in found.values():
+        shares = [found[i].base for i in beside[e.row.id] if i in found]
+        e.score = e.base + share * max(shares, default=0.0)
+    floor = query.options.get("min_similarity")
+    if floor is None:
+        return found
+    return {i: e for i, e in found.items() if e.similarity >= floor}
+
+
+def assert_answers(
+    found: tuple[np.ndarray, ...],
+    expected: dict[int, Expected],
+    k: int,
+    *,
+    tolerance: float = 1e-4,
+) -> None:
+    """An answer of Engine.recall holds the best rows with their scores, in order."""
+    ids, scores, similarities, lexical = (column.tolist() for column in found)
+    assert len(set(ids)) == len(ids)
+    assert set(ids) <= expected.keys()
+    wanted = [expected[i] for i in ids]
+    close = {"rtol": tolerance, "atol": tolerance}
+    np.testing.assert_allclose(scores, [e.score for e in wanted], **close)
+    np.testing.assert_allclose(similarities, [e.similarity for e in wanted], **close)
+    np.testing.assert_allclose(lexical, [e.lexical for e in wanted], **close)
+    order = [(-s, -e.row.time, e.row.id) for s, e in zip(scores, wanted, strict=True)]
+    assert order == sorted(order)
+    assert len(ids) >= min(k, len(expected))
+    assert {key[:2] for key in order[k:]} <= {key[:2] for key in order[k - 1 : k]}
+    if len(ids) >= k:
+        missed = [e.score for i, e in expected.items() if i not in ids]
+        assert max(missed, default=-math.inf) <= scores[k - 1] + 2 * tolerance
+
+
+def nearest(
+    rows: Rows, vector: np.ndarray, options: dict[str, Any] | None = None
+) -> dict[int, float]:
+    """The cosine of every row that Engine.search or Index.search may return."""
+    if not np.any(vector):
+        return {}
+    return {
+        i: cosine(vector, row.vector)
+        for i, row in rows.items()
+        if row.vector is not None and passes(row, options or {})
+    }
+
+
+def assert_nearest(
+    found: tuple[np.ndarray, np.ndarray],
+    expected: dict[int, float],
+    k: int,
+    rows: Rows,
+    *,
+    tolerance: float = 2e-6,
+) -> None:
+    """An answer of search holds the k nearest rows with their cosines, in order."""
+    assert found[0].dtype == np.int64
+    assert found[1].dtype == np.float32
+    ids, cosines = found[0].tolist(), found[1].tolist()
+    assert len(ids) == len(cosines) == min(k, len(expected))
+    assert len(set(ids)) == len(ids)
+    assert set(ids) <= expected.keys()
+    np.testing.assert_allclose(cosines, [expected[i] for i in ids], atol=tolerance)
+    order = [(-c, -rows[i].time, i) for c, i in zip(cosines, ids, strict=True)]
+    assert order == sorted(order)
+    if ids:
+        missed = [value for i, value in expected.items() if i not in ids]
+        assert max(missed, default=-2.0) <= cosines[-1] + 2 * tolerance
