@@ -31,7 +31,7 @@ def columns(**changed: object) -> dict[str, object]:
         "times": np.array([10, 20], dtype=np.int64),
         "expires": np.array([NEVER, NEVER], dtype=np.int64),
         "sessions": np.array([5, 5], dtype=np.uint64),
-        "positions": np.array([0, 1], dtype=np.int32),
+        "positions": np.array([0, 5], dtype=np.int32),
         "terms": np.array([7, 8, 8], dtype=np.uint64),
         "offsets": np.array([0, 1, 3], dtype=np.int64),
         "vectors": TWO_VECTORS.copy(),
@@ -153,9 +153,7 @@ def test_a_slice_of_a_wider_matrix_is_read_where_it_lies():
 
 def test_a_broadcast_array_means_its_numbers():
     index = Index(4)
-    index.add(
-        np.arange(3, dtype=np.int64), np.broadcast_to(np.float32(1), (3, 4))
-    )
+    index.add(np.arange(3, dtype=np.int64), np.broadcast_to(np.float32(1), (3, 4)))
     ids, cosines = index.search(np.broadcast_to(np.float32(-2), (4,)), 3)
     assert ids.tolist() == [0, 1, 2]
     assert cosines.tolist() == [-1, -1, -1]
@@ -308,7 +306,7 @@ def test_a_column_of_another_type_is_refused(column):
 def test_a_column_of_another_length_is_refused(column, length):
     engine = Engine(3)
     wrong = np.resize(columns()[column], length)
-    with pytest.raises(InvalidArgumentError, match="entry|number|dimension"):
+    with pytest.raises(InvalidArgumentError, match=r"entry|number|dimension"):
         engine.add_rows(**columns(**{column: wrong}))
     assert KEY not in engine
 
@@ -536,11 +534,12 @@ def test_a_weight_outside_its_range_is_refused(name, value):
 @pytest.mark.parametrize("name", ["candidates", "ef"])
 def test_a_wrong_number_is_called_by_its_own_name(name):
     engine = engine_with_two_rows()
+    calls = {
+        "ef": lambda: engine.search(KEY, QUERY, 5, ef=0),
+        "candidates": lambda: engine.recall(KEY, QUERY, [7], 5, candidates=0),
+    }
     with pytest.raises(InvalidArgumentError, match=name):
-        if name == "ef":
-            engine.search(KEY, QUERY, 5, ef=0)
-        else:
-            engine.recall(KEY, QUERY, [7], 5, candidates=0)
+        calls[name]()
 
 
 # Keys.
@@ -562,7 +561,7 @@ def test_a_wrong_number_is_called_by_its_own_name(name):
 )
 def test_a_key_with_an_empty_or_broken_name_is_refused(key):
     for call in every_key_call(key):
-        with pytest.raises(InvalidArgumentError, match="app_name|user_id") as raised:
+        with pytest.raises(InvalidArgumentError, match=r"app_name|user_id") as raised:
             call()
         assert type(raised.value) is InvalidArgumentError
         assert_says_nothing(raised.value)
@@ -589,7 +588,7 @@ def test_a_key_with_an_empty_or_broken_name_is_refused(key):
 )
 def test_a_key_of_another_type_is_refused(key):
     for call in every_key_call(key):
-        with pytest.raises(InvalidTypeError, match="app_name|user_id|key") as raised:
+        with pytest.raises(InvalidTypeError, match=r"app_name|user_id|key") as raised:
             call()
         assert isinstance(raised.value, TypeError)
         assert_says_nothing(raised.value)

@@ -26,7 +26,8 @@ Filter make_filter(std::optional<SessionKey> session, std::optional<Micros> afte
   return filter;
 }
 
-void add(Engine& engine, const Key& key, const IdVector& ids, const FloatMatrix& vectors) {
+void add(Engine& engine, const Key& key, const IdVector& ids,
+         const FloatMatrix& vectors) {
   require_dim(vectors.columns, engine.dim());
   if (ids.rows != vectors.rows) {
     throw InvalidArgumentError("ids and vectors: must have the same number of rows");
@@ -61,10 +62,11 @@ std::vector<RowMeta> make_meta(const Columns& columns, std::size_t count) {
   return meta;
 }
 
-void add_rows(Engine& engine, const Key& key, const IdVector& ids, const IdVector& times,
-              const IdVector& expires, const HashVector& sessions,
-              const PositionVector& positions, const HashVector& terms,
-              const IdVector& offsets, const std::optional<FloatMatrix>& vectors,
+void add_rows(Engine& engine, const Key& key, const IdVector& ids,
+              const IdVector& times, const IdVector& expires,
+              const HashVector& sessions, const PositionVector& positions,
+              const HashVector& terms, const IdVector& offsets,
+              const std::optional<FloatMatrix>& vectors,
               const std::optional<ByteVector>& has_vector) {
   const auto meta = make_meta({times, expires, sessions, positions}, ids.rows);
   RowBatch batch;
@@ -81,9 +83,9 @@ void add_rows(Engine& engine, const Key& key, const IdVector& ids, const IdVecto
   engine.add(key.value, batch);
 }
 
-HitArrays search(const Engine& engine, const Key& key, const FloatVector& query, Count k,
-                 Count, std::optional<SessionKey> session, std::optional<Micros> after,
-                 std::optional<Micros> before) {
+HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
+                 Count k, Count, std::optional<SessionKey> session,
+                 std::optional<Micros> after, std::optional<Micros> before) {
   thread_local std::vector<float> unit;
   thread_local std::vector<Hit> hits;
   hits.clear();
@@ -98,11 +100,11 @@ HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
 }
 
 RecallArrays recall(const Engine& engine, const Key& key,
-                    const std::optional<FloatVector>& query, const TermList& terms, Count k,
-                    std::optional<SessionKey> session, std::optional<Micros> after,
-                    std::optional<Micros> before, std::optional<Micros> now,
-                    std::optional<float> min_similarity, float dense_weight,
-                    float neighbour_weight, Count candidates) {
+                    const std::optional<FloatVector>& query, const TermList& terms,
+                    Count k, std::optional<SessionKey> session,
+                    std::optional<Micros> after, std::optional<Micros> before,
+                    std::optional<Micros> now, std::optional<float> min_similarity,
+                    float dense_weight, float neighbour_weight, Count candidates) {
   thread_local std::vector<float> unit;
   thread_local std::vector<RecallHit> hits;
   hits.clear();
@@ -148,9 +150,9 @@ Args:
     key: (app_name, user_id), two non-empty strings, compared byte for byte.
     ids: int64 (n,). The last of equal ids wins.
     vectors: float32 (n, dim), finite and not zero.)")
-      .def("add_rows", &add_rows, "key"_a, "ids"_a, "times"_a, "expires"_a, "sessions"_a,
-           "positions"_a, "terms"_a, "offsets"_a, "vectors"_a = py::none(),
-           "has_vector"_a = py::none(),
+      .def("add_rows", &add_rows, "key"_a, "ids"_a, "times"_a, "expires"_a,
+           "sessions"_a, "positions"_a, "terms"_a, "offsets"_a,
+           "vectors"_a = py::none(), "has_vector"_a = py::none(),
            R"(Adds whole rows to one partition, or replaces those with the same id.
 
 Args:
@@ -182,8 +184,8 @@ Returns:
     nothing.)")
       .def("recall", &recall, "key"_a, "query"_a, "terms"_a, "k"_a, py::kw_only(),
            "session"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
-           "now"_a = py::none(), "min_similarity"_a = py::none(), "dense_weight"_a = 0.4F,
-           "neighbour_weight"_a = 0.5F, "candidates"_a = 50,
+           "now"_a = py::none(), "min_similarity"_a = py::none(),
+           "dense_weight"_a = 0.4F, "neighbour_weight"_a = 0.5F, "candidates"_a = 50,
            R"(Finds the best rows of one partition by words and vector together.
 
 Args:
@@ -208,16 +210,23 @@ Returns:
 
 Returns:
     How many of them were there.)")
-      .def("drop", [](Engine& self, const Key& key) { return self.drop(key.value); },
-           "key"_a, "Frees a whole partition; True if there was one.")
-      .def("size", [](const Engine& self, const Key& key) { return self.size(key.value); },
-           "key"_a, "Rows of one partition.")
-      .def("__contains__",
-           [](const Engine& self, const Key& key) { return self.find(key.value) != nullptr; },
-           "key"_a)
+      .def(
+          "drop", [](Engine& self, const Key& key) { return self.drop(key.value); },
+          "key"_a, "Frees a whole partition; True if there was one.")
+      .def(
+          "size",
+          [](const Engine& self, const Key& key) { return self.size(key.value); },
+          "key"_a, "Rows of one partition.")
+      .def(
+          "__contains__",
+          [](const Engine& self, const Key& key) {
+            return self.find(key.value) != nullptr;
+          },
+          "key"_a)
       .def("__len__", &Engine::partitions)
       .def_property_readonly("dim", &Engine::dim, "Length of every vector.")
-      .def_property_readonly("nbytes", &Engine::nbytes, "Memory that the engine holds.");
+      .def_property_readonly("nbytes", &Engine::nbytes,
+                             "Memory that the engine holds.");
 }
 
 }  // namespace vecall::bindings

@@ -35,6 +35,8 @@ void translate(std::exception_ptr thrown) {
 
 }  // namespace
 
-void bind_errors(py::module_&) { py::register_local_exception_translator(translate); }
+void bind_errors(py::module_&) {
+  py::register_local_exception_translator(translate);
+}
 
 }  // namespace vecall::bindings

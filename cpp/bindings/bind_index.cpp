@@ -19,8 +19,8 @@ using namespace py::literals;
 
 namespace {
 
-// One partition without words or names. `ef` is part of the signature so that callers need
-// not change when a partition grows into a graph; an exact scan has no use for it.
+// One partition without words or names. `ef` is part of the signature so that callers
+// need not change when a partition grows into a graph; an exact scan has no use for it.
 class Index {
  public:
   Index(std::size_t dim, const std::string& kind) : partition_(dim) {
@@ -52,9 +52,8 @@ class Index {
     thread_local std::vector<Hit> hits;
     hits.clear();
     if (to_unit(query.values, partition_.dim(), unit)) {
-      with_shared_lock(partition_.mutex(), work(1), [&] {
-        partition_.search(unit, Filter{}, k.value, hits);
-      });
+      with_shared_lock(partition_.mutex(), work(1),
+                       [&] { partition_.search(unit, Filter{}, k.value, hits); });
     }
     return to_arrays(hits);
   }
@@ -123,7 +122,8 @@ class Index {
 }  // namespace
 
 void bind_index(py::module_& module) {
-  py::class_<Index>(module, "Index", R"(Nearest neighbours by cosine in one set of vectors.
+  py::class_<Index>(module, "Index",
+                    R"(Nearest neighbours by cosine in one set of vectors.
 
 Safe to share between threads. Vectors are normalised once, when they are added.
 

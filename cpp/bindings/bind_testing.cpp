@@ -16,8 +16,9 @@ struct Testing {};
 
 }  // namespace
 
-// Single kernels and steps, so that tests can hold each against an independent reference on
-// each instruction set. A class of static methods, so that the stub is one file.
+// Single kernels and steps, so that tests can hold each against an independent
+// reference on each instruction set. A class of static methods, so that the stub is one
+// file.
 void bind_testing(py::module_& module) {
   py::class_<Testing> testing(module, "testing", "Parts of the engine, for tests.");
   testing.def_static(
@@ -32,8 +33,9 @@ void bind_testing(py::module_& module) {
       [](const std::string& isa, const FloatVector& query, const FloatMatrix& rows) {
         require_dim(rows.columns, query.rows);
         py::array_t<float> out(static_cast<py::ssize_t>(rows.rows));
-        kernels::table_of(isa).dot_rows(query.values.data(), rows.values.data(), rows.rows,
-                                        query.rows, rows.columns, out.mutable_data());
+        kernels::table_of(isa).dot_rows(query.values.data(), rows.values.data(),
+                                        rows.rows, query.rows, rows.columns,
+                                        out.mutable_data());
         return out;
       },
       "isa"_a, "query"_a, "rows"_a, "One query with every row.");

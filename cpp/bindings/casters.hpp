@@ -1,8 +1,9 @@
 #pragma once
 
-// Python arguments as borrowed C++ views. Each caster checks type, dtype and shape itself:
-// pybind11's own TypeError prints every argument, which would put vectors and names into
-// logs. Arrays that are not contiguous, aligned or in native byte order are copied.
+// Python arguments as borrowed C++ views. Each caster checks type, dtype and shape
+// itself: pybind11's own TypeError prints every argument, which would put vectors and
+// names into logs. Arrays that are not contiguous, aligned or in native byte order are
+// copied.
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -58,14 +59,15 @@ void load_array(py::handle source, ArrayView<T, Dims>& view, const char* expecte
   if (!py::isinstance<py::array>(source)) throw InvalidTypeError(expected);
   const auto array = py::reinterpret_borrow<py::array>(source);
   const auto wanted = py::dtype::of<T>();
-  const bool right_type = array.dtype().kind() == wanted.kind() &&
-                          array.itemsize() == wanted.itemsize();
+  const bool right_type =
+      array.dtype().kind() == wanted.kind() && array.itemsize() == wanted.itemsize();
   if (!right_type || array.ndim() != Dims) throw InvalidTypeError(expected);
   constexpr int kReady = py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ |
                          py::detail::npy_api::NPY_ARRAY_ALIGNED_;
   const void* data = array.data();
-  const bool native = py::detail::array_descriptor_proxy(array.dtype().ptr())->byteorder !=
-                      (std::endian::native == std::endian::little ? '>' : '<');
+  const bool native =
+      py::detail::array_descriptor_proxy(array.dtype().ptr())->byteorder !=
+      (std::endian::native == std::endian::little ? '>' : '<');
   if ((array.flags() & kReady) != kReady || !native) {
     const auto copy = py::array_t<T, py::array::c_style | py::array::forcecast>(array);
     view.keep = copy;
@@ -95,14 +97,14 @@ inline std::string_view load_name(py::handle source, const char* rule) {
 
 namespace pybind11::detail {
 
-#define VECALL_ARRAY_CASTER(Type, stub, expected)                          \
-  template <>                                                              \
-  struct type_caster<vecall::bindings::Type> {                             \
-    PYBIND11_TYPE_CASTER(vecall::bindings::Type, const_name(stub));        \
-    bool load(handle source, bool) {                                       \
-      vecall::bindings::load_array(source, value, expected);               \
-      return true;                                                         \
-    }                                                                      \
+#define VECALL_ARRAY_CASTER(Type, stub, expected)                   \
+  template <>                                                       \
+  struct type_caster<vecall::bindings::Type> {                      \
+    PYBIND11_TYPE_CASTER(vecall::bindings::Type, const_name(stub)); \
+    bool load(handle source, bool) {                                \
+      vecall::bindings::load_array(source, value, expected);        \
+      return true;                                                  \
+    }                                                               \
   };
 
 VECALL_ARRAY_CASTER(FloatVector, "numpy.typing.NDArray[numpy.float32]",
@@ -124,7 +126,8 @@ template <>
 struct type_caster<vecall::bindings::Count> {
   PYBIND11_TYPE_CASTER(vecall::bindings::Count, const_name("int"));
   bool load(handle source, bool) {
-    PyObject* number = PyBool_Check(source.ptr()) ? nullptr : PyNumber_Index(source.ptr());
+    PyObject* number =
+        PyBool_Check(source.ptr()) ? nullptr : PyNumber_Index(source.ptr());
     if (number == nullptr) {
       PyErr_Clear();
       throw vecall::InvalidTypeError("k: expected an integer of at least 1");

@@ -1,9 +1,9 @@
 #pragma once
 
-// When the interpreter lock is given away. Releasing it for a few microseconds of work costs
-// milliseconds at the 99th percentile, because a busy Python thread then keeps it for its
-// whole switch interval; keeping it for long work stops every other thread. So short
-// searches keep it, and nobody who holds a partition's lock ever waits for it.
+// When the interpreter lock is given away. Releasing it for a few microseconds of work
+// costs milliseconds at the 99th percentile, because a busy Python thread then keeps it
+// for its whole switch interval; keeping it for long work stops every other thread. So
+// short searches keep it, and nobody who holds a partition's lock ever waits for it.
 
 #include <pybind11/pybind11.h>
 
@@ -25,7 +25,8 @@ void with_shared_lock(std::shared_mutex& mutex, std::size_t work, Read read) {
   if (!lock.owns_lock() || work > kLongWork) release.emplace();
   if (!lock.owns_lock()) lock.lock();
   read();
-  // `lock` was declared last, so it is unlocked before `release` waits for the interpreter.
+  // `lock` was declared last, so it is unlocked before `release` waits for the
+  // interpreter.
 }
 
 }  // namespace vecall::bindings

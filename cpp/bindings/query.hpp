@@ -1,8 +1,8 @@
 #pragma once
 
-// A query vector as the engine wants it: checked, copied and of norm 1. The copy is made
-// while the interpreter lock is held, so a caller who writes to the array from another
-// thread cannot race the search.
+// A query vector as the engine wants it: checked, copied and of norm 1. The copy is
+// made while the interpreter lock is held, so a caller who writes to the array from
+// another thread cannot race the search.
 
 #include <span>
 #include <string>
@@ -15,8 +15,8 @@ namespace vecall::bindings {
 
 inline void require_dim(std::size_t got, std::size_t dim) {
   if (got != dim) {
-    throw DimensionError("vectors: expected dimension " + std::to_string(dim) + ", got " +
-                         std::to_string(got));
+    throw DimensionError("vectors: expected dimension " + std::to_string(dim) +
+                         ", got " + std::to_string(got));
   }
 }
 

@@ -1,9 +1,10 @@
 """Brings partitions from the file into the engine, and keeps them in step with it.
 
 A partition is loaded when it is first searched. Afterwards every search compares the
-partition's newest change in the file with the newest that the engine has: a write of this
-process is applied as it is committed, a write of another process is read from the change
-log before the search goes on. Reading and text analysis run on the loader's own thread.
+partition's newest change in the file with the newest that the engine has: a write of
+this process is applied as it is committed, a write of another process is read from the
+change log before the search goes on. Reading and text analysis run on the loader's own
+thread.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Loader:
             loaded.seq = change.seq
 
     def rows(self, rids: Sequence[int]) -> list[Row]:
-        """Read rows from the file into the cache; those deleted meanwhile are left out."""
+        """Read rows from the file into the cache, without those that are gone."""
         with self._database.snapshot() as connection:
             rows = [stored.row for stored in load_rows(connection, rids)]
         self._cache.put(rows)

@@ -1,8 +1,8 @@
 """The memory itself, written once.
 
-Every operation is a coroutine that waits for other threads only through a `wait` that its
-caller hands in. `MemoryService` hands in one that waits on the running event loop, its
-blocking twin one that blocks; the operations hold nothing of any loop.
+Every operation is a coroutine that waits for other threads only through a `wait` that
+its caller hands in. `MemoryService` hands in one that waits on the running event loop,
+its blocking twin one that blocks; the operations hold nothing of any loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from vecall._loader import Loader
 from vecall._recall import Recall, Request, to_entry
 from vecall._row_cache import RowCache
 from vecall._writer import Writer
-from vecall.config import Limits, check_min_score, check_name, check_top_k
+from vecall.config import (
+    Limits,
+    check_min_score,
+    check_name,
+    check_query,
+    check_top_k,
+)
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ClosedError, ConfigError, InvalidTypeError, NotFoundError
 from vecall.store import (
@@ -58,7 +64,7 @@ class Memory:
         memory_budget: int,
         limits: Limits,
     ) -> None:
-        """Open the file and start the threads; see `MemoryService` for the arguments."""
+        """Open the file and start the threads; see `MemoryService`."""
         self.limits = limits
         self.top_k = check_top_k(top_k, limits)
         if durability not in ("full", "process"):
@@ -94,11 +100,12 @@ class Memory:
         """Fit the embedder to the file's model; the first one to come is adopted."""
         with self._database.snapshot() as connection:
             stored = active_model(connection)
+        self._file_model = None if stored is None else stored.name
         if embedder is None:
             if stored is not None:
                 warnings.warn(
-                    f"the file holds vectors of {stored}; opened without an embedder it "
-                    "is searched by words alone",
+                    f"the file holds vectors of {stored}; opened without an embedder "
+                    "it is searched by words alone",
                     UserWarning,
                     stacklevel=4,
                 )
@@ -107,6 +114,7 @@ class Memory:
         if stored is not None:
             require_same(stored, given)
             return stored
+        self._file_model = given.name
         with self._database.transaction() as connection:
             return adopt(connection, given)
 
@@ -213,9 +221,7 @@ class Memory:
         """Find the best memories for a query."""
         self._check_open()
         self._check_names(app_name, user_id)
-        if not isinstance(query, str):
-            msg = "query: expected a string"
-            raise InvalidTypeError(msg)
+        check_query(query)
         if min_score is None:
             min_score = self.min_score
         elif self._embedding is None:
@@ -269,13 +275,12 @@ class Memory:
         """Return counts over the whole file."""
         self._check_open()
         counts: dict[str, int] = await wait(self._loader.submit(self._totals))
-        model = None if self._model is None else self._model.name
         return {
             **counts,
             "file_bytes": self._database.nbytes(),
             "engine_bytes": self._engine.nbytes,
             "loaded_users": len(self._engine),
-            "embedder": model,
+            "model": self._file_model,
         }
 
     def _totals(self) -> dict[str, int]:
@@ -324,7 +329,7 @@ def embedded_text(author: str | None, text: str) -> str:
     return f"{author}: {text}" if author else text
 
 
-def _as_path(path: str | Path | None) -> Path | None:
+def _as_path(path: object) -> Path | None:
     if path is None or path == ":memory:":
         return None
     if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
@@ -333,7 +338,7 @@ def _as_path(path: str | Path | None) -> Path | None:
     return Path(path)
 
 
-def _checked_filter(asked: Filter, limits: Limits) -> Filter:
+def _checked_filter(asked: object, limits: Limits) -> Filter:
     if not isinstance(asked, Filter):
         msg = "filter: expected a vecall.Filter"
         raise InvalidTypeError(msg)

@@ -1,9 +1,10 @@
 """The one thread of a process that writes a file: group commit, then publish.
 
-The order is the guarantee: commit, apply to the engine, acknowledge. Whoever waits for a
-write knows that it is in the file and that the next search sees it. All writes that are
-waiting when the thread comes round share one transaction, each under its own savepoint,
-so that one that fails takes nobody with it and a hundred of them pay for one sync.
+The order is the guarantee: commit, apply to the engine, acknowledge. Whoever waits for
+a write knows that it is in the file and that the next search sees it. All writes that
+are waiting when the thread comes round share one transaction, each under its own
+savepoint, so that one that fails takes nobody with it and a hundred of them pay for one
+sync.
 """
 
 from __future__ import annotations

@@ -53,6 +53,18 @@ def check_name(value: object, name: str, limits: Limits) -> str:
     return value
 
 
+def check_query(value: object) -> str:
+    """Return `value` if it is a text; what it says is never refused.
+
+    Raises:
+        InvalidTypeError: Not a string.
+    """
+    if not isinstance(value, str):
+        msg = "query: expected a string"
+        raise InvalidTypeError(msg)
+    return value
+
+
 def check_top_k(value: object, limits: Limits) -> int:
     """Return `value` if it is a number of results.
 

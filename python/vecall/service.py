@@ -58,8 +58,8 @@ class MemoryService:
         path: The SQLite file that is the whole state, made if it is not there. Without
             one, or with ":memory:", nothing outlives the process.
         embedder: None searches by words alone; "local" uses the offline model of the
-            extra vecall[local]; or any `Embedder` or function from texts to vectors. The
-            first embedder given to a file becomes the file's.
+            extra vecall[local]; or any `Embedder` or function from texts to vectors.
+            The first embedder given to a file becomes the file's.
         top_k: Memories in an answer, unless a search says otherwise.
         min_score: Floor on the cosine similarity in [-1, 1], inclusive; needs an
             embedder.
@@ -122,8 +122,8 @@ class MemoryService:
         and turns that are absent stay remembered. Turns without text are skipped.
 
         Args:
-            session: A `Session`, a google-adk session, or a dict with app_name, user_id,
-                id and events, in snake_case or camelCase.
+            session: A `Session`, a google-adk session, or a dict with app_name,
+                user_id, id and events, in snake_case or camelCase.
             restore: Bring back turns that were deleted.
             replace: Also delete remembered turns of this session that are absent.
 
@@ -156,8 +156,8 @@ class MemoryService:
             user_id: The user.
             events: Turns in order, as in `add_session_to_memory`.
             session_id: Their session, if it is known.
-            custom_metadata: JSON values stored with each; "ttl" (seconds, a timedelta or
-                "3600s") makes them expire.
+            custom_metadata: JSON values stored with each; "ttl" (seconds, a timedelta
+                or "3600s") makes them expire.
             restore: Bring back turns that were deleted.
 
         Returns:
@@ -262,7 +262,7 @@ class MemoryService:
         await self._memory.delete(_on_loop, app_name, user_id, memory_id)
 
     async def warm(self, *, app_name: str, user_id: str) -> None:
-        """Load a user's memories, so that the first search need not wait for the file."""
+        """Load a user's memories, so that the first search need not wait."""
         await self._memory.warm(_on_loop, app_name, user_id)
 
     async def stats(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ _EARLIEST = -62_135_596_800.0
 _LATEST = 253_402_300_799.0
 
 Time = float | int | str | datetime
-"""What vecall accepts as a time: seconds, an aware datetime, or ISO 8601 with offset."""
+"""What vecall takes as a time: seconds, aware datetime, ISO 8601 with offset."""
 
 
 def to_seconds(value: Time, name: str) -> float:
@@ -69,7 +69,7 @@ def to_iso(seconds: float) -> str:
     return to_datetime(seconds).isoformat()
 
 
-def ttl_seconds(value: float | str | timedelta) -> float:
+def ttl_seconds(value: object) -> float:
     """Return a time to live in seconds: a number, a timedelta, or "3600s".
 
     Raises:

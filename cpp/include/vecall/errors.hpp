@@ -1,8 +1,8 @@
 #pragma once
 
-// The errors that the core throws. Each leaf has a namesake in vecall/errors.py, to which
-// the bindings translate it. Messages say what was wrong and what is allowed; they never
-// contain ids, text or vector values of the caller.
+// The errors that the core throws. Each leaf has a namesake in vecall/errors.py, to
+// which the bindings translate it. Messages say what was wrong and what is allowed;
+// they never contain ids, text or vector values of the caller.
 
 #include <stdexcept>
 #include <string>

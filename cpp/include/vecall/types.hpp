@@ -10,11 +10,11 @@
 
 namespace vecall {
 
-using RowId = std::int64_t;       // the caller's number for a row, unique in a partition
-using Slot = std::uint32_t;       // where a partition keeps a row; reused after removal
-using TermHash = std::uint64_t;   // 64-bit hash of one word
-using SessionKey = std::uint64_t; // 64-bit hash of a session name; 0 = no session
-using Micros = std::int64_t;      // microseconds since the Unix epoch
+using RowId = std::int64_t;      // the caller's number for a row, unique in a partition
+using Slot = std::uint32_t;      // where a partition keeps a row; reused after removal
+using TermHash = std::uint64_t;  // 64-bit hash of one word
+using SessionKey = std::uint64_t;  // 64-bit hash of a session name; 0 = no session
+using Micros = std::int64_t;       // microseconds since the Unix epoch
 
 inline constexpr SessionKey kNoSession = 0;
 inline constexpr Micros kMinTime = std::numeric_limits<Micros>::min();
@@ -44,16 +44,16 @@ struct Filter {
 
 // Rows to add. All spans are borrowed for the call.
 struct RowBatch {
-  std::span<const RowId> ids;            // (n,), each at most once
-  std::span<const RowMeta> meta;         // (n,) or empty
-  std::span<const TermHash> terms;       // words of all rows, row after row
-  std::span<const std::int64_t> offsets; // (n + 1,) into terms, or empty: no words
-  std::span<const float> vectors;        // (n, dim) or empty: no vectors
+  std::span<const RowId> ids;                // (n,), each at most once
+  std::span<const RowMeta> meta;             // (n,) or empty
+  std::span<const TermHash> terms;           // words of all rows, row after row
+  std::span<const std::int64_t> offsets;     // (n + 1,) into terms, or empty: no words
+  std::span<const float> vectors;            // (n, dim) or empty: no vectors
   std::span<const std::uint8_t> has_vector;  // (n,), or empty: all rows have one
 };
 
-// One question to a partition. An empty vector asks by words alone, empty terms by vector
-// alone.
+// One question to a partition. An empty vector asks by words alone, empty terms by
+// vector alone.
 struct RecallQuery {
   std::span<const float> unit_vector;  // (dim,) of norm 1, or empty
   std::span<const TermHash> terms;     // repeats count

@@ -1,8 +1,8 @@
 #pragma once
 
-// The engine: many partitions, one for each (app, user). It knows no text, no SQL, no clock,
-// no files and no network. Thread-safe: writes take the partition's lock themselves; readers
-// take it through find(), as partition.hpp describes.
+// The engine: many partitions, one for each (app, user). It knows no text, no SQL, no
+// clock, no files and no network. Thread-safe: writes take the partition's lock
+// themselves; readers take it through find(), as partition.hpp describes.
 
 #include <cstddef>
 #include <memory>
@@ -19,8 +19,8 @@ class Engine {
   // LimitExceededError above kMaxDim and ConfigError for a bad VECALL_ISA.
   explicit Engine(std::size_t dim);
 
-  // Adds rows or replaces those with the same id; makes the partition if need be. Throws
-  // before anything changes if a vector or a size is wrong.
+  // Adds rows or replaces those with the same id; makes the partition if need be.
+  // Throws before anything changes if a vector or a size is wrong.
   void add(PartitionKey key, const RowBatch& batch);
   // Returns how many of the ids were there.
   std::size_t remove(PartitionKey key, std::span<const RowId> ids);

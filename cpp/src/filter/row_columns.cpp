@@ -40,8 +40,10 @@ void RowColumns::clear(Slot slot) noexcept {
 }
 
 bool RowColumns::all_pass(const Filter& filter) const noexcept {
-  const bool open = !filter.session && filter.after == kMinTime && filter.before == kMaxTime;
-  return open && live_count_ == id_.size() && (expiring_ == 0 || filter.now == kMinTime);
+  const bool open =
+      !filter.session && filter.after == kMinTime && filter.before == kMaxTime;
+  return open && live_count_ == id_.size() &&
+         (expiring_ == 0 || filter.now == kMinTime);
 }
 
 std::size_t RowColumns::nbytes() const noexcept {

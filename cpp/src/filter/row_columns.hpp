@@ -1,7 +1,7 @@
 #pragma once
 
-// What a partition knows of its rows, one column an attribute, by slot; and the test of one
-// row against a filter. Not thread-safe: the partition's lock guards it.
+// What a partition knows of its rows, one column an attribute, by slot; and the test of
+// one row against a filter. Not thread-safe: the partition's lock guards it.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,9 @@ class RowColumns {
   [[nodiscard]] RowId id(Slot slot) const noexcept { return id_[slot]; }
   [[nodiscard]] Micros time(Slot slot) const noexcept { return time_[slot]; }
   [[nodiscard]] SessionKey session(Slot slot) const noexcept { return session_[slot]; }
-  [[nodiscard]] std::int32_t position(Slot slot) const noexcept { return position_[slot]; }
+  [[nodiscard]] std::int32_t position(Slot slot) const noexcept {
+    return position_[slot];
+  }
 
   // True if a live row of this partition may be returned under `filter`.
   [[nodiscard]] bool passes(Slot slot, const Filter& filter) const noexcept {

@@ -1,7 +1,8 @@
 #pragma once
 
-// Keeps the best k of a stream of scored slots. Equal scores are ordered by the rows' own
-// rule (newer, then smaller id), so that an answer does not depend on where rows lie.
+// Keeps the best k of a stream of scored slots. Equal scores are ordered by the rows'
+// own rule (newer, then smaller id), so that an answer does not depend on where rows
+// lie.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,7 +33,9 @@ class TopK {
 
   // REQUIRES: k > 0.
   void offer(Scored row) {
-    const auto better = [this](const Scored& a, const Scored& b) { return before(a, b); };
+    const auto better = [this](const Scored& a, const Scored& b) {
+      return before(a, b);
+    };
     if (kept_.size() < k_) {
       kept_.push_back(row);
       std::push_heap(kept_.begin(), kept_.end(), better);

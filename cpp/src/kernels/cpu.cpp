@@ -16,8 +16,8 @@ constexpr std::uint32_t kLeaf1EcxAvx = 1U << 28;
 constexpr std::uint32_t kLeaf7EbxAvx2 = 1U << 5;
 constexpr std::uint32_t kXcr0SseAvx = 0b110;
 
-// The register that says which vector state the operating system saves. A CPU can have AVX
-// while the system does not keep its registers over a context switch.
+// The register that says which vector state the operating system saves. A CPU can have
+// AVX while the system does not keep its registers over a context switch.
 std::uint32_t xcr0() noexcept {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
@@ -45,11 +45,15 @@ std::uint32_t cpu_features() noexcept {
 #elif defined(__aarch64__)
 
 // Advanced SIMD is part of the base architecture.
-std::uint32_t cpu_features() noexcept { return kCpuNeon; }
+std::uint32_t cpu_features() noexcept {
+  return kCpuNeon;
+}
 
 #else
 
-std::uint32_t cpu_features() noexcept { return kCpuBaseline; }
+std::uint32_t cpu_features() noexcept {
+  return kCpuBaseline;
+}
 
 #endif
 

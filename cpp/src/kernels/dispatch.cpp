@@ -86,7 +86,8 @@ const KernelTable& table_of(std::string_view name) {
   for (std::size_t i = 0; i < all.count; ++i) {
     if (all.tables[i].name == name) return all.tables[i];
   }
-  std::string message = "VECALL_ISA must name an instruction set that runs here, one of:";
+  std::string message =
+      "VECALL_ISA must name an instruction set that runs here, one of:";
   for (const auto choice : runnable()) message.append(" ").append(choice);
   throw ConfigError(message);
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Chooses the kernels once: the best instruction set that was compiled in and that the CPU
-// can run, or the one that the environment variable VECALL_ISA names.
+// Chooses the kernels once: the best instruction set that was compiled in and that the
+// CPU can run, or the one that the environment variable VECALL_ISA names.
 
 #include <string_view>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace vecall::kernels {
 
-// The chosen table; constant for the life of the process. Throws ConfigError if VECALL_ISA
-// is unknown or cannot run here.
+// The chosen table; constant for the life of the process. Throws ConfigError if
+// VECALL_ISA is unknown or cannot run here.
 const KernelTable& active();
 
 // Names, best first.

@@ -1,6 +1,6 @@
-// AVX2 with FMA. Four accumulators of eight floats: an FMA takes four cycles and two start
-// in each, so fewer than eight in flight leave a unit idle, and four already reach the
-// bandwidth of the second-level cache.
+// AVX2 with FMA. Four accumulators of eight floats: an FMA takes four cycles and two
+// start in each, so fewer than eight in flight leave a unit idle, and four already
+// reach the bandwidth of the second-level cache.
 
 #include <immintrin.h>
 
@@ -35,7 +35,8 @@ float dot(const float* a, const float* b, std::size_t dim) noexcept {
   std::size_t i = 0;
   for (; i + kBlock <= dim; i += kBlock) {
     sum0 = _mm256_fmadd_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i), sum0);
-    sum1 = _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 8), _mm256_loadu_ps(b + i + 8), sum1);
+    sum1 =
+        _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 8), _mm256_loadu_ps(b + i + 8), sum1);
     sum2 =
         _mm256_fmadd_ps(_mm256_loadu_ps(a + i + 16), _mm256_loadu_ps(b + i + 16), sum2);
     sum3 =

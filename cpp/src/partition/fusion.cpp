@@ -45,7 +45,8 @@ float trust_in_vectors(std::span<const Candidate> candidates,
   const double lift =
       (weighted / weight - input.spread.mean) / std::max(input.spread.deviation, 1e-9);
   const double unsaid = 1.0 - input.coverage;
-  return static_cast<float>(std::clamp(std::max(2.0 * lift, unsaid * unsaid), 0.0, 1.0));
+  return static_cast<float>(
+      std::clamp(std::max(2.0 * lift, unsaid * unsaid), 0.0, 1.0));
 }
 
 }  // namespace
@@ -57,12 +58,15 @@ void fuse(std::span<Candidate> candidates, const FusionInput& input) noexcept {
   }
   const float said = std::sqrt(std::clamp(input.coverage, 0.0F, 1.0F));
   const float dense = input.has_vector ? input.dense_weight : 0.0F;
-  const float lexical_scale = max_lexical > 0.0F ? (1.0F - dense) * said / max_lexical : 0.0F;
-  const float dense_scale = dense > 0.0F ? dense * trust_in_vectors(candidates, input) : 0.0F;
+  const float lexical_scale =
+      max_lexical > 0.0F ? (1.0F - dense) * said / max_lexical : 0.0F;
+  const float dense_scale =
+      dense > 0.0F ? dense * trust_in_vectors(candidates, input) : 0.0F;
   const Range range = similarity_range(candidates);
   for (Candidate& candidate : candidates) {
     candidate.base = lexical_scale * candidate.lexical;
-    if (dense > 0.0F) candidate.base += dense_scale * normalised(candidate.similarity, range);
+    if (dense > 0.0F)
+      candidate.base += dense_scale * normalised(candidate.similarity, range);
   }
   for (Candidate& candidate : candidates) {
     float beside = 0.0F;

@@ -35,8 +35,9 @@ void Partition::check(const RowBatch& batch, std::size_t dim) {
     throw InvalidArgumentError("rows: every id needs one entry in each column");
   }
   if (!batch.offsets.empty()) {
-    bool ordered = batch.offsets.size() == count + 1 && batch.offsets.front() == 0 &&
-                   batch.offsets.back() == static_cast<std::int64_t>(batch.terms.size());
+    bool ordered =
+        batch.offsets.size() == count + 1 && batch.offsets.front() == 0 &&
+        batch.offsets.back() == static_cast<std::int64_t>(batch.terms.size());
     for (std::size_t i = 0; ordered && i < count; ++i) {
       ordered = batch.offsets[i] <= batch.offsets[i + 1];
     }
@@ -138,7 +139,8 @@ void Partition::propose(const RecallQuery& query, RecallScratch& scratch) const 
   TopK words(scratch.lexical, std::max(query.candidates, query.k), rows_);
   for (const Slot slot : scratch.terms.touched) {
     const float bm25 = scratch.terms.bm25[slot];
-    if (words.wants(bm25) && rows_.passes(slot, query.filter)) words.offer({slot, bm25});
+    if (words.wants(bm25) && rows_.passes(slot, query.filter))
+      words.offer({slot, bm25});
   }
   words.finish();
   for (const Scored& row : scratch.lexical) add_candidate(row.slot, query, scratch);
@@ -146,8 +148,10 @@ void Partition::propose(const RecallQuery& query, RecallScratch& scratch) const 
   const std::size_t proposed = scratch.candidates.size();
   for (std::size_t i = 0; i < proposed; ++i) {
     const Slot slot = scratch.candidates[i].slot;
-    for (const Slot beside : {sessions_.previous(slot, rows_), sessions_.next(slot, rows_)}) {
-      if (beside == SessionOrder::kNobody || !rows_.passes(beside, query.filter)) continue;
+    for (const Slot beside :
+         {sessions_.previous(slot, rows_), sessions_.next(slot, rows_)}) {
+      if (beside == SessionOrder::kNobody || !rows_.passes(beside, query.filter))
+        continue;
       add_candidate(beside, query, scratch);
     }
   }
@@ -188,8 +192,8 @@ void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) co
   if (scratch.index_plus_one.size() < rows_.slots()) {
     scratch.index_plus_one.resize(rows_.slots(), 0);
   }
-  FusionInput input{!query.unit_vector.empty(), 0.0F, {}, query.dense_weight,
-                    query.neighbour_weight};
+  FusionInput input{
+      !query.unit_vector.empty(), 0.0F, {}, query.dense_weight, query.neighbour_weight};
   if (input.has_vector) {
     const std::size_t wanted = std::max(query.candidates, query.k);
     input.spread = flat_search(vectors_, rows_, query.unit_vector, query.filter,
@@ -198,8 +202,8 @@ void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) co
   postings_.score(query.terms, scratch.terms);
   propose(query, scratch);
   for (const Scored& row : scratch.lexical) {
-    input.coverage = std::max(input.coverage, scratch.terms.matched[row.slot] /
-                                                  scratch.terms.query_idf);
+    input.coverage = std::max(
+        input.coverage, scratch.terms.matched[row.slot] / scratch.terms.query_idf);
   }
   fuse(scratch.candidates, input);
 
@@ -207,22 +211,23 @@ void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) co
   const bool has_floor = query.min_similarity > -std::numeric_limits<float>::infinity();
   auto end = found.end();
   if (has_floor) {
-    end = std::partition(found.begin(), found.end(), [&query](const Candidate& candidate) {
-      return candidate.similarity >= query.min_similarity;  // false for NaN
-    });
+    end = std::partition(
+        found.begin(), found.end(), [&query](const Candidate& candidate) {
+          return candidate.similarity >= query.min_similarity;  // false for NaN
+        });
   }
   const auto available = static_cast<std::size_t>(end - found.begin());
-  const auto kept = found.begin() + static_cast<std::ptrdiff_t>(std::min(query.k, available));
+  const auto kept =
+      found.begin() + static_cast<std::ptrdiff_t>(std::min(query.k, available));
   std::partial_sort(found.begin(), kept, end,
                     [this](const Candidate& a, const Candidate& b) {
                       if (a.score != b.score) return a.score > b.score;
                       return rows_.precedes(a.slot, b.slot);
                     });
   for (auto candidate = found.begin(); candidate != end; ++candidate) {
-    const bool ties = candidate < kept || (kept != found.begin() &&
-                                           candidate->score == (kept - 1)->score &&
-                                           rows_.time(candidate->slot) ==
-                                               rows_.time((kept - 1)->slot));
+    const bool ties = candidate < kept ||
+                      (kept != found.begin() && candidate->score == (kept - 1)->score &&
+                       rows_.time(candidate->slot) == rows_.time((kept - 1)->slot));
     if (!ties) continue;
     out.push_back({rows_.id(candidate->slot), candidate->score, candidate->similarity,
                    candidate->lexical});

@@ -1,13 +1,13 @@
 #pragma once
 
-// All that the engine knows of one (app, user): rows with their vectors, words, times and
-// sessions. Nothing in here is shared with another partition: statistics, postings and
-// scratch values are its own.
+// All that the engine knows of one (app, user): rows with their vectors, words, times
+// and sessions. Nothing in here is shared with another partition: statistics, postings
+// and scratch values are its own.
 //
-// Thread safety: callers hold mutex() shared for const methods and unique for the others.
-// The lock is theirs to take because the bindings try it with the interpreter lock held and
-// give that up before they wait (bindings/gil.hpp). Whoever holds mutex() never waits for
-// the interpreter.
+// Thread safety: callers hold mutex() shared for const methods and unique for the
+// others. The lock is theirs to take because the bindings try it with the interpreter
+// lock held and give that up before they wait (bindings/gil.hpp). Whoever holds mutex()
+// never waits for the interpreter.
 
 #include <cstddef>
 #include <shared_mutex>
@@ -39,11 +39,12 @@ class Partition {
   // Returns how many of the ids were here.
   std::size_t remove(std::span<const RowId> ids) noexcept;
 
-  // The k best rows by cosine that pass, best first. REQUIRES: unit_query has norm 1, k > 0.
+  // The k best rows by cosine that pass, best first. REQUIRES: unit_query has norm 1, k
+  // > 0.
   void search(std::span<const float> unit_query, const Filter& filter, std::size_t k,
               std::vector<Hit>& out) const;
-  // Both sides of recall in one pass, best first; rows that tie with the last one in score
-  // and time are all returned, so `out` can be longer than k.
+  // Both sides of recall in one pass, best first; rows that tie with the last one in
+  // score and time are all returned, so `out` can be longer than k.
   void recall(const RecallQuery& query, std::vector<RecallHit>& out) const;
 
   [[nodiscard]] std::shared_mutex& mutex() const noexcept { return mutex_; }

@@ -1,8 +1,10 @@
 #pragma once
 
-// Finds the partition of an (app, user) pair. Both names are compared whole and apart, so
-// ("a", "b/c") and ("a/b", "c") are strangers. Thread-safe; its lock is held only while the
-// partition is looked up, never while one is searched, and is taken before a partition's.
+// Finds the partition of an (app, user) pair. Both names are compared whole and apart,
+// so
+// ("a", "b/c") and ("a/b", "c") are strangers. Thread-safe; its lock is held only while
+// the partition is looked up, never while one is searched, and is taken before a
+// partition's.
 
 #include <functional>
 #include <memory>
@@ -24,8 +26,8 @@ class PartitionMap {
  public:
   explicit PartitionMap(std::size_t dim) : dim_(dim) {}
 
-  // Null if there is none. The partition stays alive while the pointer is held, even if it
-  // is erased meanwhile.
+  // Null if there is none. The partition stays alive while the pointer is held, even if
+  // it is erased meanwhile.
   [[nodiscard]] std::shared_ptr<Partition> find(PartitionKey key) const;
   std::shared_ptr<Partition> find_or_create(PartitionKey key);
   // True if there was one.

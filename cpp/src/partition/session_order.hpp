@@ -1,8 +1,8 @@
 #pragma once
 
-// Who stands next to whom in a session: a linked list a session, in order of position, so
-// that a search finds neighbours by one look. Not thread-safe: the partition's lock guards
-// it.
+// Who stands next to whom in a session: a linked list a session, in order of position,
+// so that a search finds neighbours by one look. Not thread-safe: the partition's lock
+// guards it.
 
 #include <cstddef>
 #include <unordered_map>
@@ -23,8 +23,8 @@ class SessionOrder {
     links_.resize(slots);
   }
 
-  // Costs the number of rows of the session behind the new one: none for a session that is
-  // told in order. Strong guarantee. REQUIRES: reserved, and the columns are set.
+  // Costs the number of rows of the session behind the new one: none for a session that
+  // is told in order. Strong guarantee. REQUIRES: reserved, and the columns are set.
   void add(Slot slot, const RowColumns& rows) {
     links_[slot] = {};
     if (rows.session(slot) == kNoSession) return;

@@ -56,7 +56,8 @@ void Postings::add(Slot slot, std::span<const TermHash> terms) {
       const auto by_slot = [](const Posting& a, const Posting& b) {
         return a.slot < b.slot;
       };
-      list.insert(std::upper_bound(list.begin(), list.end(), posting, by_slot), posting);
+      list.insert(std::upper_bound(list.begin(), list.end(), posting, by_slot),
+                  posting);
       i = end;
     }
   } catch (...) {
@@ -110,8 +111,7 @@ void Postings::score(std::span<const TermHash> query, TermScores& scores) const 
     const std::size_t holders =
         found == ordinals_.end() ? 0 : lists_[found->second].size();
     const auto frequency = static_cast<float>(holders);
-    const float idf =
-        std::log1p((documents - frequency + 0.5F) / (frequency + 0.5F));
+    const float idf = std::log1p((documents - frequency + 0.5F) / (frequency + 0.5F));
     scores.query_idf += idf;
     if (holders == 0) continue;
     const float weight = repeats * idf * (kBm25K1 + 1.0F);
@@ -130,7 +130,8 @@ std::size_t Postings::nbytes() const noexcept {
   // A node of the map holds its entry, the next pointer and the hash.
   std::size_t bytes = ordinals_.size() * (sizeof(TermHash) + sizeof(Ordinal) + 20) +
                       ordinals_.bucket_count() * sizeof(void*);
-  bytes += lists_.capacity() * sizeof(lists_[0]) + hashes_.capacity() * sizeof(TermHash);
+  bytes +=
+      lists_.capacity() * sizeof(lists_[0]) + hashes_.capacity() * sizeof(TermHash);
   bytes += of_slot_.capacity() * sizeof(of_slot_[0]) + length_.capacity() * 4;
   for (const auto& list : lists_) bytes += list.capacity() * sizeof(Posting);
   for (const auto& terms : of_slot_) bytes += terms.capacity() * sizeof(Ordinal);

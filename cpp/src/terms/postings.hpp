@@ -1,10 +1,10 @@
 #pragma once
 
-// The words of one partition: an inverted index over 64-bit term hashes with BM25 scores
-// (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009) from the
-// partition's own statistics, exact after every add and remove. Not thread-safe: the
-// partition's lock guards it; any number of threads may score at once, each with its own
-// scratch.
+// The words of one partition: an inverted index over 64-bit term hashes with BM25
+// scores (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009) from
+// the partition's own statistics, exact after every add and remove. Not thread-safe:
+// the partition's lock guards it; any number of threads may score at once, each with
+// its own scratch.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace vecall {
 
-// Saturation and length normalisation. Short conversational texts want less of both than
-// the usual 1.2 and 0.75 (docs/recall.md has the measurement).
+// Saturation and length normalisation. Short conversational texts want less of both
+// than the usual 1.2 and 0.75 (docs/recall.md has the measurement).
 inline constexpr float kBm25K1 = 0.9F;
 inline constexpr float kBm25B = 0.4F;
 
-// What scoring a query leaves behind, by slot. Reused between queries: only the slots in
-// `touched` are non-zero, and the owner calls clear() when it has read them.
+// What scoring a query leaves behind, by slot. Reused between queries: only the slots
+// in `touched` are non-zero, and the owner calls clear() when it has read them.
 struct TermScores {
   std::vector<float> bm25;
   std::vector<float> matched;  // sum of the idf of the query terms found in the slot
@@ -38,7 +38,8 @@ class Postings {
   // REQUIRES: the slot has no words yet, or was removed.
   void add(Slot slot, std::span<const TermHash> terms);
   void remove(Slot slot) noexcept;
-  // Fills `scores`, which must be clear. Repeated query terms count as often as they occur.
+  // Fills `scores`, which must be clear. Repeated query terms count as often as they
+  // occur.
   void score(std::span<const TermHash> query, TermScores& scores) const;
   [[nodiscard]] std::size_t terms() const noexcept { return ordinals_.size(); }
   [[nodiscard]] std::size_t nbytes() const noexcept;
@@ -54,11 +55,11 @@ class Postings {
   void drop(Ordinal ordinal, Slot slot) noexcept;
 
   std::unordered_map<TermHash, Ordinal> ordinals_;
-  std::vector<std::vector<Posting>> lists_;      // each sorted by slot
-  std::vector<TermHash> hashes_;                 // of each list
-  std::vector<Ordinal> free_;                    // lists without a term
-  std::vector<std::vector<Ordinal>> of_slot_;    // the distinct terms of each slot
-  std::vector<std::uint32_t> length_;            // words of each slot
+  std::vector<std::vector<Posting>> lists_;    // each sorted by slot
+  std::vector<TermHash> hashes_;               // of each list
+  std::vector<Ordinal> free_;                  // lists without a term
+  std::vector<std::vector<Ordinal>> of_slot_;  // the distinct terms of each slot
+  std::vector<std::uint32_t> length_;          // words of each slot
   std::uint64_t total_length_ = 0;
   std::size_t documents_ = 0;  // slots with at least one word
 };

@@ -1,7 +1,7 @@
 #pragma once
 
-// A growing matrix of float32 rows, each starting on a cache line and zero-padded to a whole
-// number of them. Not thread-safe: the partition's lock guards it.
+// A growing matrix of float32 rows, each starting on a cache line and zero-padded to a
+// whole number of them. Not thread-safe: the partition's lock guards it.
 
 #include <cstddef>
 #include <memory>
@@ -16,7 +16,9 @@ class AlignedRows {
   // Makes room for `count` rows in all; new rows are zero. Strong guarantee.
   void reserve(std::size_t count);
   // REQUIRES: row < capacity().
-  [[nodiscard]] float* row(std::size_t row) noexcept { return data_.get() + row * stride_; }
+  [[nodiscard]] float* row(std::size_t row) noexcept {
+    return data_.get() + row * stride_;
+  }
   [[nodiscard]] const float* row(std::size_t row) const noexcept {
     return data_.get() + row * stride_;
   }

@@ -24,7 +24,8 @@ Norm norm_of(std::span<const float> vector) noexcept {
       squares[lane] += static_cast<double>(vector[i + lane]) * vector[i + lane];
     }
   }
-  for (; i < vector.size(); ++i) squares[0] += static_cast<double>(vector[i]) * vector[i];
+  for (; i < vector.size(); ++i)
+    squares[0] += static_cast<double>(vector[i]) * vector[i];
   // A float squared cannot overflow a double, so only NaN or Inf makes this non-finite.
   const double norm = std::sqrt((squares[0] + squares[1]) + (squares[2] + squares[3]));
   if (!std::isfinite(norm)) return {0.0, VectorFault::kNotFinite};
@@ -44,14 +45,17 @@ VectorFault normalise(std::span<const float> vector, std::span<float> out) noexc
   return VectorFault::kNone;
 }
 
-VectorFault check(std::span<const float> vector) noexcept { return norm_of(vector).fault; }
+VectorFault check(std::span<const float> vector) noexcept {
+  return norm_of(vector).fault;
+}
 
 void require(VectorFault fault) {
   switch (fault) {
     case VectorFault::kNone:
       return;
     case VectorFault::kNotFinite:
-      throw InvalidArgumentError("vectors: every value must be finite, found NaN or Inf");
+      throw InvalidArgumentError(
+          "vectors: every value must be finite, found NaN or Inf");
     case VectorFault::kZero:
       throw InvalidArgumentError(
           "vectors: a vector must have a norm of at least 1e-30, found a zero vector");

@@ -1,7 +1,7 @@
 #pragma once
 
-// Turns a caller's vector into the form in which it is stored and compared: norm 1, so that
-// the cosine of two vectors is their dot product.
+// Turns a caller's vector into the form in which it is stored and compared: norm 1, so
+// that the cosine of two vectors is their dot product.
 
 #include <span>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The unit vectors of one partition by slot, and which slots have one. Not thread-safe: the
-// partition's lock guards it.
+// The unit vectors of one partition by slot, and which slots have one. Not thread-safe:
+// the partition's lock guards it.
 
 #include <cstddef>
 #include <cstdint>

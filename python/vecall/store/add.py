@@ -12,7 +12,7 @@ from vecall.store.delete import delete_row
 from vecall.store.partitions import PartitionWriter
 from vecall.store.positions import Positions
 from vecall.store.read import load_rows
-from vecall.store.rows import Change, Draft, Row, checksum
+from vecall.store.rows import COLUMNS, Change, Draft, Row, checksum
 
 
 class _Stored(NamedTuple):
@@ -37,8 +37,8 @@ class _Stored(NamedTuple):
 
 
 _COMPARED = (
-    ["session", "event", "ts", "author", "kind", "source", "trust", "text", "content", "meta", "importance"]
-)
+    "session event ts author kind source trust text content meta importance"
+).split()
 
 
 @dataclass(slots=True)
@@ -66,20 +66,20 @@ class AddMemories:
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         drafts = self._wanted(partition)
         stored = {
-            id_: row for id_ in drafts if (row := _find(partition, id_)) is not None
+            id_: old for id_ in drafts if (old := _find(partition, id_)) is not None
         }
         removed = self._remove_others(partition, drafts)
         positions = _positions(partition, drafts, stored)
         rows: list[Row] = []
         vectors: list[bytes | None] = []
         for id_, draft in drafts.items():
-            old = stored.get(id_)
-            if old is None:
+            known = stored.get(id_)
+            if known is None:
                 row, vec = self._insert(partition, draft, positions.of.get(id_))
-            elif _same(draft, old):
+            elif _same(draft, known):
                 continue
             else:
-                row, vec = self._update(partition, draft, old)
+                row, vec = self._update(partition, draft, known)
             rows.append(row)
             vectors.append(vec)
         for row, vec in _move(partition, positions.moved):
@@ -136,10 +136,9 @@ class AddMemories:
         rid = partition.change(0, "u", live=1, size=len(draft.text.encode()))
         row = _row(draft, rid, pos, partition.now, draft.expires_at)
         partition.connection.execute(
-            "INSERT INTO mem (rid, id, session, event, pos, ts, created_at, expires_at, "
-            "author, kind, source, trust, text, content, meta, importance_prior, part, "
-            "seq, updated_at, hash, vec, model, crc) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO mem ({COLUMNS}, "
+            "part, seq, updated_at, hash, vec, model, crc) "
+            f"VALUES ({', '.join('?' * 23)})",
             (*row, *self._rest(partition, draft, draft.vec)),
         )
         return row, draft.vec
@@ -157,9 +156,10 @@ class AddMemories:
         row = _row(draft, old.rid, old.pos, old.created_at, expires_at)
         partition.connection.execute(
             "UPDATE mem SET id = ?, session = ?, event = ?, pos = ?, ts = ?, "
-            "created_at = ?, expires_at = ?, author = ?, kind = ?, source = ?, trust = ?, "
-            "text = ?, content = ?, meta = ?, importance_prior = ?, part = ?, seq = ?, "
-            "updated_at = ?, hash = ?, vec = ?, model = ?, crc = ? WHERE rid = ?",
+            "created_at = ?, expires_at = ?, author = ?, kind = ?, source = ?, "
+            "trust = ?, text = ?, content = ?, meta = ?, importance_prior = ?, "
+            "part = ?, seq = ?, updated_at = ?, hash = ?, vec = ?, model = ?, crc = ? "
+            "WHERE rid = ?",
             (*row[1:], *self._rest(partition, draft, vec), old.rid),
         )
         return row, vec
@@ -181,8 +181,8 @@ class AddMemories:
 
 def _find(partition: PartitionWriter, id_: str) -> _Stored | None:
     row = partition.connection.execute(
-        "SELECT rid, pos, created_at, expires_at, vec, session, event, ts, author, kind, "
-        "source, trust, text, content, meta, importance_prior "
+        "SELECT rid, pos, created_at, expires_at, vec, session, event, ts, author, "
+        "kind, source, trust, text, content, meta, importance_prior "
         "FROM mem WHERE part = ? AND id = ?",
         (partition.id, id_),
     ).fetchone()
@@ -227,7 +227,8 @@ def _remember(partition: PartitionWriter, id_: str, old: _Stored) -> None:
     """Keep what an update overwrites."""
     kept = {name: getattr(old, name) for name in _COMPARED}
     partition.connection.execute(
-        "INSERT INTO hist (part, id, seq, at, op, old) VALUES (?, ?, ?, ?, 'update', ?)",
+        "INSERT INTO hist (part, id, seq, at, op, old) "
+        "VALUES (?, ?, ?, ?, 'update', ?)",
         (partition.id, id_, partition.seq, partition.now, json.dumps(kept)),
     )
 

@@ -14,7 +14,8 @@ from vecall.store.rows import Change
 class DeleteMemories:
     """Deletes memories of one user by id; unknown ids are ignored.
 
-    A later ingest of the same id does not bring the memory back unless it asks for that.
+    A later ingest of the same id does not bring the memory back unless it asks for
+    that.
     """
 
     app: str

@@ -1,9 +1,9 @@
 """The gate through which one writer of one process passes at a time.
 
-Every commit of every process runs under it: a mutex between the threads of a process and
-a POSIX lock on `<file>.lock` between processes. SQLite's own locking lets one busy writer
-starve another and lets a checkpoint meet a commit; behind a gate neither happens. The
-kernel frees the lock when its holder dies, however it dies.
+Every commit of every process runs under it: a mutex between the threads of a process
+and a POSIX lock on `<file>.lock` between processes. SQLite's own locking lets one busy
+writer starve another and lets a checkpoint meet a commit; behind a gate neither
+happens. The kernel frees the lock when its holder dies, however it dies.
 
 POSIX locks belong to the process, and closing *any* descriptor of the lock file drops
 them, so there is one gate for each lock file in a process and nothing else may open it.
@@ -83,7 +83,7 @@ _gates_mutex = threading.Lock()
 
 
 def open_gate(database: Path) -> WriteGate:
-    """Return this process's gate for a database file; give it back with `close_gate`."""
+    """Return this process's gate for a file; give it back with `close_gate`."""
     path = _lock_path(database)
     with _gates_mutex:
         gate = _gates.get(path)

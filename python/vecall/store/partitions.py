@@ -1,8 +1,8 @@
 """The row of one (app, user), and the sequence numbers of its changes.
 
 Every change of a memory takes the partition's next sequence number, which is written to
-`chg` for readers that must catch up. A new memory's row number is the sequence number of
-its making, so it is never used twice, not even after the newest memory was deleted.
+`chg` for readers that must catch up. A new memory's row number is the sequence number
+of its making, so it is never used twice, not even after the newest memory was deleted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class PartitionWriter:
                 (app, user, self.now),
             )
             row = connection.execute(find, (app, user)).fetchone()
-        self.id, self.seq_before = (0, 0) if row is None else row
+        self.id: int = 0 if row is None else row[0]
+        self.seq_before: int = 0 if row is None else row[1]
         self.seq = self.seq_before
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
@@ -67,6 +68,7 @@ class PartitionWriter:
         """Write the partition's row."""
         if self.seq != self.seq_before:
             self.connection.execute(
-                "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? WHERE id = ?",
+                "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? "
+                "WHERE id = ?",
                 (self.seq, self._live, self._bytes, self.id),
             )

@@ -12,9 +12,9 @@ class Positions:
     """The positions of a call's turns in one session.
 
     New turns go to the end unless the call shows that they belong before a turn that is
-    known already; then the session is numbered anew in the merged order. Turns without a
-    session go into one bucket with a gap between calls, so that only turns of one call
-    are neighbours.
+    known already; then the session is numbered anew in the merged order. Turns without
+    a session go into one bucket with a gap between calls, so that only turns of one
+    call are neighbours.
     """
 
     def __init__(

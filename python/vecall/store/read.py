@@ -70,7 +70,7 @@ def newest_change(connection: sqlite3.Connection, part: int) -> int:
 
 
 def changed_since(connection: sqlite3.Connection, part: int, seq: int) -> list[int]:
-    """Return the rows of a partition that changed after `seq`, deleted ones included."""
+    """Return the rows that changed after `seq`, deleted ones included."""
     cursor = connection.execute(
         "SELECT DISTINCT rid FROM chg WHERE part = ? AND seq > ?", (part, seq)
     )

@@ -1,8 +1,8 @@
 """Schema 1, and the numbered migrations that lead to the newest one.
 
-`PRAGMA user_version` is the schema's number. A migration is a function that takes a file
-from the number before it; each runs in its own transaction, and one that was released is
-never edited. docs/file-format.md says what every column means.
+`PRAGMA user_version` is the schema's number. A migration is a function that takes a
+file from the number before it; each runs in its own transaction, and one that was
+released is never edited. docs/file-format.md says what every column means.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ CREATE TABLE mem (
   UNIQUE (part, id)
 );
 CREATE INDEX mem_session ON mem (part, session, pos);
-CREATE TABLE vec_next (rid INTEGER PRIMARY KEY, model INTEGER NOT NULL, vec BLOB NOT NULL);
+CREATE TABLE vec_next (
+  rid INTEGER PRIMARY KEY, model INTEGER NOT NULL, vec BLOB NOT NULL
+);
 CREATE TABLE chg (
   part INTEGER NOT NULL, seq INTEGER NOT NULL, rid INTEGER NOT NULL, op TEXT NOT NULL,
   PRIMARY KEY (part, seq)

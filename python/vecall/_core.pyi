@@ -1,0 +1,295 @@
+"""
+The C++ engine of vecall: vectors, words, partitions.
+"""
+
+from __future__ import annotations
+import numpy
+import numpy.typing
+import typing
+
+__all__: list[str] = ["Engine", "Index", "build_info", "testing"]
+
+class Index:
+    """
+    Nearest neighbours by cosine in one set of vectors.
+
+    Safe to share between threads. Vectors are normalised once, when they are added.
+
+    Args:
+        dim: Length of every vector, 1 to 65,536.
+        kind: 'auto' or 'flat'; both scan exactly.
+
+    Raises:
+        InvalidArgumentError: dim or kind is outside what is allowed.
+        ConfigError: VECALL_ISA names an instruction set that cannot run here.
+    """
+    def __contains__(self, id: typing.SupportsInt | typing.SupportsIndex) -> bool: ...
+    def __init__(
+        self, dim: typing.SupportsInt | typing.SupportsIndex, kind: str = "auto"
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def add(
+        self,
+        ids: numpy.typing.NDArray[numpy.int64],
+        vectors: numpy.typing.NDArray[numpy.float32],
+    ) -> None:
+        """
+        Adds vectors, or replaces those whose id is here already.
+
+        Args:
+            ids: int64 (n,). The last of equal ids wins.
+            vectors: float32 (n, dim), finite and not zero.
+
+        Raises:
+            InvalidArgumentError: a value is NaN, Inf or a zero vector; nothing was added.
+            InvalidTypeError: not an array of that dtype and shape.
+            DimensionError: vectors of another length.
+        """
+    def remove(self, ids: numpy.typing.NDArray[numpy.int64]) -> int:
+        """
+        Removes vectors by id, int64 (n,); unknown ids are ignored.
+
+        Returns:
+            How many of them were here.
+        """
+    def search(
+        self, query: numpy.typing.NDArray[numpy.float32], k: int, ef: int = 64
+    ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32]]:
+        """
+        Finds the k nearest vectors.
+
+        Args:
+            query: float32 (dim,), finite. A zero vector finds nothing.
+            k: At least 1; fewer come back when fewer are there.
+            ef: Breadth of an approximate search; exact scans do not use it.
+
+        Returns:
+            ids int64 (<= k,) and cosines float32 (<= k,), best first, equal ones by smaller id.
+
+        Raises:
+            InvalidArgumentError: k < 1, NaN or Inf.
+            InvalidTypeError: not an array of that dtype and shape.
+            DimensionError: a query of another length.
+        """
+    def search_batch(
+        self, queries: numpy.typing.NDArray[numpy.float32], k: int, ef: int = 64
+    ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32]]:
+        """
+        Answers many queries, each as `search` would.
+
+        Args:
+            queries: float32 (n, dim).
+            k: At least 1.
+            ef: As in `search`.
+
+        Returns:
+            ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
+            has fewer hits, id -1 and score -inf. An empty index gives one such column.
+        """
+    @property
+    def dim(self) -> int:
+        """
+        Length of every vector.
+        """
+    @property
+    def nbytes(self) -> int:
+        """
+        Memory that the index holds.
+        """
+
+class Engine:
+    """
+    Many partitions, one for each (app, user).
+
+    A call sees the partition of its key and nothing else: neither rows nor statistics of
+    another. Safe to share between threads.
+
+    Args:
+        dim: Length of every vector, up to 65,536; 0 for words alone.
+
+    Raises:
+        ConfigError: VECALL_ISA names an instruction set that cannot run here.
+    """
+    def __contains__(self, key: tuple[str, str]) -> bool: ...
+    def __init__(self, dim: typing.SupportsInt | typing.SupportsIndex) -> None: ...
+    def __len__(self) -> int: ...
+    def add(
+        self,
+        key: tuple[str, str],
+        ids: numpy.typing.NDArray[numpy.int64],
+        vectors: numpy.typing.NDArray[numpy.float32],
+    ) -> None:
+        """
+        Adds vectors to one partition, or replaces those with the same id.
+
+        Args:
+            key: (app_name, user_id), two non-empty strings, compared byte for byte.
+            ids: int64 (n,). The last of equal ids wins.
+            vectors: float32 (n, dim), finite and not zero.
+        """
+    def add_rows(
+        self,
+        key: tuple[str, str],
+        ids: numpy.typing.NDArray[numpy.int64],
+        times: numpy.typing.NDArray[numpy.int64],
+        expires: numpy.typing.NDArray[numpy.int64],
+        sessions: numpy.typing.NDArray[numpy.uint64],
+        positions: numpy.typing.NDArray[numpy.int32],
+        terms: numpy.typing.NDArray[numpy.uint64],
+        offsets: numpy.typing.NDArray[numpy.int64],
+        vectors: numpy.typing.NDArray[numpy.float32] | None = None,
+        has_vector: numpy.typing.NDArray[numpy.uint8] | None = None,
+    ) -> None:
+        """
+        Adds whole rows to one partition, or replaces those with the same id.
+
+        Args:
+            key: (app_name, user_id).
+            ids: int64 (n,).
+            times: int64 (n,), microseconds since 1970; orders ties and answers time filters.
+            expires: int64 (n,), microseconds; the largest int64 means never.
+            sessions: uint64 (n,), hash of the session's name; 0 means none.
+            positions: int32 (n,), order in the session.
+            terms: uint64 (m,), hashed words of all rows, row after row.
+            offsets: int64 (n + 1,), where each row's words begin in terms.
+            vectors: float32 (n, dim), or None for rows without vectors.
+            has_vector: uint8 (n,), 0 where a row of `vectors` is to be ignored; None means all.
+        """
+    def drop(self, key: tuple[str, str]) -> bool:
+        """
+        Frees a whole partition; True if there was one.
+        """
+    def recall(
+        self,
+        key: tuple[str, str],
+        query: numpy.typing.NDArray[numpy.float32] | None,
+        terms: list[int],
+        k: int,
+        *,
+        session: typing.SupportsInt | typing.SupportsIndex | None = None,
+        after: typing.SupportsInt | typing.SupportsIndex | None = None,
+        before: typing.SupportsInt | typing.SupportsIndex | None = None,
+        now: typing.SupportsInt | typing.SupportsIndex | None = None,
+        min_similarity: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        dense_weight: typing.SupportsFloat | typing.SupportsIndex = 0.4000000059604645,
+        neighbour_weight: typing.SupportsFloat | typing.SupportsIndex = 0.5,
+        candidates: int = 50,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float32],
+        numpy.typing.NDArray[numpy.float32],
+        numpy.typing.NDArray[numpy.float32],
+    ]:
+        """
+        Finds the best rows of one partition by words and vector together.
+
+        Args:
+            key: (app_name, user_id).
+            query: float32 (dim,), or None to search by words alone. So does a zero vector.
+            terms: Hashed words of the query; may be empty.
+            k: At least 1.
+            session: Only rows of the session with this hash.
+            after: Only rows at or after this time, in microseconds.
+            before: Only rows before this time, in microseconds.
+            now: Rows that expire at or before this time are not found.
+            min_similarity: Only rows whose cosine is at least this.
+            dense_weight: Weight of the vector side, 0 to 1.
+            neighbour_weight: Share of the better neighbour's score that a row receives.
+            candidates: How many rows each side proposes, before their neighbours join.
+
+        Returns:
+            ids int64, scores float32, cosines float32 (NaN without a vector) and BM25 float32,
+            best first. Rows that tie with the k-th in score and time follow it.
+        """
+    def remove(
+        self, key: tuple[str, str], ids: numpy.typing.NDArray[numpy.int64]
+    ) -> int:
+        """
+        Removes rows by id, int64 (n,); unknown ids are ignored.
+
+        Returns:
+            How many of them were there.
+        """
+    def search(
+        self,
+        key: tuple[str, str],
+        query: numpy.typing.NDArray[numpy.float32],
+        k: int,
+        ef: int = 64,
+        *,
+        session: typing.SupportsInt | typing.SupportsIndex | None = None,
+        after: typing.SupportsInt | typing.SupportsIndex | None = None,
+        before: typing.SupportsInt | typing.SupportsIndex | None = None,
+    ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32]]:
+        """
+        Finds the k nearest vectors of one partition.
+
+        Args:
+            key: (app_name, user_id).
+            query: float32 (dim,), finite. A zero vector finds nothing.
+            k: At least 1.
+            ef: Breadth of an approximate search; exact scans do not use it.
+            session: Only rows of the session with this hash.
+            after: Only rows at or after this time, in microseconds.
+            before: Only rows before this time, in microseconds.
+
+        Returns:
+            ids int64 (<= k,) and cosines float32 (<= k,), best first. An unknown key finds
+            nothing.
+        """
+    def size(self, key: tuple[str, str]) -> int:
+        """
+        Rows of one partition.
+        """
+    @property
+    def dim(self) -> int:
+        """
+        Length of every vector.
+        """
+    @property
+    def nbytes(self) -> int:
+        """
+        Memory that the engine holds.
+        """
+
+class testing:
+    """
+    Parts of the engine, for tests.
+    """
+    @staticmethod
+    def dot(
+        isa: str,
+        a: numpy.typing.NDArray[numpy.float32],
+        b: numpy.typing.NDArray[numpy.float32],
+    ) -> float:
+        """
+        The dot product by the kernel of one instruction set.
+        """
+    @staticmethod
+    def dot_rows(
+        isa: str,
+        query: numpy.typing.NDArray[numpy.float32],
+        rows: numpy.typing.NDArray[numpy.float32],
+    ) -> numpy.typing.NDArray[numpy.float32]:
+        """
+        One query with every row.
+        """
+    @staticmethod
+    def normalise(
+        vector: numpy.typing.NDArray[numpy.float32],
+    ) -> numpy.typing.NDArray[numpy.float32]:
+        """
+        The vector scaled to norm 1.
+        """
+
+def build_info() -> dict[str, typing.Any]:
+    """
+    Facts about this build and this machine.
+
+    Returns:
+        version, compiler, compiled_isas (best first), runnable_isas (what this CPU can run)
+        and active_isa (the environment variable VECALL_ISA, or the best runnable one).
+
+    Raises:
+        ConfigError: VECALL_ISA names an instruction set that cannot run here.
+    """

@@ -1,0 +1,45 @@
+"""`vecall`: demo, import, search, stats, eval."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+import vecall
+from vecall.cli import demo, evaluate, importing, searching
+from vecall.errors import VecallError
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    top = argparse.ArgumentParser(
+        prog="vecall", description="Long-term memory for AI agents, in one file."
+    )
+    top.add_argument("--version", action="version", version=vecall.__version__)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (demo, importing, searching, evaluate):
+        module.add_commands(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return 0, or 1 after printing what went wrong."""
+    options = parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return run(options)
+    except (VecallError, ImportError) as error:
+        print(f"vecall: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader went away, as `head` does; nothing is left to say to it.
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""`vecall search` and `vecall stats`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from vecall.cli.options import add_file, add_json, opened
+from vecall.cli.terminal import dim, show_memory
+from vecall.errors import ConfigError
+from vecall.types import Filter
+
+
+def add_commands(commands: Any) -> None:
+    """Add both commands."""
+    search = commands.add_parser("search", help="ask one user's memory")
+    search.add_argument("query")
+    search.add_argument("--app", required=True, help="app_name")
+    search.add_argument("--user", required=True, help="user_id")
+    search.add_argument("--top-k", type=int, default=5, help="at most (%(default)s)")
+    search.add_argument("--min-score", type=float, help="floor on the cosine, -1 to 1")
+    search.add_argument("--session", help="only this session")
+    search.add_argument("--after", help="only from this time on, ISO 8601 with offset")
+    search.add_argument("--before", help="only before this time")
+    add_file(search)
+    add_json(search)
+    search.set_defaults(run=run_search)
+
+    stats = commands.add_parser("stats", help="what a file holds")
+    stats.add_argument("--path", default="memory.db", help="the file (%(default)s)")
+    add_json(stats)
+    stats.set_defaults(run=run_stats)
+
+
+def _require_file(path: str) -> None:
+    """A question to a file that is not there must not make one."""
+    if not Path(path).is_file():
+        msg = f"{path}: there is no such file"
+        raise ConfigError(msg)
+
+
+def run_search(options: argparse.Namespace) -> int:
+    """Search and print the memories."""
+    _require_file(options.path)
+    asked = Filter(
+        session_id=options.session, after=options.after, before=options.before
+    )
+    with opened(options.path, options.embedder) as memory:
+        times = []
+        for _ in range(2):  # the first reads the file and embeds the query
+            begin = time.perf_counter()
+            found = memory.sync.search_memory(
+                app_name=options.app,
+                user_id=options.user,
+                query=options.query,
+                top_k=options.top_k,
+                min_score=options.min_score,
+                filter=asked,
+            )
+            times.append(1000 * (time.perf_counter() - begin))
+    if options.json:
+        memories = [dataclasses.asdict(entry) for entry in found.memories]
+        print(json.dumps({"memories": memories, "cold_ms": times[0], "ms": times[1]}))
+        return 0
+    for rank, entry in enumerate(found.memories, 1):
+        print(show_memory(rank, entry))
+    count = len(found.memories)
+    cold, warm = times
+    print(dim(f"{count or 'no'} memories in {warm:.2f} ms (cold {cold:.0f} ms)"))
+    return 0
+
+
+def run_stats(options: argparse.Namespace) -> int:
+    """Print what the file holds."""
+    _require_file(options.path)
+    with warnings.catch_warnings():
+        # Counting needs no embedder, so its absence is not worth a word.
+        warnings.simplefilter("ignore", UserWarning)
+        with opened(options.path, None) as memory:
+            facts = memory.sync.stats()
+    if options.json:
+        print(json.dumps(facts))
+        return 0
+    for name, value in facts.items():
+        shown = f"{value:,}" if isinstance(value, int) else str(value or "none")
+        print(f"{name.replace('_', ' '):14} {shown}")
+    return 0
