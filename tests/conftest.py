@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from vecall import MemoryService
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -24,3 +30,42 @@ def references() -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def open_service() -> Iterator[Callable[..., MemoryService]]:
+    """Opens memory services as `MemoryService` does, and closes every one of them."""
+    opened: list[MemoryService] = []
+
+    def open_one(*args: Any, **kwargs: Any) -> MemoryService:
+        service = MemoryService(*args, **{"warn_raw": False, **kwargs})
+        opened.append(service)
+        return service
+
+    yield open_one
+    for service in reversed(opened):
+        service.close()
+
+
+@pytest.fixture
+def in_time() -> Callable[..., Any]:
+    """Calls a function on a thread of its own, so that what hangs fails."""
+
+    def call(work: Callable[..., Any], *args: Any, timeout_s: float = 20.0) -> Any:
+        done: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work(*args))
+            except BaseException as error:
+                done.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            return done.result(timeout_s)
+        except FutureTimeoutError:
+            if done.done():
+                raise  # the work's own
+            pytest.fail(f"still running after {timeout_s:g} s")
+
+    return call

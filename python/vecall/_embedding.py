@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.embedders import Embedder, Vectors, checked_vectors
-from vecall.errors import EmbedderError, VecallError
+from vecall.errors import ClosedError, EmbedderError, VecallError
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Embedding:
         Raises:
             EmbedderError: The embedder failed.
         """
-        vector: Vectors = (await wait(self._thread.submit(self._run, [query])))[0]
+        vector: Vectors = (await wait(self._submit([query])))[0]
         with self._lock:
             self._queries[(app, user, query)] = vector
             while len(self._queries) > _QUERIES_KEPT:
@@ -76,7 +76,7 @@ class Embedding:
         found: dict[str, bytes] = {}
         for start in range(0, len(distinct), _BATCH):
             batch = distinct[start : start + _BATCH]
-            vectors = await wait(self._thread.submit(self._run, batch))
+            vectors = await wait(self._submit(batch))
             for text, vector in zip(batch, vectors, strict=True):
                 found[text] = as_bytes(vector)
             if progress is not None:
@@ -85,12 +85,19 @@ class Embedding:
 
     def embed_now(self, texts: Sequence[str]) -> list[bytes]:
         """Return vectors as `embed_texts` does, on a thread that may block."""
-        vectors = self._thread.submit(self._run, list(texts)).result()
+        vectors = self._submit(list(texts)).result()
         return [as_bytes(vector) for vector in vectors]
 
     def close(self) -> None:
-        """End the thread; what waits in it is given up."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        """Finish what waits and end the thread."""
+        self._thread.shutdown(wait=True)
+
+    def _submit(self, texts: list[str]) -> Future[Vectors]:
+        try:
+            return self._thread.submit(self._run, texts)
+        except RuntimeError:
+            msg = "the memory service is closed"
+            raise ClosedError(msg) from None
 
     def _run(self, texts: list[str]) -> Vectors:
         """Embed on the embedder's thread; a coroutine gets an event loop there."""

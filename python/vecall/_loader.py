@@ -22,6 +22,7 @@ import numpy as np
 
 from vecall._core import Engine
 from vecall._row_cache import RowCache
+from vecall.errors import ClosedError
 from vecall.lexical import memory_terms
 from vecall.store import (
     Change,
@@ -69,8 +70,16 @@ class Loader:
     def submit(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Run something that reads the file on the loader's thread."""
-        return self._thread.submit(work, *args, **kwargs)
+        """Run something that reads the file on the loader's thread.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        try:
+            return self._thread.submit(work, *args, **kwargs)
+        except RuntimeError:
+            msg = "the memory service is closed"
+            raise ClosedError(msg) from None
 
     def stale(self, key: Key) -> Future[None] | None:
         """Say whether a partition must be read before it is searched.
@@ -86,7 +95,7 @@ class Loader:
         loaded = self._loaded.get(key)
         if loaded is not None and loaded.part == part and loaded.seq >= seq:
             return None
-        return self._thread.submit(self._catch_up, key, part)
+        return self.submit(self._catch_up, key, part)
 
     def publish(self, change: Change) -> None:
         """Apply a change of this process, right after its commit."""
@@ -94,7 +103,7 @@ class Loader:
         self._cache.forget(row.rid for row in change.rows)
         key = (change.app, change.user)
         loaded = self._loaded.get(key)
-        if loaded is None and self._in_memory and change.seq_before == 0:
+        if loaded is None and self._in_memory and change.part and not change.seq_before:
             # Without a file there is nothing to be lazy about, and a load would hold
             # the only connection while it analyses texts.
             loaded = self._loaded[key] = _Loaded(change.part, 0)
@@ -105,7 +114,12 @@ class Loader:
             if loaded.seq != change.seq_before:
                 return
             stored = map(StoredRow, change.rows, change.vectors)
-            self._apply(key, stored, change.removed)
+            try:
+                self._apply(key, stored, change.removed)
+            except BaseException:
+                # Half applied is not known: the next search loads it afresh.
+                self._loaded.pop(key, None)
+                raise
             loaded.seq = change.seq
 
     def rows(self, rids: Sequence[int]) -> list[Row]:
@@ -116,8 +130,8 @@ class Loader:
         return rows
 
     def close(self) -> None:
-        """End the thread; what waits in it is given up."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        """Finish what waits and end the thread."""
+        self._thread.shutdown(wait=True)
 
     def _catch_up(self, key: Key, part: int) -> None:
         loaded = self._loaded.get(key)

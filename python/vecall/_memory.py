@@ -251,10 +251,7 @@ class Memory:
 
     def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
         with self._database.snapshot() as connection:
-            part = connection.execute(
-                "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
-            ).fetchone()
-            row = None if part is None else find(connection, part[0], memory_id)
+            row = find(connection, app, user, memory_id)
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)

@@ -100,13 +100,11 @@ class Recall:
             now=to_micros(time.time()),
             **options,
         )
-        get = self._cache.get
-        return [
-            (rid, get(rid), score, similarity)
-            for rid, score, similarity in zip(
-                ids.tolist(), scores.tolist(), similarities.tolist(), strict=True
-            )
-        ]
+        rids = ids.tolist()
+        rows = self._cache.get(rids)
+        return list(
+            zip(rids, rows, scores.tolist(), similarities.tolist(), strict=True)
+        )
 
 
 def _response(

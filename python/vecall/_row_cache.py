@@ -21,13 +21,16 @@ class RowCache:
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, rid: int) -> Row | None:
-        """Return a row and count it as used, or None."""
+    def get(self, rids: Iterable[int]) -> list[Row | None]:
+        """Return rows, None where one is not here, and count them as used."""
+        found = []
         with self._lock:
-            row = self._rows.get(rid)
-            if row is not None:
-                self._rows.move_to_end(rid)
-        return row
+            for rid in rids:
+                row = self._rows.get(rid)
+                if row is not None:
+                    self._rows.move_to_end(rid)
+                found.append(row)
+        return found
 
     def put(self, rows: Iterable[Row]) -> None:
         """Keep rows, newest last; what no longer fits goes."""

@@ -9,25 +9,18 @@ sync.
 
 from __future__ import annotations
 
+import logging
 import queue
-import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
 
 from vecall.errors import ClosedError
-from vecall.store import Change, Database
-from vecall.store.failures import as_vecall_error
+from vecall.store import Change, Database, WriteJob, run_alone
+
+_log = logging.getLogger("vecall")
 
 _GROUP = 256  # writes in one transaction
-
-
-class WriteJob(Protocol):
-    """Something to be done in a transaction."""
-
-    def run(self, connection: sqlite3.Connection) -> Change:
-        """Do it; the caller owns the transaction."""
 
 
 class _Pending:
@@ -36,8 +29,7 @@ class _Pending:
     def __init__(self, job: WriteJob) -> None:
         self.job = job
         self.future: Future[Change] = Future()
-        self.change: Change | None = None
-        self.error: BaseException | None = None
+        self.outcome: Change | BaseException | None = None
 
 
 class Writer:
@@ -101,44 +93,26 @@ class Writer:
         try:
             with self._database.transaction() as connection:
                 for pending in group:
-                    _run(connection, pending)
+                    pending.outcome = run_alone(connection, pending.job)
         except BaseException as error:
             # Nothing of the group was committed, also of those that had run well.
             for pending in group:
-                pending.future.set_exception(pending.error or error)
+                outcome = pending.outcome
+                own = outcome if isinstance(outcome, BaseException) else error
+                pending.future.set_exception(own)
             return
         for pending in group:
             self._acknowledge(pending)
 
     def _acknowledge(self, pending: _Pending) -> None:
-        if pending.error is not None or pending.change is None:
-            error = pending.error or RuntimeError("the write job has no outcome")
-            pending.future.set_exception(error)
+        change = pending.outcome
+        if not isinstance(change, Change):
+            pending.future.set_exception(change)
             return
         try:
-            self._publish(pending.change)
-        finally:
-            # It is in the file, whatever became of the engine: a search that finds the
-            # engine behind the file reads what is missing.
-            pending.future.set_result(pending.change)
-
-
-def _run(connection: sqlite3.Connection, pending: _Pending) -> None:
-    connection.execute("SAVEPOINT job")
-    try:
-        pending.change = pending.job.run(connection)
-    except sqlite3.Error as error:
-        pending.error = as_vecall_error(error)
-        if not connection.in_transaction:
-            raise  # SQLite rolled everything back, as it does when the disk is full
-        _undo(connection)
-    except BaseException as error:
-        pending.error = error
-        _undo(connection)
-    else:
-        connection.execute("RELEASE job")
-
-
-def _undo(connection: sqlite3.Connection) -> None:
-    connection.execute("ROLLBACK TO job")
-    connection.execute("RELEASE job")
+            self._publish(change)
+        except Exception:
+            # It is in the file, whatever became of the engine: the next search finds
+            # the engine behind the file and reads what is missing.
+            _log.exception("a committed change was not applied; it will be read back")
+        pending.future.set_result(change)

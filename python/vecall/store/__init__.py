@@ -5,6 +5,7 @@ from __future__ import annotations
 from vecall.store.add import AddMemories
 from vecall.store.database import Database, Durability
 from vecall.store.delete import DeleteMemories
+from vecall.store.jobs import WriteJob, run_alone
 from vecall.store.models import EmbeddingModel, active_model, adopt, require_same
 from vecall.store.read import (
     StoredRow,
@@ -32,6 +33,7 @@ __all__ = [
     "Row",
     "SetVectors",
     "StoredRow",
+    "WriteJob",
     "active_model",
     "adopt",
     "changed_since",
@@ -43,6 +45,7 @@ __all__ = [
     "newest_change",
     "partition_names",
     "require_same",
+    "run_alone",
     "text_hash",
     "totals",
     "without_vector",

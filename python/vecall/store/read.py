@@ -77,11 +77,12 @@ def changed_since(connection: sqlite3.Connection, part: int, seq: int) -> list[i
     return [rid for (rid,) in cursor]
 
 
-def find(connection: sqlite3.Connection, part: int, id_: str) -> Row | None:
+def find(connection: sqlite3.Connection, app: str, user: str, id_: str) -> Row | None:
     """Return a user's live memory by its id."""
     values = connection.execute(
-        f"SELECT {COLUMNS} FROM mem WHERE part = ? AND id = ? AND state = 'live'",
-        (part, id_),
+        f"SELECT {COLUMNS} FROM mem WHERE id = ? AND state = 'live' "
+        "AND part = (SELECT id FROM part WHERE app = ? AND user = ?)",
+        (id_, app, user),
     ).fetchone()
     return None if values is None else Row(*values)
 

@@ -1,0 +1,59 @@
+"""Ingest, file size, reopening: the whole of LoCoMo into one file, without a model.
+
+    python bench/ingest.py path/to/locomo10.json
+
+Each figure comes from a fresh process-wide service on a fresh file.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from vecall import MemoryService
+from vecall.cli.locomo import read_locomo
+
+APP = "bench"
+
+
+def main(path: str) -> None:
+    """Print the figures."""
+    conversations = read_locomo(Path(path), APP)
+    for durability in ("full", "process"):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "memory.db"
+            turns = 0
+            begin = time.perf_counter()
+            with MemoryService(file, durability=durability) as memory:
+                for told in conversations:
+                    for session in told.sessions:
+                        turns += len(memory.sync.add_session_to_memory(session))
+                seconds = time.perf_counter() - begin
+            print(
+                f"durability={durability}: {turns:,} turns in sessions of about 20: "
+                f"{seconds:.2f} s, {turns / seconds:,.0f} turns/s; file "
+                f"{file.stat().st_size / 1e6:.2f} MB, "
+                f"{file.stat().st_size / turns:.0f} bytes a turn"
+            )
+            asked = conversations[2]
+            begin = time.perf_counter()
+            with MemoryService(file) as memory:
+                opened = time.perf_counter()
+                for name in ("first", "second"):
+                    before = time.perf_counter()
+                    memory.sync.search_memory(
+                        app_name=APP,
+                        user_id=asked.user_id,
+                        query=asked.questions[0].text,
+                    )
+                    after = time.perf_counter()
+                    print(
+                        f"  {name} search after reopening: {1e3 * (after - before):.2f} ms"
+                    )
+                print(f"  reopening itself: {1e3 * (opened - begin):.2f} ms")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
