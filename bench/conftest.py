@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from vecall.cli.locomo import Conversation, Question, read_locomo
+from vecall.cli.datasets import Conversation, Question, read_locomo
 from vecall.demo import load_conversations
 from vecall.types import Event, Session
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from vecall import MemoryService
-from vecall.cli.locomo import read_locomo
+from vecall.cli.datasets import read_locomo
 
 APP = "bench"
 
@@ -49,9 +49,8 @@ def main(path: str) -> None:
                         query=asked.questions[0].text,
                     )
                     after = time.perf_counter()
-                    print(
-                        f"  {name} search after reopening: {1e3 * (after - before):.2f} ms"
-                    )
+                    milliseconds = 1e3 * (after - before)
+                    print(f"  {name} search after reopening: {milliseconds:.2f} ms")
                 print(f"  reopening itself: {1e3 * (opened - begin):.2f} ms")
 
 

@@ -1,9 +1,11 @@
 """What each step of recall is worth, on conversations with known answers.
 
     python bench/recall_ablation.py path/to/locomo10.json [2-9]
+    python bench/recall_ablation.py demo
 
 Every row goes through vecall's own engine with other terms, weights or vectors; the
-fusions that vecall does not use are computed from the same candidates. Shares in percent.
+fusions that vecall does not use are computed from the same candidates. Shares are in
+percent.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ import numpy as np
 import Stemmer
 from vecall import Engine
 from vecall._loader import session_key
+from vecall.cli.datasets import Conversation, Event, read_demo, read_locomo
 from vecall.cli.evaluate import _chosen_numbers
-from vecall.cli.locomo import Conversation, Event, read_locomo
 from vecall.embedders.local import LocalEmbedder
 from vecall.lexical import words
 from vecall.lexical.stop_words import STOP_WORDS
@@ -27,6 +29,7 @@ from vecall.timestamps import to_datetime
 
 APP = "ablation"
 DEPTHS = (5, 10, 20)
+GROUPS = {"1-3": ("1", "2", "3"), "4-5": ("4", "5")}
 NEVER = np.iinfo(np.int64).max
 
 
@@ -108,8 +111,11 @@ class Ablation:
                 ]
                 ranks = (r for r, id_ in enumerate(ranked, 1) if id_ in evidence)
                 values.append(1 / next(ranks, float("inf")))
-                group = "1-3" if question.category in "123" else "4-5"
-                for name in ("all", group):
+                groups = ["all", question.category]
+                groups += [
+                    name for name, of in GROUPS.items() if question.category in of
+                ]
+                for name in groups:
                     sums[name].append(np.array(values))
         return {name: list(100 * np.mean(rows, axis=0)) for name, rows in sums.items()}
 
@@ -197,17 +203,23 @@ SETTINGS = [
 
 def main(path: str, which: str | None) -> None:
     """Print one Markdown row a setting."""
-    conversations = read_locomo(Path(path), APP)
+    conversations = read_demo(APP) if path == "demo" else read_locomo(Path(path), APP)
     if which is not None:
         numbers = _chosen_numbers(which, len(conversations))
         conversations = [conversations[i] for i in numbers]
     ablation = Ablation(conversations)
-    print("| setting | all @5 | @10 | @20 | MRR | 1-3 @10 | MRR | 4-5 @10 | MRR |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    questions = (question for told in conversations for question in told.questions)
+    categories = {question.category for question in questions}
+    groups = list(GROUPS) if categories <= set("12345") else sorted(categories)
+    head = ["setting", "all @5", "@10", "@20", "MRR"]
+    for group in groups:
+        head += [f"{group} @10", "MRR"]
+    print(f"| {' | '.join(head)} |")
+    print("|---" * len(head) + "|")
     for setting in SETTINGS:
         result = ablation.run(setting)
         cells = [*result["all"]]
-        for group in ("1-3", "4-5"):
+        for group in groups:
             cells += [result[group][1], result[group][3]]
         print(
             f"| {setting.name} | {' | '.join(f'{c:.1f}' for c in cells)} |", flush=True

@@ -437,7 +437,7 @@ def test_stats_count_what_is_there(open_service):
     assert stats["memories"] == 3
     assert stats["text_bytes"] == 13
     assert stats["embedded"] == 0
-    assert stats["embedder"] is None
+    assert stats["model"] is None
 
 
 def test_what_is_returned_belongs_to_the_caller(open_service):

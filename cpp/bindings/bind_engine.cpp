@@ -205,8 +205,6 @@ Args:
 Returns:
     ids int64, scores float32, cosines float32 (NaN without a vector) and BM25 float32,
     best first. Rows that tie with the k-th in score and time follow it.)")
-      .def("search", [](const py::args&, const py::kwargs&) -> HitArrays {
-        throw InvalidTypeError("search: wrong arguments"); })
       .def("remove", &remove, "key"_a, "ids"_a,
            R"(Removes rows by id, int64 (n,); unknown ids are ignored.
 

@@ -69,8 +69,7 @@ void load_array(py::handle source, ArrayView<T, Dims>& view, const char* expecte
       py::detail::array_descriptor_proxy(array.dtype().ptr())->byteorder !=
       (std::endian::native == std::endian::little ? '>' : '<');
   if ((array.flags() & kReady) != kReady || !native) {
-    const auto copy = py::array_t<T, py::array::c_style | py::array::forcecast |
-                                     py::detail::npy_api::NPY_ARRAY_ALIGNED_>(array);
+    const auto copy = py::array_t<T, py::array::c_style | py::array::forcecast>(array);
     view.keep = copy;
     data = copy.data();
   }

@@ -219,21 +219,16 @@ void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) co
   const auto available = static_cast<std::size_t>(end - found.begin());
   const auto kept =
       found.begin() + static_cast<std::ptrdiff_t>(std::min(query.k, available));
-  const auto better = [this](const Candidate& a, const Candidate& b) {
-    if (a.score != b.score) return a.score > b.score;
-    return rows_.precedes(a.slot, b.slot);
-  };
-  std::partial_sort(found.begin(), kept, end, better);
-  auto last = kept;
-  if (kept != found.begin()) {
-    const Candidate worst = *(kept - 1);
-    last = std::partition(kept, end, [&](const Candidate& candidate) {
-      return candidate.score == worst.score &&
-             rows_.time(candidate.slot) == rows_.time(worst.slot);
-    });
-    std::sort(kept, last, better);
-  }
-  for (auto candidate = found.begin(); candidate != last; ++candidate) {
+  std::partial_sort(found.begin(), kept, end,
+                    [this](const Candidate& a, const Candidate& b) {
+                      if (a.score != b.score) return a.score > b.score;
+                      return rows_.precedes(a.slot, b.slot);
+                    });
+  for (auto candidate = found.begin(); candidate != end; ++candidate) {
+    const bool ties = candidate < kept ||
+                      (kept != found.begin() && candidate->score == (kept - 1)->score &&
+                       rows_.time(candidate->slot) == rows_.time((kept - 1)->slot));
+    if (!ties) continue;
     out.push_back({rows_.id(candidate->slot), candidate->score, candidate->similarity,
                    candidate->lexical});
   }

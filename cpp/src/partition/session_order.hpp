@@ -32,9 +32,7 @@ class SessionOrder {
     if (is_new) return;
     Slot after = entry->second;
     Slot follower = kNobody;
-    while (after != kNobody &&
-           (rows.position(after) > rows.position(slot) ||
-            (rows.position(after) == rows.position(slot) && rows.id(after) > rows.id(slot)))) {
+    while (after != kNobody && rows.position(after) > rows.position(slot)) {
       follower = after;
       after = links_[after].previous;
     }
@@ -67,13 +65,13 @@ class SessionOrder {
   [[nodiscard]] Slot previous(Slot slot, const RowColumns& rows) const noexcept {
     const Slot beside = links_[slot].previous;
     const bool adjacent =
-        beside != kNobody && std::int64_t{rows.position(beside)} + 1 == rows.position(slot);
+        beside != kNobody && rows.position(beside) + 1 == rows.position(slot);
     return adjacent ? beside : kNobody;
   }
   [[nodiscard]] Slot next(Slot slot, const RowColumns& rows) const noexcept {
     const Slot beside = links_[slot].next;
     const bool adjacent =
-        beside != kNobody && rows.position(beside) == std::int64_t{rows.position(slot)} + 1;
+        beside != kNobody && rows.position(beside) == rows.position(slot) + 1;
     return adjacent ? beside : kNobody;
   }
 

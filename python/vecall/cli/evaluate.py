@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.locomo import Conversation, read_locomo
+from vecall.cli.datasets import Conversation, read_demo, read_locomo
 from vecall.cli.options import add_json, has_local
 from vecall.cli.terminal import Progress, bold, table
 from vecall.errors import ConfigError
@@ -43,8 +43,12 @@ def add_commands(commands: Any) -> None:
         "the share of a question's evidence turns among the first k, averaged over "
         "questions; MRR is the mean of 1 / rank of the first evidence turn.",
     )
-    command.add_argument("dataset", choices=("locomo",), help="the shape of the file")
-    command.add_argument("file", type=Path, help="the data set's JSON file")
+    command.add_argument(
+        "dataset",
+        choices=("locomo", "demo"),
+        help="LoCoMo's file, or the conversations that come with vecall",
+    )
+    command.add_argument("file", type=Path, nargs="?", help="where LoCoMo's JSON lies")
     command.add_argument(
         "--modes",
         default=None,
@@ -62,10 +66,12 @@ def add_commands(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Evaluate each mode and print the tables."""
     modes = _chosen_modes(options.modes)
-    if not options.file.is_file():
-        msg = f"file: {options.file}: there is no such file"
-        raise ConfigError(msg)
-    conversations = read_locomo(options.file, _APP)
+    conversations = read_demo(_APP)
+    if options.dataset == "locomo":
+        if options.file is None or not options.file.is_file():
+            msg = "file: locomo needs the path of its JSON file"
+            raise ConfigError(msg)
+        conversations = read_locomo(options.file, _APP)
     if options.conversations is not None:
         numbers = _chosen_numbers(options.conversations, len(conversations))
         conversations = [conversations[i] for i in numbers]

@@ -1,7 +1,8 @@
-"""Reads LoCoMo: conversations over many sessions, with questions and their evidence.
+"""Conversations over many sessions, with questions and the turns that answer them.
 
-The data set is Maharana et al., "Evaluating Very Long-Term Conversational Memory of LLM
-Agents" (2024). It is not part of vecall; the command takes a path.
+LoCoMo is Maharana et al., "Evaluating Very Long-Term Conversational Memory of LLM
+Agents" (2024). It is not part of vecall; its reader takes a path. The demo's
+conversations are.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from vecall.demo import load_conversations
 from vecall.errors import InvalidArgumentError
 from vecall.types import Event, Session
 
@@ -80,8 +82,40 @@ def _conversation(sample: dict[str, Any], app_name: str) -> Conversation:
     return Conversation(user_id, sessions, questions)
 
 
+def read_demo(app_name: str) -> list[Conversation]:
+    """Return the conversations that come with vecall; questions with an answer."""
+    told = load_conversations()
+    users = dict.fromkeys(session["user_id"] for session in told["sessions"])
+    return [
+        Conversation(
+            user,
+            [
+                Session(
+                    app_name,
+                    user,
+                    session["id"],
+                    [
+                        Event(
+                            turn["text"], turn["author"], turn["timestamp"], _id(turn)
+                        )
+                        for turn in session["events"]
+                    ],
+                )
+                for session in told["sessions"]
+                if session["user_id"] == user
+            ],
+            [
+                Question(asked["question"], asked["kind"], frozenset(asked["evidence"]))
+                for asked in told["questions"]
+                if asked["user_id"] == user and asked["evidence"]
+            ],
+        )
+        for user in users
+    ]
+
+
 def _id(turn: dict[str, Any]) -> str:
-    return str(turn["dia_id"])
+    return str(turn.get("dia_id") or turn["id"])
 
 
 def _parse_date(text: str) -> float:

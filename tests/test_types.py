@@ -1,0 +1,154 @@
+"""The values that go in and come out, and how times are read."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from vecall import (
+    Event,
+    Filter,
+    InvalidArgumentError,
+    InvalidTypeError,
+    MemoryEntry,
+    SearchMemoryResponse,
+    Session,
+)
+from vecall.timestamps import to_iso, to_micros, to_seconds, ttl_seconds
+
+NOON = datetime(2025, 3, 27, 12, tzinfo=timezone.utc)
+
+
+def test_an_entry_needs_nothing_but_its_content():
+    """S0.6: all other fields are optional and keyword-only."""
+    entry = MemoryEntry("zebra")
+    for field in dataclasses.fields(MemoryEntry)[1:]:
+        assert field.kw_only, field.name
+        expected = {} if field.name == "custom_metadata" else None
+        assert getattr(entry, field.name) == expected, field.name
+    with pytest.raises(TypeError):
+        MemoryEntry("zebra", "an id")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("zebra", "zebra"),
+        ({"parts": [{"text": "a"}, {"text": "b"}]}, "a\nb"),
+        ({"parts": [{"text": None}, {"x": 1}, 5, {"text": "b"}]}, "b"),
+        ({"parts": None}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_text_of_a_content_is_that_of_its_parts(content, text):
+    """S0.3: a content is typically one text part."""
+    assert MemoryEntry(content).text == str(MemoryEntry(content)) == text
+
+
+def test_values_are_frozen():
+    """S3.29: an entry, an event and a session are values."""
+    for value, field in [
+        (MemoryEntry("a"), "content"),
+        (Event("a"), "content"),
+        (Session("a", "b", "c"), "id"),
+        (Filter(), "after"),
+        (SearchMemoryResponse(), "memories"),
+    ]:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, field, "other")
+
+
+def test_two_entries_share_no_metadata():
+    first, second = MemoryEntry("a"), MemoryEntry("b")
+    first.custom_metadata["x"] = 1
+    assert second.custom_metadata == {}
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        NOON.timestamp(),
+        int(NOON.timestamp()),
+        NOON,
+        NOON.astimezone(timezone(timedelta(hours=5, minutes=45))),
+        "2025-03-27T12:00:00Z",
+        "2025-03-27T12:00:00z",
+        "2025-03-27T14:00:00+02:00",
+        "2025-03-27 12:00:00+00:00",
+    ],
+)
+def test_every_spelling_of_a_time_is_the_same_seconds(time):
+    """S0.5, S1.23: seconds, aware datetimes and ISO 8601 with an offset."""
+    entry = MemoryEntry("a", timestamp=time)
+    assert entry.timestamp == NOON.timestamp()
+    assert type(entry.timestamp) is float
+
+
+@pytest.mark.parametrize(
+    "time", ["2025-03-27", "2025-03-27T12:00:00", "noon", "", NOON.replace(tzinfo=None)]
+)
+def test_a_time_without_a_zone_is_refused(time):
+    with pytest.raises(InvalidArgumentError, match="timestamp"):
+        MemoryEntry("a", timestamp=time)
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, 1e12, -1e12, 10**400])
+def test_a_time_that_no_calendar_shows_is_refused(time):
+    with pytest.raises(InvalidArgumentError, match="timestamp"):
+        MemoryEntry("a", timestamp=time)
+
+
+@pytest.mark.parametrize("time", [True, [1], b"x", {}])
+def test_a_time_of_another_type_is_refused(time):
+    with pytest.raises(InvalidTypeError, match="timestamp"):
+        MemoryEntry("a", timestamp=time)
+
+
+def test_whatever_time_is_accepted_can_be_shown():
+    """What passes the check must survive every use that is made of it."""
+    zones = [timezone(timedelta(hours=hours)) for hours in (-23, -12, 0, 14, 23)]
+    for moment in (datetime.min, datetime.max):
+        for zone in zones:
+            try:
+                seconds = to_seconds(moment.replace(tzinfo=zone), "time")
+            except InvalidArgumentError:
+                continue
+            assert to_iso(seconds)
+            assert -(2**63) < to_micros(seconds) < 2**63
+
+
+@pytest.mark.parametrize(
+    ("ttl", "seconds"),
+    [
+        (1, 1.0),
+        (0.5, 0.5),
+        (timedelta(hours=1), 3600.0),
+        ("3600s", 3600.0),
+        ("3600", 3600.0),
+        ("1.5s", 1.5),
+    ],
+)
+def test_a_time_to_live_is_seconds_however_spelled(ttl, seconds):
+    """S1.21: seconds, a timedelta or "3600s"."""
+    assert ttl_seconds(ttl) == seconds
+
+
+@pytest.mark.parametrize("ttl", [0, -1, math.nan, math.inf, "", "s", "1h", "1ss"])
+def test_a_time_to_live_that_is_none_is_refused(ttl):
+    """S4.58: positive and finite."""
+    with pytest.raises(InvalidArgumentError, match="ttl"):
+        ttl_seconds(ttl)
+
+
+@pytest.mark.parametrize("importance", [0, 0.0, 0.5, 1, 1.0])
+def test_an_importance_is_a_share(importance):
+    assert MemoryEntry("a", importance=importance).importance == importance
+
+
+@pytest.mark.parametrize("importance", [-0.01, 1.01, math.nan])
+def test_an_importance_outside_is_refused(importance):
+    with pytest.raises(InvalidArgumentError, match="importance"):
+        MemoryEntry("a", importance=importance)
