@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from vecall import MemoryService
 
 if TYPE_CHECKING:

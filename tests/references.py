@@ -1,7 +1,7 @@
 """What the engine must compute, in plain Python and float64, for tests to compare with.
 
-Written from the documented formulas, not from the C++: a partition is a dict of rows in
-the order in which they arrived, and every question walks over all of them.
+Written from the documented formulas, not from the C++: a partition is a dict of rows,
+and every question walks over all of them.
 """
 
 from __future__ import annotations
@@ -63,10 +63,8 @@ class Expected:
 
 
 def put(rows: Rows, new: Iterable[Row]) -> None:
-    """Add or replace; a replaced row counts as the latest arrival."""
-    for row in new:
-        rows.pop(row.id, None)
-        rows[row.id] = row
+    """Add or replace; the last of equal ids wins."""
+    rows.update((row.id, row) for row in new)
 
 
 def columns(new: Sequence[Row], dim: int) -> dict[str, np.ndarray | None]:
@@ -188,12 +186,13 @@ def vector_profile(row: Row) -> object:
 def neighbours(rows: Rows) -> dict[int, list[int]]:
     """For each row those beside it in its session whose position is one off.
 
-    A session is told by position; rows at equal positions stand in order of arrival.
+    A session is told by position; rows at equal positions stand by id, so that the
+    order in which rows arrived does not matter.
     """
     beside: dict[int, list[int]] = {row_id: [] for row_id in rows}
     for session in {row.session for row in rows.values()} - {0}:
         told = [row for row in rows.values() if row.session == session]
-        told.sort(key=lambda row: row.position)  # stable
+        told.sort(key=lambda row: (row.position, row.id))
         for first, second in itertools.pairwise(told):
             if first.position + 1 == second.position:
                 beside[first.id].append(second.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from vecall import Engine
 
@@ -102,7 +102,12 @@ def test_recall_of_random_rows_is_what_the_reference_finds(references, seed, dim
     assert compared > 20
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(
+    derandomize=True,
+    max_examples=150,
+    deadline=None,
+    phases=[Phase.generate],  # add Phase.shrink for the smallest case: minutes
+)
 @given(data=st.data())
 def test_recall_of_rows_with_exact_cosines_is_what_the_reference_finds(
     references, data

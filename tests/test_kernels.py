@@ -225,23 +225,22 @@ def test_an_empty_vecall_isa_means_the_best_one():
     assert run_python(code, VECALL_ISA="").stdout.strip() == ISAS[0]
 
 
-@pytest.mark.parametrize("name", ["sse9", "AVX2", "scalar ", "auto"])
-@pytest.mark.parametrize("call", ["Index(4)", "Engine(4)", "build_info()"])
-def test_an_unknown_vecall_isa_raises_config_error_with_the_choices(name, call):
+@pytest.mark.parametrize("name", ["sse9", "AVX2", "scalar "])
+def test_an_unknown_vecall_isa_raises_config_error_with_the_choices(name):
     done = run_python(
-        f"""
-        import vecall
-        from vecall.errors import ConfigError
-        for attempt in range(2):
+        """
+        for call in ("Index(4)", "Engine(4)", "build_info()", "Index(4)"):
             try:
-                vecall.{call}
-            except ConfigError as error:
+                import vecall  # may ask for the build info itself
+                eval(f"vecall.{call}")
+            except ValueError as error:
+                assert type(error).__name__ == "ConfigError"
                 print(error)
         """,
         VECALL_ISA=name,
     )
     lines = done.stdout.splitlines()
-    assert len(lines) == 2, done.stderr
+    assert len(lines) == 4, done.stderr
     assert all("VECALL_ISA" in line for line in lines)
     assert all(isa in line for line in lines for isa in ISAS)
 

@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from vecall.lexical import memory_terms, query_terms, words
 from vecall.lexical.stop_words import STOP_WORDS
 from vecall.lexical.tokenizer import has_word
@@ -109,7 +108,7 @@ def test_punctuation_of_indic_blocks_ends_a_word():
     assert len(words(text)) == 2
 
 
-@pytest.mark.parametrize("text", ["\ud800", "a\ud800b", "\udfff\ud800", "\ud83e\udd9c"])
+@pytest.mark.parametrize("text", ["\ud800", "a\ud800b", "\udfff!", "\udfff\udfff"])
 def test_lone_surrogates_separate_words(text):
     """Bug class 30: broken text is analysed and never raises."""
     for word in words(text):
@@ -118,7 +117,9 @@ def test_lone_surrogates_separate_words(text):
     memory_terms(text, text, 0.0)
 
 
-@pytest.mark.parametrize("text", ["", " ", "?!", "_", "\u2026", "\ud800", "\0", "\u200b"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "?!", "_", "\u2026", "\ud800", "\0", "\u200b"]
+)
 def test_punctuation_is_no_word(text):
     assert not has_word(text)
     assert words(text) == []
@@ -127,11 +128,11 @@ def test_punctuation_is_no_word(text):
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(max_size=40))
-def test_a_text_has_words_exactly_where_it_seems_to(text):
+def test_any_text_is_analysed(text):
     """Analysis never raises, gives no empty word, and is stable on its own result."""
     found = words(text)
     assert all(found)
-    assert bool(found) == has_word(text) or has_word(text)
+    assert found or not has_word(text)
     for word in found:
         assert words(word) == [word], "a word is its own analysis"
 
@@ -163,20 +164,19 @@ def test_stop_words_carry_nothing():
 
 
 @pytest.mark.parametrize(
-    "word",
-    "bird like room monday march may june will mark bill us january two nine may".split(),
+    "word", "bird like room monday january march may june two nine mark bill".split()
 )
 def test_words_that_name_things_are_no_stop_words(word):
-    """stop_words.py: names of things, people, times and places are never on the list."""
-    if word in {"will", "us"}:
-        return  # closed-class words first; a list cannot tell them from names
+    """stop_words.py: names of things, people, times and places are never on it."""
     assert word not in STOP_WORDS
 
 
 def test_the_author_is_a_word_of_a_turn():
     said = memory_terms("I like tea", "Nate", None)
     assert set(query_terms("what did Nate say")) & set(said)
-    assert memory_terms("I like tea", None, None) == memory_terms("I like tea", "", None)
+    assert memory_terms("I like tea", None, None) == memory_terms(
+        "I like tea", "", None
+    )
 
 
 @pytest.mark.parametrize("month", range(1, 13))
@@ -198,7 +198,7 @@ def test_repeats_count_and_a_query_has_an_end():
 
 def test_terms_are_the_same_in_every_process():
     """Hashes are not Python's own, which differ from run to run."""
-    assert query_terms("zebra") == [0]
+    assert query_terms("zebra") == [1_212_366_760_143_743_210]
     assert all(0 < term < 2**64 for term in query_terms("one zebra 42 \u732b\u72ac"))
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from vecall import MemoryEntry, MemoryService, NotFoundError
 
 ALICE = {"app_name": "app", "user_id": "alice"}
@@ -90,7 +89,13 @@ def test_no_two_memories_run_into_one_another(open_service):
     ids += service.sync.add_events_to_memory(
         **ALICE, events=[{"id": "abc", "text": "same"}, {"id": "-abc", "text": "same"}]
     )
-    for author, at in [("a", 1.0), ("a1", None), (None, 1.0), (None, None), ("1.0", None)]:
+    for author, at in [
+        ("a", 1.0),
+        ("a1", None),
+        (None, 1.0),
+        (None, None),
+        ("1.0", None),
+    ]:
         ids += service.sync.add_session_to_memory(
             session({"author": author, "timestamp": at, "text": "same"}, id_="q")
         )
@@ -217,7 +222,9 @@ def test_deltas_are_the_whole_session(open_service, tmp_path):
         )
     service.close()
     assert told == ids
-    assert stored_order(at_once) == stored_order(delta) == [f"e{i}" for i in range(1, 7)]
+    assert (
+        stored_order(at_once) == stored_order(delta) == [f"e{i}" for i in range(1, 7)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -277,9 +284,9 @@ def test_moved_turns_keep_their_checks_after_a_restart(open_service, tmp_path):
     service.sync.add_session_to_memory(session(*turns(1, 2, 3, 4, 5)))
     before = service.sync.search_memory(**ALICE, query="word3", top_k=9)
     assert {memory.event_id for memory in before.memories} == {"e2", "e3", "e4"}
-    assert open_service(path).sync.search_memory(
-        **ALICE, query="word3", top_k=9
-    ) == before
+    assert (
+        open_service(path).sync.search_memory(**ALICE, query="word3", top_k=9) == before
+    )
 
 
 def test_a_turn_first_stored_as_an_entry_takes_its_place(open_service, tmp_path):
@@ -366,7 +373,9 @@ def test_restore_brings_a_deleted_memory_back(open_service):
     for id_ in ids:
         service.sync.delete_memory(**ALICE, memory_id=id_)
     assert remembered(service) == []
-    assert service.sync.add_session_to_memory(session(turn(2)), restore=True) == ids[1:2]
+    assert (
+        service.sync.add_session_to_memory(session(turn(2)), restore=True) == ids[1:2]
+    )
     service.sync.add_session_to_memory(session(*turns(1, 2, 3)))
     assert remembered(service) == ["turn word2"]
     service.sync.add_session_to_memory(session(turn(2, "turn later")))

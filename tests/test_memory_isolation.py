@@ -7,7 +7,6 @@ import unicodedata
 from typing import Any
 
 import pytest
-
 from vecall import Filter, MemoryEntry, NotFoundError, VecallError
 
 # Pairs that a joined, folded, normalised, escaped or truncated key would confuse.
@@ -146,7 +145,7 @@ def test_no_ones_scores_depend_on_what_others_store(open_service):
 
 
 def test_no_ones_query_is_answered_from_anothers(open_service):
-    """Query vectors are kept for each user: not even the time of an answer is shared."""
+    """Query vectors are kept for each user: not even timing is shared."""
     calls: list[list[str]] = []
 
     def embed(texts: list[str]) -> list[list[float]]:

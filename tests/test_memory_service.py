@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from vecall import (
     ConfigError,
     Event,
@@ -139,7 +138,9 @@ def test_sessions_of_every_shape_are_the_same_memories(open_service):
     """S1.3, S0.30: dicts of both spellings, foreign objects and vecall's own types."""
     content = {"parts": [{"text": "A quiet room"}]}
     shapes = [
-        Session("concierge", "alice", "trip-1", [Event("A quiet room", "user", 5, "e1")]),
+        Session(
+            "concierge", "alice", "trip-1", [Event("A quiet room", "user", 5, "e1")]
+        ),
         session(turn("e1", "A quiet room", timestamp=5.0)),
         {
             "appName": "concierge",
@@ -180,7 +181,9 @@ def test_case_accents_and_endings_do_not_matter(open_service, query):
     assert texts(service, query) == ["Two Rooms with a view"]
 
 
-@pytest.mark.parametrize("query", ["", " ", "\n", "?!", "...", "\u2014", "\ud800", "\0"])
+@pytest.mark.parametrize(
+    "query", ["", " ", "\n", "?!", "...", "\u2014", "\ud800", "\0"]
+)
 def test_a_query_without_a_word_finds_nothing(open_service, query):
     service = open_service()
     service.sync.add_memory(**ALICE, memories=["zebra"])
@@ -291,7 +294,8 @@ def test_an_entry_keeps_all_that_it_says(open_service):
     (id_,) = service.sync.add_memory(**ALICE, memories=[entry])
     stored = service.sync.get_memory(**ALICE, memory_id=id_)
     for name in (
-        "content author timestamp session_id kind source trust custom_metadata importance"
+        "content author timestamp session_id kind source trust importance "
+        "custom_metadata"
     ).split():
         assert getattr(stored, name) == getattr(entry, name), name
     mapping = {"text": "okapi", "customMetadata": {"a": 1}}
@@ -300,7 +304,7 @@ def test_an_entry_keeps_all_that_it_says(open_service):
 
 
 def test_metadata_of_a_call_is_stored_with_each_memory(open_service):
-    """S1.21, S1.22: unknown keys are metadata, the event's own wins, ttl is not kept."""
+    """S1.21, S1.22: unknown keys are metadata; ttl is not kept."""
     service = open_service()
     ids = service.sync.add_events_to_memory(
         **ALICE,
@@ -355,7 +359,7 @@ def test_a_memory_told_again_with_a_short_ttl_expires(open_service):
 
 
 def test_a_filter_narrows_by_session_and_by_time(open_service):
-    """`after` is inclusive and `before` is not; every spelling of a time is the same."""
+    """`after` is inclusive and `before` is not, however a time is spelled."""
     service = open_service()
     start = datetime(2025, 3, 1, tzinfo=timezone.utc)
     for day in range(4):
@@ -373,7 +377,9 @@ def test_a_filter_narrows_by_session_and_by_time(open_service):
     assert days(session_id="elsewhere") == []
     assert days(after=start + timedelta(days=2)) == ["2", "3"]
     assert days(before=start + timedelta(days=2)) == ["0", "1"]
-    assert days(after="2025-03-02T02:00:00+02:00", before="2025-03-03T00:00:00Z") == ["1"]
+    assert days(after="2025-03-02T02:00:00+02:00", before="2025-03-03T00:00:00Z") == [
+        "1"
+    ]
     assert days(after=start.timestamp(), before=start.timestamp()) == []
 
 
@@ -429,7 +435,9 @@ def test_nothing_is_written_unless_it_is_asked_for(open_service):
 
 def test_stats_count_what_is_there(open_service):
     service = open_service()
-    service.sync.add_session_to_memory(session(turn("e1", "zebra"), turn("e2", "okapi")))
+    service.sync.add_session_to_memory(
+        session(turn("e1", "zebra"), turn("e2", "okapi"))
+    )
     service.sync.add_memory(app_name="concierge", user_id="bob", memories=["h\u00e9"])
     stats = service.sync.stats()
     assert stats["users"] == 2

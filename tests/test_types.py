@@ -7,7 +7,6 @@ import math
 from datetime import datetime, timedelta, timezone
 
 import pytest
-
 from vecall import (
     Event,
     Filter,
@@ -95,10 +94,12 @@ def test_a_time_without_a_zone_is_refused(time):
         MemoryEntry("a", timestamp=time)
 
 
-@pytest.mark.parametrize("time", [math.nan, math.inf, 1e12, -1e12, 10**400])
+@pytest.mark.parametrize(
+    "time", [math.nan, math.inf, 1e12, -1e12, 10**12, pytest.param(10**400, id="huge")]
+)
 def test_a_time_that_no_calendar_shows_is_refused(time):
     with pytest.raises(InvalidArgumentError, match="timestamp"):
-        MemoryEntry("a", timestamp=time)
+        to_seconds(time, "timestamp")
 
 
 @pytest.mark.parametrize("time", [True, [1], b"x", {}])

@@ -8,6 +8,7 @@
 #include "gil.hpp"
 #include "query.hpp"
 #include "results.hpp"
+#include "strict.hpp"
 
 namespace vecall::bindings {
 
@@ -84,7 +85,7 @@ void add_rows(Engine& engine, const Key& key, const IdVector& ids,
 }
 
 HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
-                 Count k, Count, std::optional<SessionKey> session,
+                 Count k, Ef, std::optional<SessionKey> session,
                  std::optional<Micros> after, std::optional<Micros> before) {
   thread_local std::vector<float> unit;
   thread_local std::vector<Hit> hits;
@@ -103,8 +104,8 @@ RecallArrays recall(const Engine& engine, const Key& key,
                     const std::optional<FloatVector>& query, const TermList& terms,
                     Count k, std::optional<SessionKey> session,
                     std::optional<Micros> after, std::optional<Micros> before,
-                    std::optional<Micros> now, std::optional<float> min_similarity,
-                    float dense_weight, float neighbour_weight, Count candidates) {
+                    std::optional<Micros> now, std::optional<Real> min_similarity,
+                    Real dense_weight, Real neighbour_weight, Candidates candidates) {
   thread_local std::vector<float> unit;
   thread_local std::vector<RecallHit> hits;
   hits.clear();
@@ -113,9 +114,9 @@ RecallArrays recall(const Engine& engine, const Key& key,
   asked.terms = terms.values;
   asked.k = k.value;
   asked.filter = make_filter(session, after, before, now);
-  if (min_similarity) asked.min_similarity = *min_similarity;
-  asked.dense_weight = dense_weight;
-  asked.neighbour_weight = neighbour_weight;
+  if (min_similarity) asked.min_similarity = min_similarity->value;
+  asked.dense_weight = dense_weight.value;
+  asked.neighbour_weight = neighbour_weight.value;
   asked.candidates = candidates.value;
   if (const auto partition = engine.find(key.value)) {
     with_shared_lock(partition->mutex(), partition->size() * asked.unit_vector.size(),
@@ -132,7 +133,8 @@ std::size_t remove(Engine& engine, const Key& key, const IdVector& ids) {
 }  // namespace
 
 void bind_engine(py::module_& module) {
-  py::class_<Engine>(module, "Engine", R"(Many partitions, one for each (app, user).
+  py::class_<Engine> bound(module, "Engine",
+                           R"(Many partitions, one for each (app, user).
 
 A call sees the partition of its key and nothing else: neither rows nor statistics of
 another. Safe to share between threads.
@@ -141,19 +143,21 @@ Args:
     dim: Length of every vector, up to 65,536; 0 for words alone.
 
 Raises:
-    ConfigError: VECALL_ISA names an instruction set that cannot run here.)")
-      .def(py::init<std::size_t>(), "dim"_a)
-      .def("add", &add, "key"_a, "ids"_a, "vectors"_a,
-           R"(Adds vectors to one partition, or replaces those with the same id.
+    ConfigError: VECALL_ISA names an instruction set that cannot run here.)");
+  def_strict_init(bound,
+                  py::init([](Dim dim) { return std::make_unique<Engine>(dim.value); }),
+                  "dim"_a);
+  def_strict(bound, "add", &add, "key"_a, "ids"_a, "vectors"_a,
+             R"(Adds vectors to one partition, or replaces those with the same id.
 
 Args:
     key: (app_name, user_id), two non-empty strings, compared byte for byte.
     ids: int64 (n,). The last of equal ids wins.
-    vectors: float32 (n, dim), finite and not zero.)")
-      .def("add_rows", &add_rows, "key"_a, "ids"_a, "times"_a, "expires"_a,
-           "sessions"_a, "positions"_a, "terms"_a, "offsets"_a,
-           "vectors"_a = py::none(), "has_vector"_a = py::none(),
-           R"(Adds whole rows to one partition, or replaces those with the same id.
+    vectors: float32 (n, dim), finite and not zero.)");
+  def_strict(bound, "add_rows", &add_rows, "key"_a, "ids"_a, "times"_a, "expires"_a,
+             "sessions"_a, "positions"_a, "terms"_a, "offsets"_a,
+             "vectors"_a = py::none(), "has_vector"_a = py::none(),
+             R"(Adds whole rows to one partition, or replaces those with the same id.
 
 Args:
     key: (app_name, user_id).
@@ -165,10 +169,11 @@ Args:
     terms: uint64 (m,), hashed words of all rows, row after row.
     offsets: int64 (n + 1,), where each row's words begin in terms.
     vectors: float32 (n, dim), or None for rows without vectors.
-    has_vector: uint8 (n,), 0 where a row of `vectors` is to be ignored; None means all.)")
-      .def("search", &search, "key"_a, "query"_a, "k"_a, "ef"_a = 64, py::kw_only(),
-           "session"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
-           R"(Finds the k nearest vectors of one partition.
+    has_vector: uint8 (n,), 0 where a row of `vectors` is to be ignored; None means all.)");
+  def_strict(bound, "search", &search, "key"_a, "query"_a, "k"_a, "ef"_a = Ef{64},
+             py::kw_only(), "session"_a = py::none(), "after"_a = py::none(),
+             "before"_a = py::none(),
+             R"(Finds the k nearest vectors of one partition.
 
 Args:
     key: (app_name, user_id).
@@ -181,12 +186,13 @@ Args:
 
 Returns:
     ids int64 (<= k,) and cosines float32 (<= k,), best first. An unknown key finds
-    nothing.)")
-      .def("recall", &recall, "key"_a, "query"_a, "terms"_a, "k"_a, py::kw_only(),
-           "session"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
-           "now"_a = py::none(), "min_similarity"_a = py::none(),
-           "dense_weight"_a = 0.4F, "neighbour_weight"_a = 0.5F, "candidates"_a = 50,
-           R"(Finds the best rows of one partition by words and vector together.
+    nothing.)");
+  def_strict(bound, "recall", &recall, "key"_a, "query"_a, "terms"_a, "k"_a,
+             py::kw_only(), "session"_a = py::none(), "after"_a = py::none(),
+             "before"_a = py::none(), "now"_a = py::none(),
+             "min_similarity"_a = py::none(), "dense_weight"_a = Real{0.4F},
+             "neighbour_weight"_a = Real{0.5F}, "candidates"_a = Candidates{50},
+             R"(Finds the best rows of one partition by words and vector together.
 
 Args:
     key: (app_name, user_id).
@@ -204,29 +210,29 @@ Args:
 
 Returns:
     ids int64, scores float32, cosines float32 (NaN without a vector) and BM25 float32,
-    best first. Rows that tie with the k-th in score and time follow it.)")
-      .def("remove", &remove, "key"_a, "ids"_a,
-           R"(Removes rows by id, int64 (n,); unknown ids are ignored.
+    best first. Rows that tie with the k-th in score and time follow it.)");
+  def_strict(bound, "remove", &remove, "key"_a, "ids"_a,
+             R"(Removes rows by id, int64 (n,); unknown ids are ignored.
 
 Returns:
-    How many of them were there.)")
-      .def(
-          "drop", [](Engine& self, const Key& key) { return self.drop(key.value); },
-          "key"_a, "Frees a whole partition; True if there was one.")
-      .def(
-          "size",
-          [](const Engine& self, const Key& key) { return self.size(key.value); },
-          "key"_a, "Rows of one partition.")
-      .def(
-          "__contains__",
-          [](const Engine& self, const Key& key) {
-            return self.find(key.value) != nullptr;
-          },
-          "key"_a)
-      .def("__len__", &Engine::partitions)
-      .def_property_readonly("dim", &Engine::dim, "Length of every vector.")
-      .def_property_readonly("nbytes", &Engine::nbytes,
-                             "Memory that the engine holds.");
+    How many of them were there.)");
+  def_strict(
+      bound, "drop", [](Engine& self, const Key& key) { return self.drop(key.value); },
+      "key"_a, "Frees a whole partition; True if there was one.");
+  def_strict(
+      bound, "size",
+      [](const Engine& self, const Key& key) { return self.size(key.value); }, "key"_a,
+      "Rows of one partition.");
+  def_strict(
+      bound, "__contains__",
+      [](const Engine& self, const Key& key) {
+        return self.find(key.value) != nullptr;
+      },
+      "key"_a);
+  def_strict(bound, "__len__", &Engine::partitions);
+  bound.def_property_readonly("dim", &Engine::dim, "Length of every vector.");
+  bound.def_property_readonly("nbytes", &Engine::nbytes,
+                              "Memory that the engine holds.");
 }
 
 }  // namespace vecall::bindings

@@ -11,6 +11,7 @@
 #include "partition/partition.hpp"
 #include "query.hpp"
 #include "results.hpp"
+#include "strict.hpp"
 
 namespace vecall::bindings {
 
@@ -23,8 +24,8 @@ namespace {
 // need not change when a partition grows into a graph; an exact scan has no use for it.
 class Index {
  public:
-  Index(std::size_t dim, const std::string& kind) : partition_(dim) {
-    if (dim < 1 || dim > kMaxDim) {
+  Index(Dim dim, const std::string& kind) : partition_(dim.value) {
+    if (dim.value < 1 || dim.value > kMaxDim) {
       throw InvalidArgumentError("dim: must be from 1 to 65536");
     }
     if (kind != "auto" && kind != "flat") {
@@ -47,7 +48,7 @@ class Index {
     partition_.add(batch);
   }
 
-  HitArrays search(const FloatVector& query, Count k, Count) const {
+  HitArrays search(const FloatVector& query, Count k, Ef) const {
     thread_local std::vector<float> unit;
     thread_local std::vector<Hit> hits;
     hits.clear();
@@ -58,7 +59,7 @@ class Index {
     return to_arrays(hits);
   }
 
-  HitArrays search_batch(const FloatMatrix& queries, Count k, Count) const {
+  HitArrays search_batch(const FloatMatrix& queries, Count k, Ef) const {
     require_dim(queries.columns, partition_.dim());
     const auto columns = std::min(k.value, std::size_t{1} << 31);
     const std::size_t width = std::min(columns, std::max<std::size_t>(1, size()));
@@ -93,7 +94,10 @@ class Index {
     return partition_.remove(ids.values);
   }
 
-  [[nodiscard]] bool contains(std::int64_t id) const {
+  [[nodiscard]] bool contains(const py::int_& number) const {
+    int overflow = 0;
+    const long long id = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+    if (overflow != 0) return false;  // no int64, so no id
     bool found = false;
     with_shared_lock(partition_.mutex(), 0, [&] { found = partition_.contains(id); });
     return found;
@@ -122,8 +126,8 @@ class Index {
 }  // namespace
 
 void bind_index(py::module_& module) {
-  py::class_<Index>(module, "Index",
-                    R"(Nearest neighbours by cosine in one set of vectors.
+  py::class_<Index> bound(module, "Index",
+                          R"(Nearest neighbours by cosine in one set of vectors.
 
 Safe to share between threads. Vectors are normalised once, when they are added.
 
@@ -133,10 +137,11 @@ Args:
 
 Raises:
     InvalidArgumentError: dim or kind is outside what is allowed.
-    ConfigError: VECALL_ISA names an instruction set that cannot run here.)")
-      .def(py::init<std::size_t, const std::string&>(), "dim"_a, "kind"_a = "auto")
-      .def("add", &Index::add, "ids"_a, "vectors"_a,
-           R"(Adds vectors, or replaces those whose id is here already.
+    ConfigError: VECALL_ISA names an instruction set that cannot run here.)");
+  def_strict_init(bound, py::init<Dim, const std::string&>(), "dim"_a,
+                  "kind"_a = "auto");
+  def_strict(bound, "add", &Index::add, "ids"_a, "vectors"_a,
+             R"(Adds vectors, or replaces those whose id is here already.
 
 Args:
     ids: int64 (n,). The last of equal ids wins.
@@ -145,9 +150,9 @@ Args:
 Raises:
     InvalidArgumentError: a value is NaN, Inf or a zero vector; nothing was added.
     InvalidTypeError: not an array of that dtype and shape.
-    DimensionError: vectors of another length.)")
-      .def("search", &Index::search, "query"_a, "k"_a, "ef"_a = 64,
-           R"(Finds the k nearest vectors.
+    DimensionError: vectors of another length.)");
+  def_strict(bound, "search", &Index::search, "query"_a, "k"_a, "ef"_a = Ef{64},
+             R"(Finds the k nearest vectors.
 
 Args:
     query: float32 (dim,), finite. A zero vector finds nothing.
@@ -160,9 +165,10 @@ Returns:
 Raises:
     InvalidArgumentError: k < 1, NaN or Inf.
     InvalidTypeError: not an array of that dtype and shape.
-    DimensionError: a query of another length.)")
-      .def("search_batch", &Index::search_batch, "queries"_a, "k"_a, "ef"_a = 64,
-           R"(Answers many queries, each as `search` would.
+    DimensionError: a query of another length.)");
+  def_strict(bound, "search_batch", &Index::search_batch, "queries"_a, "k"_a,
+             "ef"_a = Ef{64},
+             R"(Answers many queries, each as `search` would.
 
 Args:
     queries: float32 (n, dim).
@@ -171,16 +177,16 @@ Args:
 
 Returns:
     ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
-    has fewer hits, id -1 and score -inf. An empty index gives one such column.)")
-      .def("remove", &Index::remove, "ids"_a,
-           R"(Removes vectors by id, int64 (n,); unknown ids are ignored.
+    has fewer hits, id -1 and score -inf. An empty index gives one such column.)");
+  def_strict(bound, "remove", &Index::remove, "ids"_a,
+             R"(Removes vectors by id, int64 (n,); unknown ids are ignored.
 
 Returns:
-    How many of them were here.)")
-      .def("__contains__", &Index::contains, "id"_a)
-      .def("__len__", &Index::size)
-      .def_property_readonly("dim", &Index::dim, "Length of every vector.")
-      .def_property_readonly("nbytes", &Index::nbytes, "Memory that the index holds.");
+    How many of them were here.)");
+  def_strict(bound, "__contains__", &Index::contains, "id"_a);
+  def_strict(bound, "__len__", &Index::size);
+  bound.def_property_readonly("dim", &Index::dim, "Length of every vector.");
+  bound.def_property_readonly("nbytes", &Index::nbytes, "Memory that the index holds.");
 }
 
 }  // namespace vecall::bindings

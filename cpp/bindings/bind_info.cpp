@@ -12,6 +12,7 @@ namespace vecall::bindings {
 namespace py = pybind11;
 
 void bind_info(py::module_& module) {
+  module.attr("__version__") = VECALL_VERSION;
   module.def(
       "build_info",
       [] {

@@ -39,9 +39,37 @@ using HashVector = ArrayView<std::uint64_t, 1>;
 using ByteVector = ArrayView<std::uint8_t, 1>;
 using PositionVector = ArrayView<std::int32_t, 1>;
 
-// A number of results, at least 1.
-struct Count {
+// A whole number of at least Tag::kLeast; its errors name the argument. Numbers that do
+// not fit are taken as the largest that does: more than there is of anything.
+template <class Tag>
+struct Number {
   std::size_t value;
+};
+
+struct CountTag {
+  static constexpr const char* kName = "k";
+  static constexpr int kLeast = 1;
+};
+struct EfTag {
+  static constexpr const char* kName = "ef";
+  static constexpr int kLeast = 1;
+};
+struct CandidatesTag {
+  static constexpr const char* kName = "candidates";
+  static constexpr int kLeast = 1;
+};
+struct DimTag {
+  static constexpr const char* kName = "dim";
+  static constexpr int kLeast = 0;
+};
+using Count = Number<CountTag>;
+using Ef = Number<EfTag>;
+using Candidates = Number<CandidatesTag>;
+using Dim = Number<DimTag>;
+
+// A float; whole numbers are taken too.
+struct Real {
+  float value;
 };
 
 // (app, user): two non-empty strings without NUL.
@@ -122,25 +150,49 @@ VECALL_ARRAY_CASTER(PositionVector, "numpy.typing.NDArray[numpy.int32]",
 
 #undef VECALL_ARRAY_CASTER
 
-template <>
-struct type_caster<vecall::bindings::Count> {
-  PYBIND11_TYPE_CASTER(vecall::bindings::Count, const_name("int"));
+template <class Tag>
+struct type_caster<vecall::bindings::Number<Tag>> {
+  PYBIND11_TYPE_CASTER(vecall::bindings::Number<Tag>, const_name("int"));
   bool load(handle source, bool) {
+    const std::string name = Tag::kName;
+    const std::string rule = "an integer of at least " + std::to_string(Tag::kLeast);
     PyObject* number =
         PyBool_Check(source.ptr()) ? nullptr : PyNumber_Index(source.ptr());
     if (number == nullptr) {
       PyErr_Clear();
-      throw vecall::InvalidTypeError("k: expected an integer of at least 1");
+      throw vecall::InvalidTypeError(name + ": expected " + rule);
     }
     const auto owned = reinterpret_steal<object>(number);
     int overflow = 0;
     const long long count = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow < 0 || (overflow == 0 && count < 1)) {
-      throw vecall::InvalidArgumentError("k: must be at least 1");
+    if (overflow < 0 || (overflow == 0 && count < Tag::kLeast)) {
+      throw vecall::InvalidArgumentError(name + ": must be " + rule);
     }
     value.value = overflow > 0 ? static_cast<std::size_t>(PY_SSIZE_T_MAX)
                                : static_cast<std::size_t>(count);
     return true;
+  }
+  static handle cast(vecall::bindings::Number<Tag> number, return_value_policy,
+                     handle) {
+    return PyLong_FromSize_t(number.value);
+  }
+};
+
+template <>
+struct type_caster<vecall::bindings::Real> {
+  PYBIND11_TYPE_CASTER(vecall::bindings::Real, const_name("float"));
+  bool load(handle source, bool) {
+    if (!PyFloat_Check(source.ptr()) && !PyLong_Check(source.ptr())) return false;
+    const double number = PyFloat_AsDouble(source.ptr());
+    if (PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      return false;
+    }
+    value.value = static_cast<float>(number);
+    return true;
+  }
+  static handle cast(vecall::bindings::Real number, return_value_policy, handle) {
+    return PyFloat_FromDouble(static_cast<double>(number.value));
   }
 };
 

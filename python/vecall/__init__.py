@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vecall._core import Engine, Index, build_info
+from vecall._core import Engine, Index, __version__, build_info
 from vecall.config import Limits
 from vecall.embedders import Embedder, FunctionEmbedder
 from vecall.errors import (
@@ -30,8 +30,6 @@ from vecall.errors import (
 )
 from vecall.service import MemoryService
 from vecall.types import Event, Filter, MemoryEntry, SearchMemoryResponse, Session
-
-__version__: str = str(build_info()["version"])
 
 __all__ = [
     "BusyError",

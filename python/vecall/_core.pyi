@@ -23,10 +23,8 @@ class Index:
         InvalidArgumentError: dim or kind is outside what is allowed.
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
-    def __contains__(self, id: typing.SupportsInt | typing.SupportsIndex) -> bool: ...
-    def __init__(
-        self, dim: typing.SupportsInt | typing.SupportsIndex, kind: str = "auto"
-    ) -> None: ...
+    def __contains__(self, id: int) -> bool: ...
+    def __init__(self, dim: int, kind: str = "auto") -> None: ...
     def __len__(self) -> int: ...
     def add(
         self,
@@ -111,7 +109,7 @@ class Engine:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
     def __contains__(self, key: tuple[str, str]) -> bool: ...
-    def __init__(self, dim: typing.SupportsInt | typing.SupportsIndex) -> None: ...
+    def __init__(self, dim: int) -> None: ...
     def __len__(self) -> int: ...
     def add(
         self,
@@ -170,9 +168,9 @@ class Engine:
         after: typing.SupportsInt | typing.SupportsIndex | None = None,
         before: typing.SupportsInt | typing.SupportsIndex | None = None,
         now: typing.SupportsInt | typing.SupportsIndex | None = None,
-        min_similarity: typing.SupportsFloat | typing.SupportsIndex | None = None,
-        dense_weight: typing.SupportsFloat | typing.SupportsIndex = 0.4000000059604645,
-        neighbour_weight: typing.SupportsFloat | typing.SupportsIndex = 0.5,
+        min_similarity: float | None = None,
+        dense_weight: float = 0.4000000059604645,
+        neighbour_weight: float = 0.5,
         candidates: int = 50,
     ) -> tuple[
         numpy.typing.NDArray[numpy.int64],
@@ -293,3 +291,5 @@ def build_info() -> dict[str, typing.Any]:
     Raises:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
+
+__version__: str = "0.1.0"

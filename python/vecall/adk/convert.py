@@ -263,7 +263,8 @@ def entry(
         author: "user" or the name of an agent.
         timestamp: When it was said: seconds since 1970, a datetime or ISO 8601; without
             an offset it is local time.
-        custom_metadata: Your own values.
+        custom_metadata: Your own values, as JSON; what JSON does not know becomes its
+            str(). "ttl" (seconds, a timedelta or "3600s") makes it expire.
 
     Raises:
         InvalidArgumentError: A timestamp that is not a time.
@@ -277,6 +278,6 @@ def entry(
         ),
         author=author,
         timestamp=None if seconds is None else to_iso(to_seconds(seconds, "timestamp")),
-        custom_metadata=dict(custom_metadata or {}),
+        custom_metadata=to_metadata(custom_metadata or {}),
         **given,
     )

@@ -1,0 +1,116 @@
+"""A google-adk agent that remembers over a restart.
+
+    pip install "vecall[adk]"
+    python adk_agent.py
+
+Without a key a small scripted model answers, offline. With GOOGLE_API_KEY set, the same
+agent talks to Gemini.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import tempfile
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.adk.tools import load_memory
+from google.genai import types
+from vecall.adk import VecallMemoryService
+
+APP, USER = "concierge", "alice"
+
+
+class OfflineModel(BaseLlm):
+    """Looks a question up with load_memory and repeats the first memory it gets."""
+
+    model: str = "offline"
+
+    async def generate_content_async(
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,  # noqa: ARG002
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Answer the last content of the request."""
+        last = llm_request.contents[-1].parts[0]
+        if last.function_response:
+            response = last.function_response.model_dump(mode="json")["response"]
+            memories = response["result"]["memories"]
+            said = memories[0]["content"]["parts"][0]["text"] if memories else "nothing"
+            answer = types.Part(text=f"You told me: {said}")
+        elif last.text.endswith("?"):
+            call = types.FunctionCall(name="load_memory", args={"query": last.text})
+            answer = types.Part(function_call=call)
+        else:
+            answer = types.Part(text="I will remember that.")
+        yield LlmResponse(content=types.Content(role="model", parts=[answer]))
+
+
+async def converse(memory: VecallMemoryService, session_id: str, *said: str) -> None:
+    """Hold one session with the agent, print it, and remember it."""
+    online = "GOOGLE_API_KEY" in os.environ
+    agent = LlmAgent(
+        name="concierge",
+        model=LlmAgent.DEFAULT_MODEL if online else OfflineModel(),
+        instruction="You are the concierge of a hotel. Answer in one sentence.",
+        tools=[load_memory],
+    )
+    runner = Runner(
+        app_name=APP,
+        agent=agent,
+        session_service=InMemorySessionService(),
+        memory_service=memory,
+    )
+    scope = {"app_name": APP, "user_id": USER, "session_id": session_id}
+    await runner.session_service.create_session(**scope)
+    print(f"session {session_id}")
+    for text in said:
+        print(f"  user:     {text}")
+        message = types.Content(role="user", parts=[types.Part(text=text)])
+        async for event in runner.run_async(
+            user_id=USER, session_id=session_id, new_message=message
+        ):
+            for response in event.get_function_responses():
+                print_recalled(response)
+            if event.error_message:
+                print(f"  error:    {event.error_message}")
+            elif event.is_final_response():
+                print(f"  agent:    {event.content.parts[0].text}")
+    session = await runner.session_service.get_session(**scope)
+    await runner.memory_service.add_session_to_memory(session)
+
+
+def print_recalled(response: types.FunctionResponse) -> None:
+    """Print what load_memory gave to the model."""
+    recalled = response.model_dump(mode="json")["response"]["result"]["memories"]
+    for memory in recalled:
+        text = memory["content"]["parts"][0]["text"]
+        print(f"  recalled: {memory['author']}, {memory['timestamp'][:10]}: {text}")
+
+
+def main() -> None:
+    """Hold two sessions with a restart of the memory between them."""
+    logging.getLogger("google_adk").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "memory.db"
+
+        memory = VecallMemoryService(file)
+        wish = "I would like a quiet room on a high floor, away from the lift."
+        asyncio.run(converse(memory, "trip-1", wish, "I collect stamps with parrots."))
+        memory.close()
+
+        print(f"restart: {file.name} is all that is left")
+
+        memory = VecallMemoryService(file)
+        asyncio.run(converse(memory, "trip-2", "Which room would I like?"))
+        memory.close()
+
+
+if __name__ == "__main__":
+    main()
