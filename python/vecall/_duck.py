@@ -71,3 +71,13 @@ def role_of(content: object) -> str | None:
     """Return the role of a content, if it has one."""
     role = None if isinstance(content, str) else read(content, "role")
     return role if isinstance(role, str) else None
+
+
+def clean(text: str) -> str:
+    """Return text that UTF-8 can hold.
+
+    Join surrogate pairs; what is left of lone surrogates becomes U+FFFD.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -33,6 +33,7 @@ class Embedding:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="vecall-embedder")
         self._queries: OrderedDict[tuple[str, str, str], Vectors] = OrderedDict()
         self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def known_query(self, app: str, user: str, query: str) -> Vectors | None:
         """Return the vector of a query that this user asked before, or None.
@@ -91,6 +92,8 @@ class Embedding:
     def close(self) -> None:
         """Finish what waits and end the thread."""
         self._thread.shutdown(wait=True)
+        if self._loop is not None:
+            self._loop.close()
 
     def _submit(self, texts: list[str]) -> Future[Vectors]:
         try:
@@ -99,18 +102,25 @@ class Embedding:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None
 
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        """The one loop of the embedder's thread, to which async clients may cling."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        return self._loop
+
     def _run(self, texts: list[str]) -> Vectors:
         """Embed on the embedder's thread; a coroutine gets an event loop there."""
         try:
-            result = self.embedder.embed(texts)
+            result = self.embedder.embed(list(texts))
             if isinstance(result, Awaitable):
-                result = asyncio.run(_finish(result))
+                result = self._event_loop().run_until_complete(_finish(result))
         except VecallError:
             raise
         except Exception as error:
-            # The embedder's own message may quote the text; its type does not.
+            # The embedder's own message may quote the text; its type does not. So the
+            # cause stays out of what is logged.
             msg = f"the embedder failed with {type(error).__name__}"
-            raise EmbedderError(msg) from error
+            raise EmbedderError(msg) from None
         return checked_vectors(result, len(texts), self.embedder.dimensions)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from vecall._duck import as_list, read, read_list, role_of, texts_of
+from vecall._duck import as_list, clean, read, read_list, role_of, texts_of
 from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.store import Draft, memory_id
@@ -78,19 +78,24 @@ def event_drafts(
 def _event_draft(
     event: object, session_id: str | None, scope: Scope, limits: Limits
 ) -> Draft | None:
+    if isinstance(event, str | bytes | int | float) or event is None:
+        msg = "events: expected events as objects or mappings"
+        raise InvalidTypeError(msg)
     if read(event, "partial") is True:
         return None  # a piece of a streamed turn; the whole turn follows
     content = read(event, "content")
     if content is None:
         content = read(event, "text")
     texts = texts_of(content)
-    text = _clean("\n".join(texts))
+    text = clean("\n".join(texts))
     if not text.strip():
         return None
     _check_size(text, limits)
     author = _optional(read(event, "author"))
     ts = _event_time(read(event, "timestamp"))
-    event_id = _optional(read(event, "id"))
+    event_id = read(event, "id")
+    if not isinstance(event_id, str) or not event_id:
+        event_id = None  # foreign objects have ids that are none
     if event_id is not None:
         check_name(event_id, "event.id", limits)
         id_ = memory_id(session_id, event_id)
@@ -132,7 +137,7 @@ def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
         msg = "memories: expected strings, or entries with a text as content"
         raise InvalidTypeError(msg)
     texts = texts_of(content)
-    text = _clean("\n".join(texts))
+    text = clean("\n".join(texts))
     if not text.strip():
         msg = "memories: every entry needs a text that is not blank"
         raise InvalidArgumentError(msg)
@@ -176,14 +181,7 @@ def _named(fields: object, name: str, limits: Limits) -> str | None:
 
 def _optional(value: object) -> str | None:
     """A string that is there, made safe to store."""
-    return _clean(value) if isinstance(value, str) and value else None
-
-
-def _clean(text: str) -> str:
-    """Join surrogate pairs; what is left of lone surrogates becomes U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return clean(value) if isinstance(value, str) and value else None
 
 
 def _event_time(value: object) -> float | None:
@@ -204,9 +202,11 @@ def _content_json(content: object, texts: Sequence[str]) -> str | None:
     """The content as JSON where it is more than its text: several parts."""
     if len(texts) < 2:
         return None
-    parts = [{"text": _clean(text)} for text in texts]
+    parts = [{"text": clean(text)} for text in texts]
     role = role_of(content)
-    kept = {"parts": parts} if role is None else {"role": role, "parts": parts}
+    kept: dict[str, object] = {"parts": parts}
+    if role is not None:
+        kept = {"role": clean(role), **kept}
     return json.dumps(kept, ensure_ascii=False)
 
 
@@ -230,15 +230,27 @@ def _metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
         raise LimitExceededError(msg)
     try:
         text = json.dumps(meta, allow_nan=False, sort_keys=True)
+        same = json.loads(text) == _with_lists(meta)
     except (TypeError, ValueError):
+        same = False
+    if not same:  # json would also turn other keys into strings
         msg = "custom_metadata: expected JSON values under string keys, no NaN or Inf"
-        raise InvalidTypeError(msg) from None
+        raise InvalidTypeError(msg)
     if len(text) > limits.max_metadata_bytes:
         msg = (
             f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
         )
         raise LimitExceededError(msg)
     return text
+
+
+def _with_lists(value: object) -> object:
+    """The value with tuples as the lists that JSON makes of them."""
+    if isinstance(value, Mapping):
+        return {key: _with_lists(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_lists(item) for item in value]
+    return value
 
 
 def _depth(value: object, most: int) -> int:

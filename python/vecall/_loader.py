@@ -88,6 +88,8 @@ class Loader:
             None if the engine has the newest change, or if there is no such partition;
             else what to wait for.
         """
+        if self._in_memory:
+            return None  # every change is published, nobody else writes
         found = self._database.partition(*key)
         if found is None:
             return None
@@ -124,9 +126,10 @@ class Loader:
 
     def rows(self, rids: Sequence[int]) -> list[Row]:
         """Read rows from the file into the cache, without those that are gone."""
+        read_at = self._cache.now()
         with self._database.snapshot() as connection:
             rows = [stored.row for stored in load_rows(connection, rids)]
-        self._cache.put(rows)
+        self._cache.put(rows, read_at)
         return rows
 
     def close(self) -> None:
@@ -142,7 +145,10 @@ class Loader:
             with self._database.snapshot() as connection:
                 seq = newest_change(connection, part)
                 rids = changed_since(connection, part, loaded.seq)
-                stored = load_rows(connection, rids)
+                stored = load_rows(connection, rids or ())
+            if rids is None:  # the log no longer reaches back that far
+                self._load(key, part)
+                return
             there = {entry.row.rid for entry in stored}
             removed = [rid for rid in rids if rid not in there]
             self._cache.forget(rids)

@@ -7,6 +7,8 @@ its blocking twin one that blocks; the operations hold nothing of any loop.
 
 from __future__ import annotations
 
+import os
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -61,10 +63,16 @@ class Memory:
         top_k: int,
         min_score: float | None,
         durability: Durability,
-        memory_budget: int,
-        limits: Limits,
+        memory_budget: object,
+        limits: object,
     ) -> None:
         """Open the file and start the threads; see `MemoryService`."""
+        if not isinstance(limits, Limits):
+            msg = "limits: expected vecall.Limits"
+            raise ConfigError(msg)
+        if not isinstance(memory_budget, int) or not memory_budget >= 0:
+            msg = "memory_budget: must be a number of bytes"
+            raise ConfigError(msg)
         self.limits = limits
         self.top_k = check_top_k(top_k, limits)
         if durability not in ("full", "process"):
@@ -95,6 +103,7 @@ class Memory:
                 self._database, self._writer, self._embedding, model.id
             )
         self._closed = False
+        self._process = os.getpid()
 
     def _agree_on_model(self, embedder: Any) -> EmbeddingModel | None:
         """Fit the embedder to the file's model; the first one to come is adopted."""
@@ -192,10 +201,9 @@ class Memory:
         )
         fresh = []
         for draft in drafts:
-            stored = known.get(draft.id, b"")
-            if stored is None and not restore:
+            if draft.id in known and known[draft.id] is None and not restore:
                 continue  # deleted; it will not be written
-            if stored != draft.hash:
+            if known.get(draft.id) != (draft.hash, draft.author):
                 fresh.append(draft)
         texts = [embedded_text(draft.author, draft.text) for draft in fresh]
         vectors = await self._embedding.embed_texts(wait, texts)
@@ -204,7 +212,7 @@ class Memory:
 
     def _known(
         self, app: str, user: str, ids: Sequence[str]
-    ) -> dict[str, bytes | None]:
+    ) -> dict[str, tuple[bytes, str | None] | None]:
         with self._database.snapshot() as connection:
             return known_hashes(connection, app, user, ids)
 
@@ -251,7 +259,7 @@ class Memory:
 
     def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
         with self._database.snapshot() as connection:
-            row = find(connection, app, user, memory_id)
+            row = find(connection, app, user, memory_id, time.time())
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -297,6 +305,8 @@ class Memory:
         if self._closed:
             return
         self._closed = True
+        if os.getpid() != self._process:
+            return  # threads and connections are the parent's
         if self._backfill is not None:
             self._backfill.close()
         self._writer.close()
@@ -308,6 +318,9 @@ class Memory:
     def _check_open(self) -> None:
         if self._closed:
             msg = "the memory service is closed"
+            raise ClosedError(msg)
+        if os.getpid() != self._process:
+            msg = "the memory service was opened before a fork; open it anew here"
             raise ClosedError(msg)
 
     def _check_names(self, app_name: str, user_id: str) -> None:
@@ -327,7 +340,7 @@ def embedded_text(author: str | None, text: str) -> str:
 
 
 def _as_path(path: object) -> Path | None:
-    if path is None or path == ":memory:":
+    if path is None or str(path) == ":memory:":
         return None
     if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
         msg = "path: expected the name of a file, or ':memory:'"

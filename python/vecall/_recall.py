@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vecall._core import Engine
+from vecall._duck import clean
 from vecall._embedding import Embedding, Wait
 from vecall._loader import Key, Loader, session_key
 from vecall._row_cache import RowCache
@@ -62,11 +63,10 @@ class Recall:
             return SearchMemoryResponse()
         vector = None
         if self._embedding is not None:
-            vector = self._embedding.known_query(*request.key, request.query)
+            query = clean(request.query)
+            vector = self._embedding.known_query(*request.key, query)
             if vector is None:
-                vector = await self._embedding.embed_query(
-                    wait, *request.key, request.query
-                )
+                vector = await self._embedding.embed_query(wait, *request.key, query)
         reading = self._loader.stale(request.key)
         if reading is not None:
             await wait(reading)

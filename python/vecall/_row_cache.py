@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from vecall.store import Row
 
+_FORGOTTEN_KEPT = 10_000  # changes; a reader that is slower keeps nothing
 _ROW_OVERHEAD = 700  # bytes of a row's objects beside its strings' characters
 
 
@@ -19,6 +20,9 @@ class RowCache:
         self._budget = budget
         self._rows: OrderedDict[int, Row] = OrderedDict()
         self._bytes = 0
+        self._moment = 0
+        self._forgotten: OrderedDict[int, int] = OrderedDict()  # row to moment
+        self._forgets_before = 0
         self._lock = threading.Lock()
 
     def get(self, rids: Iterable[int]) -> list[Row | None]:
@@ -32,10 +36,23 @@ class RowCache:
                 found.append(row)
         return found
 
-    def put(self, rows: Iterable[Row]) -> None:
-        """Keep rows, newest last; what no longer fits goes."""
+    def now(self) -> int:
+        """Return a moment to give to `put`; take it before the rows are read."""
+        with self._lock:
+            return self._moment
+
+    def put(self, rows: Iterable[Row], read_at: int | None = None) -> None:
+        """Keep rows, newest last; what no longer fits goes.
+
+        Args:
+            rows: The rows.
+            read_at: The moment before they were read. Rows that were forgotten since
+                then are left out: what was read may be what they were before.
+        """
         with self._lock:
             for row in rows:
+                if read_at is not None and self._outdated(row.rid, read_at):
+                    continue
                 self._drop(row.rid)
                 self._rows[row.rid] = row
                 self._bytes += _size(row)
@@ -43,10 +60,20 @@ class RowCache:
                 self._drop(next(iter(self._rows)))
 
     def forget(self, rids: Iterable[int]) -> None:
-        """Drop rows that were deleted."""
+        """Drop rows that were changed or deleted."""
         with self._lock:
             for rid in rids:
                 self._drop(rid)
+                self._moment += 1
+                self._forgotten[rid] = self._moment
+                self._forgotten.move_to_end(rid)
+            while len(self._forgotten) > _FORGOTTEN_KEPT:
+                self._forgets_before = self._forgotten.popitem(last=False)[1]
+
+    def _outdated(self, rid: int, read_at: int) -> bool:
+        if read_at < self._forgets_before:
+            return True
+        return self._forgotten.get(rid, 0) > read_at
 
     @property
     def nbytes(self) -> int:

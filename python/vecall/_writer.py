@@ -29,6 +29,9 @@ class _Pending:
     def __init__(self, job: WriteJob) -> None:
         self.job = job
         self.future: Future[Change] = Future()
+        # Running from the start, so that a caller who stops waiting (a cancelled task)
+        # cannot cancel what may be written already.
+        self.future.set_running_or_notify_cancel()
         self.outcome: Change | BaseException | None = None
 
 

@@ -91,6 +91,13 @@ class MemoryService:
         warn_raw: bool = True,
     ) -> None:
         """Open the file, or make it."""
+        if embedder is not None and warn_raw:
+            warnings.warn(
+                "turns are embedded as they are, without a summary; that is a fine "
+                "choice, and warn_raw=False says that you made it",
+                UserWarning,
+                stacklevel=2,
+            )
         self._memory = Memory(
             path,
             embedder=embedder,
@@ -101,13 +108,6 @@ class MemoryService:
             limits=limits or Limits(),
         )
         self.sync = SyncMemoryService(self._memory)
-        if embedder is not None and warn_raw:
-            warnings.warn(
-                "turns are embedded as they are, without a summary; that is a fine "
-                "choice, and warn_raw=False says that you made it",
-                UserWarning,
-                stacklevel=2,
-            )
 
     async def add_session_to_memory(
         self,
@@ -296,8 +296,8 @@ class MemoryService:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the file."""
-        self.close()
+        """Close the file, on another thread: it waits for what is being written."""
+        await asyncio.to_thread(self.close)
 
 
 class SyncMemoryService:

@@ -10,6 +10,9 @@ from vecall.errors import InvalidArgumentError, InvalidTypeError
 # What datetime can show: years 1 to 9999.
 _EARLIEST = -62_135_596_800.0
 _LATEST = 253_402_300_799.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+_LONGEST_TTL = 100_000_000_000.0  # three thousand years are for ever
 
 Time = float | int | str | datetime
 """What vecall takes as a time: seconds, aware datetime, ISO 8601 with offset."""
@@ -34,12 +37,12 @@ def to_seconds(value: Time, name: str) -> float:
         if value.tzinfo is None:
             msg = f"{name}: a date without a time zone is ambiguous; give an offset"
             raise InvalidArgumentError(msg)
-        return value.timestamp()
+        value = (value - _EPOCH).total_seconds()
     if isinstance(value, bool) or not isinstance(value, float | int):
         msg = f"{name}: expected seconds, an aware datetime or an ISO 8601 string"
         raise InvalidTypeError(msg)
-    if not math.isfinite(value) or not _EARLIEST <= value <= _LATEST:
-        msg = f"{name}: must be finite seconds within the years 1 to 9999"
+    if not _EARLIEST <= value <= _LATEST:  # false for NaN
+        msg = f"{name}: must be finite seconds within the years 1 to 9999, in UTC"
         raise InvalidArgumentError(msg)
     return float(value)
 
@@ -55,13 +58,13 @@ def _parse(text: str, name: str) -> datetime:
 
 
 def to_micros(seconds: float) -> int:
-    """Return seconds as the engine keeps them: whole microseconds."""
-    return round(seconds * 1_000_000)
+    """Return seconds as the engine keeps them: whole microseconds, years 1 to 9999."""
+    return round(min(max(seconds, _EARLIEST), _LATEST) * 1_000_000)
 
 
 def to_datetime(seconds: float) -> datetime:
     """Return seconds as an aware UTC datetime."""
-    return datetime.fromtimestamp(0, timezone.utc) + timedelta(seconds=seconds)
+    return _EPOCH + timedelta(seconds=seconds)
 
 
 def to_iso(seconds: float) -> str:
@@ -85,9 +88,9 @@ def ttl_seconds(value: object) -> float:
         except ValueError:
             raise InvalidArgumentError(rule) from None
     elif isinstance(value, float | int) and not isinstance(value, bool):
-        seconds = float(value)
+        seconds = float(min(value, _LONGEST_TTL))
     else:
         raise InvalidTypeError(rule)
-    if not math.isfinite(seconds) or seconds <= 0:
+    if not 0 < seconds < math.inf:
         raise InvalidArgumentError(rule)
-    return seconds
+    return min(seconds, _LONGEST_TTL)

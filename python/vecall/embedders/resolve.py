@@ -40,7 +40,7 @@ def resolve(embedder: EmbedderLike) -> Embedder | None:
 
 def _checked(embedder: Embedder) -> Embedder:
     dimensions = getattr(embedder, "dimensions", None)
-    if not isinstance(dimensions, int) or not 1 <= dimensions <= _MAX_DIMENSIONS:
+    if type(dimensions) is not int or not 1 <= dimensions <= _MAX_DIMENSIONS:
         msg = "embedder: `dimensions` must be an integer from 1 to 65536"
         raise ConfigError(msg)
     if not isinstance(getattr(embedder, "model_id", None), str):

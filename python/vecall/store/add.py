@@ -23,6 +23,7 @@ class _Stored(NamedTuple):
     created_at: float
     expires_at: float | None
     vec: bytes | None
+    model: int | None
     session: str | None
     event: str | None
     ts: float | None
@@ -70,21 +71,17 @@ class AddMemories:
         }
         removed = self._remove_others(partition, drafts)
         positions = _positions(partition, drafts, stored)
-        rows: list[Row] = []
-        vectors: list[bytes | None] = []
+        written = _move(partition, positions.moved)
         for id_, draft in drafts.items():
             known = stored.get(id_)
             if known is None:
                 row, vec = self._insert(partition, draft, positions.of.get(id_))
-            elif _same(draft, known):
+            elif _same(draft, known, partition.now):
                 continue
             else:
-                row, vec = self._update(partition, draft, known)
-            rows.append(row)
-            vectors.append(vec)
-        for row, vec in _move(partition, positions.moved):
-            rows.append(row)
-            vectors.append(vec)
+                pos = positions.of.get(id_, positions.moved.get(id_, known.pos))
+                row, vec = self._update(partition, draft, known, pos)
+            written.append((row, vec))
         partition.finish()
         return Change(
             self.app,
@@ -92,8 +89,8 @@ class AddMemories:
             partition.id,
             partition.seq_before,
             partition.seq,
-            rows,
-            vectors,
+            [row for row, _ in written],
+            [vec for _, vec in written],
             removed,
             list(drafts),
         )
@@ -122,7 +119,7 @@ class AddMemories:
             return []
         found = partition.connection.execute(
             "SELECT rid, id, length(CAST(text AS BLOB)) FROM mem "
-            "WHERE part = ? AND session = ?",
+            "WHERE part = ? AND session = ? AND pos IS NOT NULL",
             (partition.id, self.replace),
         ).fetchall()
         gone = [(rid, id_, size) for rid, id_, size in found if id_ not in drafts]
@@ -139,59 +136,82 @@ class AddMemories:
             f"INSERT INTO mem ({COLUMNS}, "
             "part, seq, updated_at, hash, vec, model, crc) "
             f"VALUES ({', '.join('?' * 23)})",
-            (*row, *self._rest(partition, draft, draft.vec)),
+            (*row, *_rest(partition, row, draft, draft.vec, self.model)),
         )
         return row, draft.vec
 
     def _update(
-        self, partition: PartitionWriter, draft: Draft, old: _Stored
+        self, partition: PartitionWriter, draft: Draft, old: _Stored, pos: int | None
     ) -> tuple[Row, bytes | None]:
         grown = len(draft.text.encode()) - len(old.text.encode())
         partition.change(old.rid, "u", size=grown)
         if any(getattr(draft, name) != getattr(old, name) for name in _COMPARED):
             _remember(partition, draft.id, old)
-        keeps_vector = draft.vec is None and draft.text == old.text
-        vec = old.vec if keeps_vector else draft.vec
-        expires_at = old.expires_at if draft.expires_at is None else draft.expires_at
-        row = _row(draft, old.rid, old.pos, old.created_at, expires_at)
+        vec, model = draft.vec, self.model
+        if vec is None and (draft.author, draft.text) == (old.author, old.text):
+            vec, model = old.vec, old.model
+        expires_at = _expiry(draft, old, partition.now)
+        row = _row(draft, old.rid, pos, old.created_at, expires_at)
         partition.connection.execute(
             "UPDATE mem SET id = ?, session = ?, event = ?, pos = ?, ts = ?, "
             "created_at = ?, expires_at = ?, author = ?, kind = ?, source = ?, "
             "trust = ?, text = ?, content = ?, meta = ?, importance_prior = ?, "
             "part = ?, seq = ?, updated_at = ?, hash = ?, vec = ?, model = ?, crc = ? "
             "WHERE rid = ?",
-            (*row[1:], *self._rest(partition, draft, vec), old.rid),
+            (*row[1:], *_rest(partition, row, draft, vec, model), old.rid),
         )
         return row, vec
 
-    def _rest(
-        self, partition: PartitionWriter, draft: Draft, vec: bytes | None
-    ) -> tuple[object, ...]:
-        """The columns that a `Row` does not have, in the statements' order."""
-        return (
-            partition.id,
-            partition.seq,
-            partition.now,
-            draft.hash,
-            vec,
-            None if vec is None else self.model,
-            checksum(draft.id, draft.author, draft.ts, draft.text, vec),
-        )
+
+def _rest(
+    partition: PartitionWriter,
+    row: Row,
+    draft: Draft,
+    vec: bytes | None,
+    model: int | None,
+) -> tuple[object, ...]:
+    """The columns that a `Row` does not have, in the statements' order."""
+    return (
+        partition.id,
+        partition.seq,
+        partition.now,
+        draft.hash,
+        vec,
+        None if vec is None else model,
+        checksum(row, vec),
+    )
 
 
 def _find(partition: PartitionWriter, id_: str) -> _Stored | None:
     row = partition.connection.execute(
-        "SELECT rid, pos, created_at, expires_at, vec, session, event, ts, author, "
-        "kind, source, trust, text, content, meta, importance_prior "
+        "SELECT rid, pos, created_at, expires_at, vec, model, session, event, ts, "
+        "author, kind, source, trust, text, content, meta, importance_prior "
         "FROM mem WHERE part = ? AND id = ?",
         (partition.id, id_),
     ).fetchone()
     return None if row is None else _Stored(*row)
 
 
-def _same(draft: Draft, old: _Stored) -> bool:
+def _expiry(draft: Draft, old: _Stored, now: float) -> float | None:
+    """When the memory expires once the draft is written.
+
+    A time to live that is given counts. Without one the old time stays, except that a
+    fact which has expired and is told again lives on; an expired turn of a session that
+    is merely ingested again does not.
+    """
+    if draft.expires_at is not None:
+        return draft.expires_at
+    expired = old.expires_at is not None and old.expires_at <= now
+    return None if expired and not draft.ordered else old.expires_at
+
+
+def _same(draft: Draft, old: _Stored, now: float) -> bool:
     """Whether writing the draft would change nothing."""
     if draft.vec is not None and old.vec is None:
+        return False
+    if draft.ordered and old.pos is None:
+        return False
+    if _expiry(draft, old, now) != old.expires_at:
         return False
     return all(getattr(draft, name) == getattr(old, name) for name in _COMPARED)
 
@@ -238,27 +258,30 @@ def _positions(
 ) -> Positions:
     told = [draft for draft in drafts.values() if draft.ordered]
     session = told[0].session if told else None
-    known = frozenset(
-        id_
+    known = {
+        id_: old.pos
         for id_, old in stored.items()
         if old.pos is not None and old.session == session
-    )
+    }
     return Positions(partition, session, [draft.id for draft in told], known)
 
 
 def _move(
     partition: PartitionWriter, moved: dict[str, int]
 ) -> list[tuple[Row, bytes | None]]:
-    """Give turns that stay in place in time another position in their session."""
-    rids = []
+    """Give turns that stay as they are another position in their session."""
+    numbers = {}
     for id_, position in moved.items():
         old = _find(partition, id_)
         assert old is not None
-        partition.change(old.rid, "u")
+        numbers[old.rid] = position
+    found = []
+    for row, vec in load_rows(partition.connection, numbers):
+        moved_row = row._replace(pos=numbers[row.rid])
+        partition.change(row.rid, "u")
         partition.connection.execute(
-            "UPDATE mem SET pos = ?, seq = ? WHERE rid = ?",
-            (position, partition.seq, old.rid),
+            "UPDATE mem SET pos = ?, seq = ?, crc = ? WHERE rid = ?",
+            (moved_row.pos, partition.seq, checksum(moved_row, vec), row.rid),
         )
-        rids.append(old.rid)
-    found = load_rows(partition.connection, rids)
-    return [(stored.row, stored.vec) for stored in found]
+        found.append((moved_row, vec))
+    return found

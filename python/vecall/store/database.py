@@ -71,7 +71,8 @@ class Database:
         connection = self._writer.connection
         if self.path is not None:
             self._gate = open_gate(self.path)
-            connection.execute("PRAGMA journal_mode = WAL")
+            with self._passing():
+                connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
             level = "FULL" if durability == "full" else "NORMAL"
             connection.execute(f"PRAGMA synchronous = {level}")
@@ -141,9 +142,11 @@ class Database:
         if self._closed:
             return
         self._closed = True
-        for channel in (self._peek, self._reader, self._writer):
-            with channel.lock, storage_errors():
-                channel.connection.close()
+        # The last connection to close checkpoints, which must not meet a commit.
+        with self._passing(), storage_errors():
+            for channel in (self._peek, self._reader, self._writer):
+                with channel.lock:
+                    channel.connection.close()
         self._close_gate()
 
     def _usable(self, channel: _Channel) -> sqlite3.Connection:

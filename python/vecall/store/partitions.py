@@ -13,6 +13,7 @@ import time
 from vecall.errors import LimitExceededError
 
 _ROW_BITS = 32
+_KEPT_CHANGES = 2_048  # at least; a reader further behind loads the partition again
 _MAX_SEQ = (1 << _ROW_BITS) - 1
 
 
@@ -71,4 +72,9 @@ class PartitionWriter:
                 "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? "
                 "WHERE id = ?",
                 (self.seq, self._live, self._bytes, self.id),
+            )
+        if self.seq // _KEPT_CHANGES != self.seq_before // _KEPT_CHANGES:
+            self.connection.execute(
+                "DELETE FROM chg WHERE part = ? AND seq <= ?",
+                (self.id, self.seq - _KEPT_CHANGES),
             )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from vecall.store.partitions import PartitionWriter
 
@@ -22,7 +23,7 @@ class Positions:
         partition: PartitionWriter,
         session: str | None,
         told: Sequence[str],
-        known: frozenset[str],
+        known: Mapping[str, int],
     ) -> None:
         """Work out the positions.
 
@@ -30,16 +31,14 @@ class Positions:
             partition: The partition being written.
             session: The session, None for the bucket.
             told: Memory ids of the call's turns, in order, each once.
-            known: Those of them that are in the session already.
+            known: Positions of those of them that are in the session already.
         """
         self.of: dict[str, int] = {}
         self.moved: dict[str, int] = {}
         new = [id_ for id_ in told if id_ not in known]
-        if not new:
-            return
-        first_new = told.index(new[0])
-        in_order = all(id_ not in known for id_ in told[first_new:])
-        if session is None or in_order:
+        if session is None or _in_order(told, known):
+            if not new:
+                return
             start = _end_of(partition, session) + (2 if session is None else 1)
             self.of = {id_: start + i for i, id_ in enumerate(new)}
             return
@@ -50,6 +49,16 @@ class Positions:
                 self.of[id_] = position
             elif stored[id_] != position:
                 self.moved[id_] = position
+
+
+def _in_order(told: Sequence[str], known: Mapping[str, int]) -> bool:
+    """Whether the known turns stand as they were told, and the new ones follow them."""
+    places = [known.get(id_) for id_ in told]
+    first_new = next((i for i, place in enumerate(places) if place is None), len(told))
+    if any(place is not None for place in places[first_new:]):
+        return False
+    before = [place for place in places[:first_new] if place is not None]
+    return all(a < b for a, b in pairwise(before))
 
 
 def _end_of(partition: PartitionWriter, session: str | None) -> int:

@@ -28,12 +28,14 @@ def _checked(values: tuple[object, ...]) -> StoredRow:
     """
     row = Row(*values[:-2])  # type: ignore[arg-type]
     vec, crc = values[-2:]
-    if not (vec is None or isinstance(vec, bytes)) or crc != checksum(
-        row.id, row.author, row.ts, row.text, vec
-    ):
-        msg = f"the file is damaged: memory row {row.rid} fails its checksum"
-        raise CorruptFileError(msg)
-    return StoredRow(row, vec)
+    try:
+        # Damage can also give a value another type than the column's.
+        if (vec is None or isinstance(vec, bytes)) and crc == checksum(row, vec):
+            return StoredRow(row, vec)
+    except (TypeError, ValueError):
+        pass
+    msg = f"the file is damaged: memory row {row.rid} fails its checksum"
+    raise CorruptFileError(msg)
 
 
 def load_partition(connection: sqlite3.Connection, part: int) -> Iterator[StoredRow]:
@@ -69,49 +71,65 @@ def newest_change(connection: sqlite3.Connection, part: int) -> int:
     return seq
 
 
-def changed_since(connection: sqlite3.Connection, part: int, seq: int) -> list[int]:
-    """Return the rows that changed after `seq`, deleted ones included."""
+def changed_since(
+    connection: sqlite3.Connection, part: int, seq: int
+) -> list[int] | None:
+    """Return the rows that changed after `seq`, deleted ones included.
+
+    None if the log was pruned of some of these changes.
+    """
+    oldest: int | None = connection.execute(
+        "SELECT min(seq) FROM chg WHERE part = ?", (part,)
+    ).fetchone()[0]
+    if oldest is not None and oldest > seq + 1:
+        return None
     cursor = connection.execute(
         "SELECT DISTINCT rid FROM chg WHERE part = ? AND seq > ?", (part, seq)
     )
     return [rid for (rid,) in cursor]
 
 
-def find(connection: sqlite3.Connection, app: str, user: str, id_: str) -> Row | None:
-    """Return a user's live memory by its id."""
+def find(
+    connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
+) -> Row | None:
+    """Return a user's live memory by its id, unless it has expired."""
     values = connection.execute(
-        f"SELECT {COLUMNS} FROM mem WHERE id = ? AND state = 'live' "
+        f"SELECT {COLUMNS}, vec, crc FROM mem WHERE id = ? AND state = 'live' "
+        "AND (expires_at IS NULL OR expires_at > ?) "
         "AND part = (SELECT id FROM part WHERE app = ? AND user = ?)",
-        (id_, app, user),
+        (id_, now, app, user),
     ).fetchone()
-    return None if values is None else Row(*values)
+    return None if values is None else _checked(values).row
 
 
 def known_hashes(
     connection: sqlite3.Connection, app: str, user: str, ids: Sequence[str]
-) -> dict[str, bytes | None]:
-    """Return, of those ids that need no new vector, the hash of the embedded text.
+) -> dict[str, tuple[bytes, str | None] | None]:
+    """Return author and hash of the text of those memories that have a vector.
 
-    A deleted memory has None: no text of it is wanted.
+    A deleted memory has None: no vector of it is wanted.
     """
     row = connection.execute(
         "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
     ).fetchone()
-    known: dict[str, bytes | None] = {}
+    known: dict[str, tuple[bytes, str | None] | None] = {}
     if row is None:
         return known
     for id_ in ids:
         key = (row[0], id_)
         found = connection.execute(
-            "SELECT hash FROM mem WHERE part = ? AND id = ? AND vec IS NOT NULL", key
+            "SELECT hash, author FROM mem "
+            "WHERE part = ? AND id = ? AND vec IS NOT NULL",
+            key,
         ).fetchone()
-        if found is None:
-            buried = connection.execute(
-                "SELECT NULL FROM tomb WHERE part = ? AND id = ?", key
-            )
-            found = buried.fetchone()
         if found is not None:
-            known[id_] = found[0]
+            known[id_] = found
+            continue
+        buried = connection.execute(
+            "SELECT 1 FROM tomb WHERE part = ? AND id = ?", key
+        ).fetchone()
+        if buried is not None:
+            known[id_] = None
     return known
 
 

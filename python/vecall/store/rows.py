@@ -93,12 +93,13 @@ COLUMNS = (
 """The columns of a `Row`, in its order."""
 
 
-def checksum(
-    id_: str, author: str | None, ts: float | None, text: str, vec: bytes | None
-) -> int:
-    """Return the CRC-32 that a row carries over what recall depends on."""
-    head = "\0".join((id_, author or "", repr(ts), text))
-    return zlib.crc32(vec or b"", zlib.crc32(head.encode()))
+def checksum(row: Row, vec: bytes | None) -> int:
+    """Return the CRC-32 that a row carries over all that it is read for."""
+    told = "\0".join(
+        "" if value is None else value if isinstance(value, str) else repr(value)
+        for value in row
+    )
+    return zlib.crc32(vec or b"", zlib.crc32(told.encode()))
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import StoredRow, load_rows
-from vecall.store.rows import Change, checksum
+from vecall.store.rows import Change, Row, checksum
 
 
 @dataclass(slots=True)
@@ -42,10 +42,10 @@ class SetVectors:
         vectors: list[bytes | None] = []
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
-            if row is None or row.text != stored.row.text:
+            if row is None or _embedded(row) != _embedded(stored.row):
                 continue
             partition.change(row.rid, "u")
-            crc = checksum(row.id, row.author, row.ts, row.text, vec)
+            crc = checksum(row, vec)
             connection.execute(
                 "UPDATE mem SET vec = ?, model = ?, crc = ?, seq = ? WHERE rid = ?",
                 (vec, self.model, crc, partition.seq, row.rid),
@@ -62,3 +62,8 @@ class SetVectors:
             rows,
             vectors,
         )
+
+
+def _embedded(row: Row) -> tuple[str | None, str]:
+    """What a vector is made of."""
+    return row.author, row.text
