@@ -243,6 +243,27 @@ def test_statistics_are_exact_after_updates_and_removals(references):
         assert [c.tobytes() for c in old] == [c.tobytes() for c in new]
 
 
+def test_words_and_rows_that_are_gone_leave_no_memory_behind(references):
+    engine = Engine(DIM)
+    held = []
+    for turn in range(8):
+        rows = [
+            references.Row(
+                id=1000 * turn + n,
+                words=tuple(range(10_000 * turn + 20 * n, 10_000 * turn + 20 * n + 20)),
+                vector=corner(n % 16),
+                session=turn + 1,
+                position=n,
+            )
+            for n in range(300)
+        ]
+        references.add_rows(engine, KEY, rows)
+        held.append(engine.nbytes)
+        ids = np.array([row.id for row in rows], dtype=np.int64)
+        assert engine.remove(KEY, ids) == len(rows)
+    assert max(held[2:]) <= 1.1 * held[1]
+
+
 def test_a_repeated_word_of_the_query_counts_as_often_as_it_occurs(references):
     rows = [references.Row(1, (1, 2, 3)), references.Row(2, (2, 4, 5))]
     engine = engine_of(references, rows, dim=0)

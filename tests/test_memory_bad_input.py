@@ -20,6 +20,7 @@ from vecall import (
     Limits,
     MemoryEntry,
     MemoryService,
+    NotFoundError,
     VecallError,
 )
 
@@ -527,5 +528,8 @@ def test_anything_at_all_is_either_taken_or_refused_by_a_typed_error(
         except VecallError:
             continue
         for id_ in ids:
-            assert fuzzed.sync.get_memory(**ALICE, memory_id=id_).id == id_
+            try:
+                assert fuzzed.sync.get_memory(**ALICE, memory_id=id_).id == id_
+            except NotFoundError:
+                assert "ttl" in str(value)  # it may be over by now
     fuzzed.sync.search_memory(**ALICE, query="zebra")

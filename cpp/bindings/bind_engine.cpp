@@ -1,5 +1,7 @@
 #include <pybind11/stl.h>
 
+#include <cmath>
+#include <memory>
 #include <optional>
 
 #include "bindings.hpp"
@@ -34,9 +36,10 @@ void add(Engine& engine, const Key& key, const IdVector& ids,
     throw InvalidArgumentError("ids and vectors: must have the same number of rows");
   }
   RowBatch batch;
-  batch.ids = ids.values;
-  batch.vectors = vectors.values;
+  batch.ids.assign(ids.values.begin(), ids.values.end());
+  batch.has_vector.assign(ids.rows, 1);
   const py::gil_scoped_release release;
+  batch.unit_vectors = normalised_rows(vectors.values, engine.dim(), batch.has_vector);
   engine.add(key.value, batch);
 }
 
@@ -69,18 +72,27 @@ void add_rows(Engine& engine, const Key& key, const IdVector& ids,
               const HashVector& terms, const IdVector& offsets,
               const std::optional<FloatMatrix>& vectors,
               const std::optional<ByteVector>& has_vector) {
-  const auto meta = make_meta({times, expires, sessions, positions}, ids.rows);
   RowBatch batch;
-  batch.ids = ids.values;
-  batch.meta = meta;
-  batch.terms = terms.values;
-  batch.offsets = offsets.values;
+  batch.meta = make_meta({times, expires, sessions, positions}, ids.rows);
+  batch.ids.assign(ids.values.begin(), ids.values.end());
+  batch.terms.assign(terms.values.begin(), terms.values.end());
+  batch.offsets.assign(offsets.values.begin(), offsets.values.end());
+  std::span<const float> matrix;
   if (vectors) {
     require_dim(vectors->columns, engine.dim());
-    batch.vectors = vectors->values;
+    if (vectors->rows != ids.rows || (has_vector && has_vector->rows != ids.rows)) {
+      throw InvalidArgumentError("vectors: every id needs one row, and one has_vector");
+    }
+    matrix = vectors->values;
+    batch.has_vector.assign(ids.rows, 1);
+    if (has_vector) {
+      batch.has_vector.assign(has_vector->values.begin(), has_vector->values.end());
+    }
+  } else if (has_vector) {
+    throw InvalidArgumentError("has_vector: goes with vectors");
   }
-  if (has_vector) batch.has_vector = has_vector->values;
   const py::gil_scoped_release release;
+  batch.unit_vectors = normalised_rows(matrix, engine.dim(), batch.has_vector);
   engine.add(key.value, batch);
 }
 
@@ -115,9 +127,18 @@ RecallArrays recall(const Engine& engine, const Key& key,
   asked.k = k.value;
   asked.filter = make_filter(session, after, before, now);
   if (min_similarity) asked.min_similarity = min_similarity->value;
+  if (std::isnan(asked.min_similarity)) {
+    throw InvalidArgumentError("min_similarity: must be a number, not NaN");
+  }
   asked.dense_weight = dense_weight.value;
   asked.neighbour_weight = neighbour_weight.value;
   asked.candidates = candidates.value;
+  if (!(asked.dense_weight >= 0.0F && asked.dense_weight <= 1.0F)) {
+    throw InvalidArgumentError("dense_weight: must be within [0, 1]");
+  }
+  if (!(asked.neighbour_weight >= 0.0F && asked.neighbour_weight <= 1.0F)) {
+    throw InvalidArgumentError("neighbour_weight: must be within [0, 1]");
+  }
   if (const auto partition = engine.find(key.value)) {
     with_shared_lock(partition->mutex(), partition->size() * asked.unit_vector.size(),
                      [&] { partition->recall(asked, hits); });

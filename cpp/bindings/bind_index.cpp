@@ -39,10 +39,12 @@ class Index {
     if (ids.rows != vectors.rows) {
       throw InvalidArgumentError("ids and vectors: must have the same number of rows");
     }
-    const py::gil_scoped_release release;
     RowBatch batch;
-    batch.ids = ids.values;
-    batch.vectors = vectors.values;
+    batch.ids.assign(ids.values.begin(), ids.values.end());
+    batch.has_vector.assign(ids.rows, 1);
+    const py::gil_scoped_release release;
+    batch.unit_vectors =
+        normalised_rows(vectors.values, partition_.dim(), batch.has_vector);
     Partition::check(batch, partition_.dim());
     const std::unique_lock lock(partition_.mutex());
     partition_.add(batch);

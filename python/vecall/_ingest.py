@@ -1,7 +1,6 @@
 """From what callers hand in to drafts: filter, text, identity, limits.
 
-All checks happen here, before anything is written, and the drafts are a snapshot: what
-the caller changes afterwards changes nothing.
+All checks happen here, before anything is written.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from vecall._duck import as_list, clean, read, read_list, role_of, texts_of
+from vecall._duck import clean, read, read_list, role_of, texts_of
 from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.store import Draft, memory_id
@@ -44,13 +43,21 @@ def scope_of(custom_metadata: object) -> Scope:
     return Scope(meta, None if ttl is None else time.time() + ttl_seconds(ttl))
 
 
-def session_drafts(
-    session: object, limits: Limits
-) -> tuple[str, str, str, list[Draft]]:
-    """Return app, user, session id and drafts of a whole session.
+class SessionHead(NamedTuple):
+    """A session's names and its events as they were handed in."""
+
+    app: str
+    user: str
+    id: str
+    events: list[Any]
+
+
+def session_head(session: object, limits: Limits) -> SessionHead:
+    """Read a session, but not yet its events.
 
     Raises:
-        InvalidArgumentError: A missing or bad name, or a bad event.
+        InvalidArgumentError: A missing or bad name.
+        InvalidTypeError: The events are not a sequence.
     """
     app = check_name(read(session, "app_name"), "session.app_name", limits)
     user = check_name(read(session, "user_id"), "session.user_id", limits)
@@ -58,17 +65,15 @@ def session_drafts(
     if id_ is None:
         id_ = read(session, "session_id")
     session_id = check_name(id_, "session.id", limits)
-    events = read_list(session, "events", "session.events")
-    scope = Scope({}, None)
-    return app, user, session_id, event_drafts(events, session_id, scope, limits)
+    return SessionHead(app, user, session_id, read_list(session, "events", "events"))
 
 
 def event_drafts(
-    events: object, session_id: str | None, scope: Scope, limits: Limits
+    events: Sequence[object], session_id: str | None, scope: Scope, limits: Limits
 ) -> list[Draft]:
     """Return the drafts of those events that say something, in order."""
     drafts = []
-    for event in as_list(events, "events"):
+    for event in events:
         draft = _event_draft(event, session_id, scope, limits)
         if draft is not None:
             drafts.append(draft)
@@ -78,7 +83,7 @@ def event_drafts(
 def _event_draft(
     event: object, session_id: str | None, scope: Scope, limits: Limits
 ) -> Draft | None:
-    if isinstance(event, str | bytes | int | float) or event is None:
+    if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
     if read(event, "partial") is True:
@@ -118,15 +123,16 @@ def _event_draft(
     )
 
 
-def entry_drafts(memories: object, scope: Scope, limits: Limits) -> list[Draft]:
+def entry_drafts(
+    memories: Sequence[object], scope: Scope, limits: Limits
+) -> list[Draft]:
     """Return the drafts of explicit memories: strings, mappings, entries.
 
     Raises:
         InvalidArgumentError: An entry without text, or a bad field.
-        InvalidTypeError: Not a sequence of such.
+        InvalidTypeError: Something else.
     """
-    entries = as_list(memories, "memories")
-    return [_entry_draft(entry, scope, limits) for entry in entries]
+    return [_entry_draft(entry, scope, limits) for entry in memories]
 
 
 def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
@@ -230,10 +236,10 @@ def _metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
         raise LimitExceededError(msg)
     try:
         text = json.dumps(meta, allow_nan=False, sort_keys=True)
-        same = json.loads(text) == _with_lists(meta)
+        plain = _has_string_keys(meta)  # json would make strings of others
     except (TypeError, ValueError):
-        same = False
-    if not same:  # json would also turn other keys into strings
+        plain = False
+    if not plain:
         msg = "custom_metadata: expected JSON values under string keys, no NaN or Inf"
         raise InvalidTypeError(msg)
     if len(text) > limits.max_metadata_bytes:
@@ -244,13 +250,13 @@ def _metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
     return text
 
 
-def _with_lists(value: object) -> object:
-    """The value with tuples as the lists that JSON makes of them."""
+def _has_string_keys(value: object) -> bool:
     if isinstance(value, Mapping):
-        return {key: _with_lists(item) for key, item in value.items()}
+        keys = all(isinstance(key, str) for key in value)
+        return keys and all(map(_has_string_keys, value.values()))
     if isinstance(value, list | tuple):
-        return [_with_lists(item) for item in value]
-    return value
+        return all(map(_has_string_keys, value))
+    return True
 
 
 def _depth(value: object, most: int) -> int:

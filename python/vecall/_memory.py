@@ -11,13 +11,15 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from vecall._backfill import Backfill
 from vecall._core import Engine
+from vecall._duck import as_list
 from vecall._embedding import Embedding, Wait
-from vecall._ingest import entry_drafts, event_drafts, scope_of, session_drafts
+from vecall._ingest import Scope, entry_drafts, event_drafts, scope_of, session_head
 from vecall._loader import Loader
 from vecall._recall import Recall, Request, to_entry
 from vecall._row_cache import RowCache
@@ -49,7 +51,9 @@ from vecall.store import (
 from vecall.timestamps import to_seconds
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
 
-Progress = Callable[[int], None]
+P = ParamSpec("P")
+
+_READ_AT_ONCE = 100  # turns: under a millisecond of the caller's event loop
 
 
 class Memory:
@@ -94,6 +98,7 @@ class Memory:
         self._engine = Engine(0 if model is None else model.dim)
         self._cache = RowCache(memory_budget)
         self._loader = Loader(self._database, self._engine, self._cache)
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="vecall-reader")
         self._writer = Writer(self._database, self._loader.publish)
         self._embedding = None if chosen is None else Embedding(chosen)
         self._recall = Recall(self._engine, self._loader, self._cache, self._embedding)
@@ -132,9 +137,12 @@ class Memory:
     ) -> list[str]:
         """Remember the turns of a session."""
         self._check_open()
-        app, user, session_id, drafts = session_drafts(session, self.limits)
-        replaced = session_id if replace else None
-        return await self._add(wait, app, user, drafts, restore, replaced)
+        head = session_head(session, self.limits)
+        drafts = await self._draft(
+            wait, event_drafts, head.events, head.id, Scope({}, None), self.limits
+        )
+        replaced = head.id if replace else None
+        return await self._add(wait, head.app, head.user, drafts, restore, replaced)
 
     async def add_events(
         self,
@@ -153,7 +161,10 @@ class Memory:
         if session_id is not None:
             check_name(session_id, "session_id", self.limits)
         scope = scope_of(custom_metadata)
-        drafts = event_drafts(events, session_id, scope, self.limits)
+        told = as_list(events, "events")
+        drafts = await self._draft(
+            wait, event_drafts, told, session_id, scope, self.limits
+        )
         return await self._add(wait, app_name, user_id, drafts, restore, None)
 
     async def add_entries(
@@ -169,8 +180,33 @@ class Memory:
         """Remember explicit entries."""
         self._check_open()
         self._check_names(app_name, user_id)
-        drafts = entry_drafts(memories, scope_of(custom_metadata), self.limits)
+        scope = scope_of(custom_metadata)
+        told = as_list(memories, "memories")
+        drafts = await self._draft(wait, entry_drafts, told, scope, self.limits)
         return await self._add(wait, app_name, user_id, drafts, restore, None)
+
+    async def _draft(
+        self,
+        wait: Wait,
+        work: Callable[Concatenate[list[Any], P], list[Draft]],
+        told: list[Any],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> list[Draft]:
+        """Read what was handed in: a little at once, much on another thread.
+
+        The caller's list was copied, so it may grow meanwhile; its items must not
+        change until the call returns.
+        """
+        if len(told) <= _READ_AT_ONCE:
+            return work(told, *args, **kwargs)
+        try:
+            future = self._reader.submit(work, told, *args, **kwargs)
+        except RuntimeError:
+            msg = "the memory service is closed"
+            raise ClosedError(msg) from None
+        drafts: list[Draft] = await wait(future)
+        return drafts
 
     async def _add(
         self,
@@ -307,6 +343,7 @@ class Memory:
         self._closed = True
         if os.getpid() != self._process:
             return  # threads and connections are the parent's
+        self._reader.shutdown(wait=True)
         if self._backfill is not None:
             self._backfill.close()
         self._writer.close()

@@ -109,6 +109,11 @@ class MemoryService:
         )
         self.sync = SyncMemoryService(self._memory)
 
+    @property
+    def limits(self) -> Limits:
+        """How large requests may be."""
+        return self._memory.limits
+
     async def add_session_to_memory(
         self,
         session: Session | Mapping[str, Any] | object,

@@ -87,7 +87,9 @@ def ttl_seconds(value: object) -> float:
             seconds = float(value.removesuffix("s"))
         except ValueError:
             raise InvalidArgumentError(rule) from None
-    elif isinstance(value, float | int) and not isinstance(value, bool):
+    elif isinstance(value, float):
+        seconds = value
+    elif isinstance(value, int) and not isinstance(value, bool):
         seconds = float(min(value, _LONGEST_TTL))
     else:
         raise InvalidTypeError(rule)

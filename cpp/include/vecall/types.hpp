@@ -1,12 +1,13 @@
 #pragma once
 
-// The values that cross the engine's border. Plain data; nothing here allocates.
+// The values that cross the engine's border. Plain data.
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace vecall {
 
@@ -42,14 +43,14 @@ struct Filter {
   Micros now = kMinTime;
 };
 
-// Rows to add. All spans are borrowed for the call.
+// Rows to add, copied from the caller: what he changes meanwhile changes nothing.
 struct RowBatch {
-  std::span<const RowId> ids;                // (n,), each at most once
-  std::span<const RowMeta> meta;             // (n,) or empty
-  std::span<const TermHash> terms;           // words of all rows, row after row
-  std::span<const std::int64_t> offsets;     // (n + 1,) into terms, or empty: no words
-  std::span<const float> vectors;            // (n, dim) or empty: no vectors
-  std::span<const std::uint8_t> has_vector;  // (n,), or empty: all rows have one
+  std::vector<RowId> ids;                // (n,); the last of equal ids wins
+  std::vector<RowMeta> meta;             // (n,) or empty
+  std::vector<TermHash> terms;           // words of all rows, row after row
+  std::vector<std::int64_t> offsets;     // (n + 1,) into terms, or empty: no words
+  std::vector<float> unit_vectors;       // (n, dim) of norm 1, or empty
+  std::vector<std::uint8_t> has_vector;  // (n,), 0 = none; empty with unit_vectors
 };
 
 // One question to a partition. An empty vector asks by words alone, empty terms by

@@ -8,7 +8,6 @@
 #include "kernels/dispatch.hpp"
 #include "partition/fusion.hpp"
 #include "vecall/errors.hpp"
-#include "vectors/encode.hpp"
 
 namespace vecall {
 
@@ -46,16 +45,10 @@ void Partition::check(const RowBatch& batch, std::size_t dim) {
           "offsets: must be n + 1 increasing positions from 0 to len(terms)");
     }
   }
-  if (batch.vectors.empty()) return;
-  if (dim == 0 || batch.vectors.size() != count * dim) {
+  const std::size_t vectors = batch.has_vector.empty() ? 0 : count;
+  if (batch.has_vector.size() != vectors ||
+      batch.unit_vectors.size() != vectors * dim) {
     throw DimensionError("vectors: every id needs one vector of the index's dimension");
-  }
-  if (!batch.has_vector.empty() && batch.has_vector.size() != count) {
-    throw InvalidArgumentError("has_vector: every id needs one entry");
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!batch.has_vector.empty() && batch.has_vector[i] == 0) continue;
-    require(vecall::check(batch.vectors.subspan(i * dim, dim)));
   }
 }
 
@@ -94,16 +87,16 @@ void Partition::add_row(const RowBatch& batch, std::size_t i) {
     } else {
       const auto begin = static_cast<std::size_t>(batch.offsets[i]);
       const auto end = static_cast<std::size_t>(batch.offsets[i + 1]);
-      postings_.add(slot, batch.terms.subspan(begin, end - begin));
+      postings_.add(slot, std::span(batch.terms).subspan(begin, end - begin));
     }
     slot_of_[id] = slot;
   } catch (...) {
     remove_slot(slot);
     throw;
   }
-  const bool has_vector =
-      !batch.vectors.empty() && (batch.has_vector.empty() || batch.has_vector[i] != 0);
-  if (has_vector) vectors_.set(slot, batch.vectors.subspan(i * dim(), dim()));
+  if (!batch.has_vector.empty() && batch.has_vector[i] != 0) {
+    vectors_.set(slot, std::span(batch.unit_vectors).subspan(i * dim(), dim()));
+  }
 }
 
 void Partition::remove_slot(Slot slot) noexcept {

@@ -29,8 +29,8 @@ class Partition {
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
 
-  // Throws unless every vector is finite and not zero, sizes agree and offsets are in
-  // order. Needs no lock; add() relies on it.
+  // Throws unless sizes agree and offsets are in order. Needs no lock; add() relies on
+  // it.
   static void check(const RowBatch& batch, std::size_t dim);
 
   // Adds rows, or replaces those whose id is here already.

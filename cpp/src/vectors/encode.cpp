@@ -1,5 +1,6 @@
 #include "vectors/encode.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -45,10 +46,6 @@ VectorFault normalise(std::span<const float> vector, std::span<float> out) noexc
   return VectorFault::kNone;
 }
 
-VectorFault check(std::span<const float> vector) noexcept {
-  return norm_of(vector).fault;
-}
-
 void require(VectorFault fault) {
   switch (fault) {
     case VectorFault::kNone:
@@ -60,6 +57,19 @@ void require(VectorFault fault) {
       throw InvalidArgumentError(
           "vectors: a vector must have a norm of at least 1e-30, found a zero vector");
   }
+}
+
+std::vector<float> normalised_rows(std::span<const float> matrix, std::size_t dim,
+                                   std::span<const std::uint8_t> wanted) {
+  std::vector<float> rows(wanted.size() * dim, 0.0F);
+  std::vector<float> copy(dim);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] == 0) continue;
+    const auto row = matrix.subspan(i * dim, dim);
+    std::copy(row.begin(), row.end(), copy.begin());
+    require(normalise(copy, std::span(rows).subspan(i * dim, dim)));
+  }
+  return rows;
 }
 
 }  // namespace vecall

@@ -3,7 +3,10 @@
 // Turns a caller's vector into the form in which it is stored and compared: norm 1, so
 // that the cosine of two vectors is their dot product.
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 namespace vecall {
 
@@ -14,10 +17,14 @@ enum class VectorFault { kNone, kNotFinite, kZero };
 // REQUIRES: out.size() == vector.size().
 VectorFault normalise(std::span<const float> vector, std::span<float> out) noexcept;
 
-// The same verdict without writing anything.
-VectorFault check(std::span<const float> vector) noexcept;
-
 // Throws InvalidArgumentError unless fault is kNone.
 void require(VectorFault fault);
+
+// Returns the rows of a (wanted.size(), dim) matrix scaled to norm 1. Rows that are not
+// wanted stay zero and are not looked at. Reads each value once, so a caller who
+// changes the matrix meanwhile cannot slip a bad value past the check. Throws
+// InvalidArgumentError.
+std::vector<float> normalised_rows(std::span<const float> matrix, std::size_t dim,
+                                   std::span<const std::uint8_t> wanted);
 
 }  // namespace vecall

@@ -1,6 +1,6 @@
 #include "vectors/vector_store.hpp"
 
-#include "vectors/encode.hpp"
+#include <algorithm>
 
 namespace vecall {
 
@@ -9,8 +9,8 @@ void VectorStore::reserve(std::size_t slots) {
   if (slots > present_.size()) present_.resize(slots, 0);
 }
 
-void VectorStore::set(Slot slot, std::span<const float> vector) noexcept {
-  normalise(vector, {rows_.row(slot), vector.size()});
+void VectorStore::set(Slot slot, std::span<const float> unit) noexcept {
+  std::copy(unit.begin(), unit.end(), rows_.row(slot));
   count_ += present_[slot] == 0 ? 1 : 0;
   present_[slot] = 1;
 }

@@ -20,8 +20,8 @@ class VectorStore {
   // Makes room for slots below `slots`. Strong guarantee; `set` and `clear` cannot fail
   // afterwards.
   void reserve(std::size_t slots);
-  // REQUIRES: slot was reserved; `vector` is finite, not zero, and dim() long.
-  void set(Slot slot, std::span<const float> vector) noexcept;
+  // REQUIRES: slot was reserved; `unit` has norm 1 and is dim() long.
+  void set(Slot slot, std::span<const float> unit) noexcept;
   void clear(Slot slot) noexcept;
   [[nodiscard]] bool has(Slot slot) const noexcept { return present_[slot] != 0; }
   // Rows with a vector; when it equals the number of slots, a scan need not ask has().

@@ -3,7 +3,7 @@
 A stop word is removed before stemming, from memories and from queries alike. The list
 is closed-class English (articles, pronouns, auxiliaries, prepositions, question words)
 and the contractions of these; words that name things, people, times or places are never
-on it.
+on it; nor is "may", which is a month.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STOP_WORDS: frozenset[str] = frozenset(
     he him his himself she her hers herself it its itself they them their theirs
     themselves
     am is are was were be been being do does did doing done have has had having
-    will would shall should can could may might must
+    will would shall should can could might must
     and or but nor if then else so because as until while than though although
     of at by for with about against between into through during before after above
     below to from up down in out on off over under again further

@@ -74,10 +74,5 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     if timestamp is not None:
         day = to_datetime(timestamp)
         dated = (str(day.day), _MONTHS[day.month - 1], str(day.year))
-        # Straight to the hash: "may" the month is no stop word.
-        found += [_date_term(word) for word in dated]
+        found += map(_term, dated)
     return found
-
-
-def _date_term(word: str) -> int:
-    return _term(word) or _hash(word)
