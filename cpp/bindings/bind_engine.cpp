@@ -81,7 +81,8 @@ void add_rows(Engine& engine, const Key& key, const IdVector& ids,
   if (vectors) {
     require_dim(vectors->columns, engine.dim());
     if (vectors->rows != ids.rows || (has_vector && has_vector->rows != ids.rows)) {
-      throw InvalidArgumentError("vectors: every id needs one row, and one has_vector");
+      throw InvalidArgumentError(
+          "vectors and has_vector: every id needs one entry in each");
     }
     matrix = vectors->values;
     batch.has_vector.assign(ids.rows, 1);
@@ -102,7 +103,7 @@ HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
   thread_local std::vector<float> unit;
   thread_local std::vector<Hit> hits;
   hits.clear();
-  const bool usable = engine.dim() > 0 && to_unit(query.values, engine.dim(), unit);
+  const bool usable = to_unit(query.values, engine.dim(), unit);
   const auto partition = engine.find(key.value);
   if (usable && partition) {
     const Filter filter = make_filter(session, after, before, std::nullopt);

@@ -4,6 +4,7 @@
 #include "casters.hpp"
 #include "kernels/dispatch.hpp"
 #include "query.hpp"
+#include "strict.hpp"
 
 namespace vecall::bindings {
 
@@ -21,15 +22,15 @@ struct Testing {};
 // file.
 void bind_testing(py::module_& module) {
   py::class_<Testing> testing(module, "testing", "Parts of the engine, for tests.");
-  testing.def_static(
-      "dot",
+  def_strict_static(
+      testing, "dot",
       [](const std::string& isa, const FloatVector& a, const FloatVector& b) {
         require_dim(b.rows, a.rows);
         return kernels::table_of(isa).dot(a.values.data(), b.values.data(), a.rows);
       },
       "isa"_a, "a"_a, "b"_a, "The dot product by the kernel of one instruction set.");
-  testing.def_static(
-      "dot_rows",
+  def_strict_static(
+      testing, "dot_rows",
       [](const std::string& isa, const FloatVector& query, const FloatMatrix& rows) {
         require_dim(rows.columns, query.rows);
         py::array_t<float> out(static_cast<py::ssize_t>(rows.rows));
@@ -39,8 +40,8 @@ void bind_testing(py::module_& module) {
         return out;
       },
       "isa"_a, "query"_a, "rows"_a, "One query with every row.");
-  testing.def_static(
-      "normalise",
+  def_strict_static(
+      testing, "normalise",
       [](const FloatVector& vector) {
         py::array_t<float> out(static_cast<py::ssize_t>(vector.rows));
         require(normalise(vector.values, {out.mutable_data(), vector.rows}));

@@ -52,6 +52,17 @@ void def_strict(Class& bound, const char* name, Function&& function,
   doc.restore();
 }
 
+template <class Class, class Function, class... Extra>
+void def_strict_static(Class& bound, const char* name, Function&& function,
+                       const Extra&... extra) {
+  bound.def_static(name, std::forward<Function>(function), extra...);
+  const KeptDoc doc(bound.attr(name));
+  bound.def_static(name, [name](const py::args&, const py::kwargs&) -> py::object {
+    refuse_arguments(name);
+  });
+  doc.restore();
+}
+
 // The same for a constructor; `init` is what py::init() returns.
 template <class Class, class Init, class... Extra>
 void def_strict_init(Class& bound, Init&& init, const Extra&... extra) {

@@ -35,7 +35,9 @@ struct RowMeta {
   std::int32_t position = 0;  // order in the session; neighbours are position -1 and +1
 };
 
-// A row passes when its session matches, after <= time < before, and now < expires.
+// A row passes when its session matches, after <= time < before, and now < expires. The
+// extremes of Micros mean that nothing was asked: kMinTime of after and now, kMaxTime
+// of before and of a row's expiry.
 struct Filter {
   std::optional<SessionKey> session;
   Micros after = kMinTime;

@@ -30,8 +30,10 @@ class RowColumns {
 
   // True if a live row of this partition may be returned under `filter`.
   [[nodiscard]] bool passes(Slot slot, const Filter& filter) const noexcept {
-    return live_[slot] != 0 && filter.now < expires_[slot] &&
-           filter.after <= time_[slot] && time_[slot] < filter.before &&
+    const bool ended = expires_[slot] != kMaxTime && filter.now != kMinTime &&
+                       filter.now >= expires_[slot];
+    const bool too_late = filter.before != kMaxTime && time_[slot] >= filter.before;
+    return live_[slot] != 0 && !ended && !too_late && filter.after <= time_[slot] &&
            (!filter.session || *filter.session == session_[slot]);
   }
   // True if every slot passes, which spares a scan the question.

@@ -33,7 +33,7 @@ void Partition::check(const RowBatch& batch, std::size_t dim) {
   if (!batch.meta.empty() && batch.meta.size() != count) {
     throw InvalidArgumentError("rows: every id needs one entry in each column");
   }
-  if (!batch.offsets.empty()) {
+  if (!batch.offsets.empty() || !batch.terms.empty()) {
     bool ordered =
         batch.offsets.size() == count + 1 && batch.offsets.front() == 0 &&
         batch.offsets.back() == static_cast<std::int64_t>(batch.terms.size());
@@ -209,21 +209,20 @@ void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) co
           return candidate.similarity >= query.min_similarity;  // false for NaN
         });
   }
+  const auto better = [this](const Candidate& a, const Candidate& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return rows_.precedes(a.slot, b.slot);
+  };
+  std::sort(found.begin(), end, better);
+  auto last = found.begin();
   const auto available = static_cast<std::size_t>(end - found.begin());
-  const auto kept =
-      found.begin() + static_cast<std::ptrdiff_t>(std::min(query.k, available));
-  std::partial_sort(found.begin(), kept, end,
-                    [this](const Candidate& a, const Candidate& b) {
-                      if (a.score != b.score) return a.score > b.score;
-                      return rows_.precedes(a.slot, b.slot);
-                    });
-  for (auto candidate = found.begin(); candidate != end; ++candidate) {
-    const bool ties = candidate < kept ||
-                      (kept != found.begin() && candidate->score == (kept - 1)->score &&
-                       rows_.time(candidate->slot) == rows_.time((kept - 1)->slot));
-    if (!ties) continue;
-    out.push_back({rows_.id(candidate->slot), candidate->score, candidate->similarity,
-                   candidate->lexical});
+  last += static_cast<std::ptrdiff_t>(std::min(query.k, available));
+  while (last != end && last != found.begin() && last->score == (last - 1)->score &&
+         rows_.time(last->slot) == rows_.time((last - 1)->slot)) {
+    ++last;
+  }
+  for (auto hit = found.begin(); hit != last; ++hit) {
+    out.push_back({rows_.id(hit->slot), hit->score, hit->similarity, hit->lexical});
   }
 }
 

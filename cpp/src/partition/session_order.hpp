@@ -32,7 +32,7 @@ class SessionOrder {
     if (is_new) return;
     Slot after = entry->second;
     Slot follower = kNobody;
-    while (after != kNobody && rows.position(after) > rows.position(slot)) {
+    while (after != kNobody && stands_before(slot, after, rows)) {
       follower = after;
       after = links_[after].previous;
     }
@@ -81,6 +81,13 @@ class SessionOrder {
   }
 
  private:
+  // Rows of one position, which a well-told session has none of, stand by id.
+  static bool stands_before(Slot a, Slot b, const RowColumns& rows) noexcept {
+    if (rows.position(a) != rows.position(b))
+      return rows.position(a) < rows.position(b);
+    return rows.id(a) < rows.id(b);
+  }
+
   struct Link {
     Slot previous = kNobody;
     Slot next = kNobody;
