@@ -31,7 +31,7 @@ from vecall.config import (
     check_query,
     check_top_k,
 )
-from vecall.embedders.resolve import EmbedderLike, resolve
+from vecall.embedders import Embedder
 from vecall.errors import ClosedError, ConfigError, InvalidTypeError, NotFoundError
 from vecall.store import (
     AddMemories,
@@ -63,7 +63,7 @@ class Memory:
         self,
         path: str | Path | None,
         *,
-        embedder: EmbedderLike,
+        embedder: Embedder | None,
         top_k: int,
         min_score: float | None,
         durability: Durability,
@@ -82,15 +82,14 @@ class Memory:
         if durability not in ("full", "process"):
             msg = 'durability: must be "full" or "process"'
             raise ConfigError(msg)
-        chosen = resolve(embedder)
         if min_score is not None:
             check_min_score(min_score)
-            if chosen is None:
+            if embedder is None:
                 raise ConfigError(_NO_FLOOR)
         self.min_score = min_score
         self._database = Database(_as_path(path), durability)
         try:
-            model = self._agree_on_model(chosen)
+            model = self._agree_on_model(embedder)
         except BaseException:
             self._database.close()
             raise
@@ -100,7 +99,7 @@ class Memory:
         self._loader = Loader(self._database, self._engine, self._cache)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="vecall-reader")
         self._writer = Writer(self._database, self._loader.publish)
-        self._embedding = None if chosen is None else Embedding(chosen)
+        self._embedding = None if embedder is None else Embedding(embedder)
         self._recall = Recall(self._engine, self._loader, self._cache, self._embedding)
         self._backfill: Backfill | None = None
         if self._embedding is not None and model is not None:
@@ -110,7 +109,7 @@ class Memory:
         self._closed = False
         self._process = os.getpid()
 
-    def _agree_on_model(self, embedder: Any) -> EmbeddingModel | None:
+    def _agree_on_model(self, embedder: Embedder | None) -> EmbeddingModel | None:
         """Fit the embedder to the file's model; the first one to come is adopted."""
         with self._database.snapshot() as connection:
             stored = active_model(connection)

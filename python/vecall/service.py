@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from vecall._memory import Memory
 from vecall.config import Limits
-from vecall.embedders.resolve import EmbedderLike
+from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.store import Durability
 from vecall.types import (
     Content,
@@ -91,7 +91,8 @@ class MemoryService:
         warn_raw: bool = True,
     ) -> None:
         """Open the file, or make it."""
-        if embedder is not None and warn_raw:
+        chosen = resolve(embedder)
+        if chosen is not None and warn_raw:
             warnings.warn(
                 "turns are embedded as they are, without a summary; that is a fine "
                 "choice, and warn_raw=False says that you made it",
@@ -100,7 +101,7 @@ class MemoryService:
             )
         self._memory = Memory(
             path,
-            embedder=embedder,
+            embedder=chosen,
             top_k=top_k,
             min_score=min_score,
             durability=durability,
