@@ -19,6 +19,9 @@ using namespace py::literals;
 
 namespace {
 
+// For calls that may wait for a writer, or free much, and are not searches.
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
 Filter make_filter(std::optional<SessionKey> session, std::optional<Micros> after,
                    std::optional<Micros> before, std::optional<Micros> now) {
   Filter filter;
@@ -107,8 +110,9 @@ HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
   const auto partition = engine.find(key.value);
   if (usable && partition) {
     const Filter filter = make_filter(session, after, before, std::nullopt);
-    with_shared_lock(partition->mutex(), partition->size() * engine.dim(),
-                     [&] { partition->search(unit, filter, k.value, hits); });
+    with_shared_lock(
+        partition->mutex(), [&] { return partition->size() * engine.dim(); },
+        [&] { partition->search(unit, filter, k.value, hits); });
   }
   return to_arrays(hits);
 }
@@ -141,8 +145,10 @@ RecallArrays recall(const Engine& engine, const Key& key,
     throw InvalidArgumentError("neighbour_weight: must be within [0, 1]");
   }
   if (const auto partition = engine.find(key.value)) {
-    with_shared_lock(partition->mutex(), partition->size() * asked.unit_vector.size(),
-                     [&] { partition->recall(asked, hits); });
+    with_shared_lock(
+        partition->mutex(),
+        [&] { return partition->size() * asked.unit_vector.size(); },
+        [&] { partition->recall(asked, hits); });
   }
   return to_arrays(hits);
 }
@@ -240,11 +246,11 @@ Returns:
     How many of them were there.)");
   def_strict(
       bound, "drop", [](Engine& self, const Key& key) { return self.drop(key.value); },
-      "key"_a, "Frees a whole partition; True if there was one.");
+      "key"_a, Unlocked(), "Frees a whole partition; True if there was one.");
   def_strict(
       bound, "size",
       [](const Engine& self, const Key& key) { return self.size(key.value); }, "key"_a,
-      "Rows of one partition.");
+      Unlocked(), "Rows of one partition.");
   def_strict(
       bound, "__contains__",
       [](const Engine& self, const Key& key) {
@@ -253,7 +259,7 @@ Returns:
       "key"_a);
   def_strict(bound, "__len__", &Engine::partitions);
   bound.def_property_readonly("dim", &Engine::dim, "Length of every vector.");
-  bound.def_property_readonly("nbytes", &Engine::nbytes,
+  bound.def_property_readonly("nbytes", py::cpp_function(&Engine::nbytes, Unlocked()),
                               "Memory that the engine holds.");
 }
 

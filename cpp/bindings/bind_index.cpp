@@ -55,8 +55,9 @@ class Index {
     thread_local std::vector<Hit> hits;
     hits.clear();
     if (to_unit(query.values, partition_.dim(), unit)) {
-      with_shared_lock(partition_.mutex(), work(1),
-                       [&] { partition_.search(unit, Filter{}, k.value, hits); });
+      with_shared_lock(
+          partition_.mutex(), [&] { return partition_.size() * partition_.dim(); },
+          [&] { partition_.search(unit, Filter{}, k.value, hits); });
     }
     return to_arrays(hits);
   }
@@ -73,20 +74,22 @@ class Index {
     std::int64_t* id = ids.mutable_data();
     float* score = scores.mutable_data();
     std::vector<float> copy(queries.values.begin(), queries.values.end());
-    with_shared_lock(partition_.mutex(), kLongWork + 1, [&] {
-      std::vector<float> unit;
-      std::vector<Hit> hits;
-      for (std::size_t row = 0; row < queries.rows; ++row) {
-        const std::span<const float> query(copy.data() + row * queries.columns,
-                                           queries.columns);
-        if (!to_unit(query, partition_.dim(), unit)) continue;
-        partition_.search(unit, Filter{}, width, hits);
-        for (std::size_t i = 0; i < hits.size(); ++i) {
-          id[row * width + i] = hits[i].id;
-          score[row * width + i] = hits[i].score;
-        }
-      }
-    });
+    with_shared_lock(
+        partition_.mutex(), [] { return kLongWork + 1; },
+        [&] {
+          std::vector<float> unit;
+          std::vector<Hit> hits;
+          for (std::size_t row = 0; row < queries.rows; ++row) {
+            const std::span<const float> query(copy.data() + row * queries.columns,
+                                               queries.columns);
+            if (!to_unit(query, partition_.dim(), unit)) continue;
+            partition_.search(unit, Filter{}, width, hits);
+            for (std::size_t i = 0; i < hits.size(); ++i) {
+              id[row * width + i] = hits[i].id;
+              score[row * width + i] = hits[i].score;
+            }
+          }
+        });
     return py::make_tuple(std::move(ids), std::move(scores));
   }
 
@@ -101,27 +104,22 @@ class Index {
     const long long id = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
     if (overflow != 0) return false;  // no int64, so no id
     bool found = false;
-    with_shared_lock(partition_.mutex(), 0, [&] { found = partition_.contains(id); });
+    with_shared_lock(partition_.mutex(), [&] { found = partition_.contains(id); });
     return found;
   }
   [[nodiscard]] std::size_t size() const {
     std::size_t count = 0;
-    with_shared_lock(partition_.mutex(), 0, [&] { count = partition_.size(); });
+    with_shared_lock(partition_.mutex(), [&] { count = partition_.size(); });
     return count;
   }
   [[nodiscard]] std::size_t nbytes() const {
     std::size_t bytes = 0;
-    with_shared_lock(partition_.mutex(), 0, [&] { bytes = partition_.nbytes(); });
+    with_shared_lock(partition_.mutex(), [&] { bytes = partition_.nbytes(); });
     return bytes;
   }
   [[nodiscard]] std::size_t dim() const noexcept { return partition_.dim(); }
 
  private:
-  // Read without the lock: a stale count only moves the moment of giving up the GIL.
-  [[nodiscard]] std::size_t work(std::size_t queries) const {
-    return queries * size() * partition_.dim();
-  }
-
   Partition partition_;
 };
 

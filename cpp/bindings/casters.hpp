@@ -97,7 +97,7 @@ void load_array(py::handle source, ArrayView<T, Dims>& view, const char* expecte
       py::detail::array_descriptor_proxy(array.dtype().ptr())->byteorder !=
       (std::endian::native == std::endian::little ? '>' : '<');
   if ((array.flags() & kReady) != kReady || !native) {
-    const auto copy = py::array_t<T, py::array::c_style | py::array::forcecast>(array);
+    const auto copy = py::array_t<T, kReady | py::array::forcecast>(array);
     view.keep = copy;
     data = copy.data();
   }
@@ -154,19 +154,21 @@ template <class Tag>
 struct type_caster<vecall::bindings::Number<Tag>> {
   PYBIND11_TYPE_CASTER(vecall::bindings::Number<Tag>, const_name("int"));
   bool load(handle source, bool) {
-    const std::string name = Tag::kName;
-    const std::string rule = "an integer of at least " + std::to_string(Tag::kLeast);
+    const auto message = [](const char* middle) {
+      return std::string(Tag::kName) + middle + " an integer of at least " +
+             std::to_string(Tag::kLeast);
+    };
     PyObject* number =
         PyBool_Check(source.ptr()) ? nullptr : PyNumber_Index(source.ptr());
     if (number == nullptr) {
       PyErr_Clear();
-      throw vecall::InvalidTypeError(name + ": expected " + rule);
+      throw vecall::InvalidTypeError(message(": expected"));
     }
     const auto owned = reinterpret_steal<object>(number);
     int overflow = 0;
     const long long count = PyLong_AsLongLongAndOverflow(number, &overflow);
     if (overflow < 0 || (overflow == 0 && count < Tag::kLeast)) {
-      throw vecall::InvalidArgumentError(name + ": must be " + rule);
+      throw vecall::InvalidArgumentError(message(": must be"));
     }
     value.value = overflow > 0 ? static_cast<std::size_t>(PY_SSIZE_T_MAX)
                                : static_cast<std::size_t>(count);

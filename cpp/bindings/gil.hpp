@@ -17,16 +17,26 @@ namespace vecall::bindings {
 // Multiply-adds above which a search is long: about 70 us of work.
 inline constexpr std::size_t kLongWork = 1'000'000;
 
-// Runs `read` under a shared lock.
-template <class Read>
-void with_shared_lock(std::shared_mutex& mutex, std::size_t work, Read read) {
+// Runs `read` under a shared lock; `work` says, under that lock, how many multiply-adds
+// it takes.
+template <class Work, class Read>
+void with_shared_lock(std::shared_mutex& mutex, Work work, Read read) {
   std::optional<pybind11::gil_scoped_release> release;
   std::shared_lock lock(mutex, std::try_to_lock);
-  if (!lock.owns_lock() || work > kLongWork) release.emplace();
-  if (!lock.owns_lock()) lock.lock();
+  if (!lock.owns_lock()) {
+    release.emplace();
+    lock.lock();
+  }
+  if (!release && work() > kLongWork) release.emplace();
   read();
   // `lock` was declared last, so it is unlocked before `release` waits for the
   // interpreter.
+}
+
+// For work that is always short.
+template <class Read>
+void with_shared_lock(std::shared_mutex& mutex, Read read) {
+  with_shared_lock(mutex, [] { return std::size_t{0}; }, read);
 }
 
 }  // namespace vecall::bindings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vecall._core import Engine, Index, __version__, build_info
 from vecall.config import Limits
+from vecall.contract import BaseMemoryService, MemoryProtocol
 from vecall.embedders import Embedder, FunctionEmbedder
 from vecall.errors import (
     BusyError,
@@ -32,6 +33,7 @@ from vecall.service import MemoryService
 from vecall.types import Event, Filter, MemoryEntry, SearchMemoryResponse, Session
 
 __all__ = [
+    "BaseMemoryService",
     "BusyError",
     "ClosedError",
     "ConfigError",
@@ -55,6 +57,7 @@ __all__ = [
     "Limits",
     "MemoryEntry",
     "MemoryNotConfiguredError",
+    "MemoryProtocol",
     "MemoryService",
     "NetworkFilesystemError",
     "NotFoundError",

@@ -1,8 +1,9 @@
 #pragma once
 
 // All that the engine knows of one (app, user): rows with their vectors, words, times
-// and sessions. Nothing in here is shared with another partition: statistics, postings
-// and scratch values are its own.
+// and sessions. Nothing that is kept is shared with another partition, statistics and
+// postings least of all; what a search scribbles on belongs to its thread and is
+// cleared.
 //
 // Thread safety: callers hold mutex() shared for const methods and unique for the
 // others. The lock is theirs to take because the bindings try it with the interpreter

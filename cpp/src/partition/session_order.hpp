@@ -5,6 +5,7 @@
 // guards it.
 
 #include <cstddef>
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 
@@ -65,13 +66,15 @@ class SessionOrder {
   [[nodiscard]] Slot previous(Slot slot, const RowColumns& rows) const noexcept {
     const Slot beside = links_[slot].previous;
     const bool adjacent =
-        beside != kNobody && rows.position(beside) + 1 == rows.position(slot);
+        beside != kNobody &&
+        std::int64_t{rows.position(beside)} + 1 == rows.position(slot);
     return adjacent ? beside : kNobody;
   }
   [[nodiscard]] Slot next(Slot slot, const RowColumns& rows) const noexcept {
     const Slot beside = links_[slot].next;
     const bool adjacent =
-        beside != kNobody && rows.position(beside) == rows.position(slot) + 1;
+        beside != kNobody &&
+        rows.position(beside) == std::int64_t{rows.position(slot)} + 1;
     return adjacent ? beside : kNobody;
   }
 
