@@ -18,17 +18,25 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-@pytest.fixture(scope="session")
-def references() -> ModuleType:
-    """The module references.py: test files cannot import each other by name."""
-    path = Path(__file__).with_name("references.py")
-    spec = importlib.util.spec_from_file_location("vecall_test_references", path)
+def load(name: str, path: Path) -> ModuleType:
+    """Makes a module importable by name: test files cannot import from their folder."""
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+TESTS = Path(__file__).parent
+load("helpers", TESTS / "helpers" / "__init__.py")  # from helpers.memories import ...
+
+
+@pytest.fixture(scope="session")
+def references() -> ModuleType:
+    """The module references.py."""
+    return load("vecall_test_references", TESTS / "references.py")
 
 
 @pytest.fixture

@@ -199,7 +199,7 @@ def test_load_memory_recalls_the_room_after_a_restart(
 def test_preload_memory_recalls_the_room_after_a_restart(
     after_a_restart: dict[str, Any],
 ) -> None:
-    """S0.52, S1.13, S1.14: the block is in every request of the turn, once in each."""
+    """S0.2, S0.52, S1.13, S1.14: the block is in every request, once in each."""
     blocks = after_a_restart["alice trip-2"]["blocks"]
     assert len(blocks) == 2  # before the tool call, and after it
     for (block,) in blocks:

@@ -95,11 +95,11 @@ def check_origin(connection: sqlite3.Connection) -> int:
     Raises:
         IncompatibleFileError: Another program's file, or a newer schema.
     """
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    origin: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    objects: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[
-        0
-    ]
+    # One statement sees one state: another process may be making this very file.
+    version, origin, objects = connection.execute(
+        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_master) "
+        "FROM pragma_user_version, pragma_application_id"
+    ).fetchone()
     if origin != APPLICATION_ID and (version != 0 or objects != 0):
         msg = "path: this SQLite file belongs to another program"
         raise IncompatibleFileError(msg)
@@ -109,7 +109,7 @@ def check_origin(connection: sqlite3.Connection) -> int:
             f"schema {NEWEST}; upgrade vecall"
         )
         raise IncompatibleFileError(msg)
-    return version
+    return int(version)
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -1,0 +1,184 @@
+"""Options, URIs and the service registry of google-adk."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk")
+
+import vecall
+import vecall.adk
+from helpers.adk import PARROT, a_trip, add, entries, ingest, search
+from vecall.adk import VecallMemoryService
+
+
+def test_the_default_is_five_memories() -> None:
+    """2.0 Result count."""
+    for options, expected in [({}, 5), ({"top_k": 2}, 2)]:
+        service = VecallMemoryService(**options)
+        add(service, *[f"parrots {n}" for n in range(8)])
+        assert len(search(service, "parrots").memories) == expected
+        service.close()
+
+
+def test_an_embedder_warns_unless_told_otherwise() -> None:
+    """S4.47: the option reaches the service."""
+    with pytest.warns(UserWarning, match="warn_raw=False"):
+        VecallMemoryService(embedder=lambda texts: [[1.0]] * len(texts)).close()
+
+
+@pytest.mark.parametrize(
+    ("uri", "file"),
+    [
+        ("vecall://./memory.db", "agents/memory.db"),
+        ("vecall:///memory.db", "agents/memory.db"),
+        ("vecall://memory.db", "agents/memory.db"),
+        ("vecall://data/memory.db", "agents/data/memory.db"),
+        ("vecall://../memory.db?top_k=2&durability=process", "memory.db"),
+        ("vecall:///{root}/memory.db", "memory.db"),
+        ("vecall://./my%20memory.db", "agents/my memory.db"),
+    ],
+)
+def test_a_uri_names_a_file(tmp_path: Path, uri: str, file: str) -> None:
+    """S3.11: relative to the folder of the agents, as google-adk's own URIs read."""
+    (tmp_path / "agents" / "data").mkdir(parents=True)
+    uri = uri.replace("{root}", str(tmp_path))
+    service = VecallMemoryService(uri=uri, agents_dir=str(tmp_path / "agents"))
+    ingest(service, a_trip())
+    service.close()
+    assert (tmp_path / file).stat().st_size > 0
+
+
+def test_without_agents_dir_a_uri_starts_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3.11."""
+    monkeypatch.chdir(tmp_path)
+    VecallMemoryService(uri="vecall:///memory.db").close()
+    assert (tmp_path / "memory.db").exists()
+
+
+@pytest.mark.parametrize("uri", ["vecall://:memory:", "vecall:///:memory:"])
+def test_a_uri_can_ask_for_no_file(tmp_path: Path, uri: str) -> None:
+    """S3.11."""
+    service = VecallMemoryService(uri=uri, agents_dir=tmp_path)
+    ingest(service, a_trip())
+    service.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_of_a_uri_win_over_arguments(tmp_path: Path) -> None:
+    """S3.11: what is deployed overrides what is written in the code."""
+    service = VecallMemoryService(
+        uri="vecall://:memory:?top_k=2&memory_budget=100000&warn_raw=false",
+        top_k=7,
+        embedder=lambda texts: [[1.0]] * len(texts),
+    )
+    add(service, *[f"parrots {n}" for n in range(8)])
+    assert len(search(service, "parrots").memories) == 2
+    service.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"uri": "sqlite:///memory.db"},
+        {"uri": "memory.db"},
+        {"uri": "vecall:memory.db"},
+        {"uri": "vecall://"},
+        {"uri": "vecall:///"},
+        {"uri": "vecall://./memory#1.db"},
+        {"uri": "vecall://[memory.db"},
+        {"uri": 7},
+        {"uri": "vecall://:memory:?colour=red"},
+        {"uri": "vecall://:memory:?limits=none"},
+        {"uri": "vecall://:memory:?top_k=many"},
+        {"uri": "vecall://:memory:?top_k=1&top_k=2"},
+        {"uri": "vecall://:memory:?top_k"},
+        {"uri": "vecall://:memory:?warn_raw=perhaps"},
+        {"uri": "vecall://:memory:?embedder=unheard-of"},
+        {"uri": "vecall://:memory:?durability=none"},
+        {"uri": "vecall://no/such/folder/memory.db"},
+        {"uri": "vecall://:memory:", "path": ":memory:"},
+        {"colour": "red"},
+        {"memory": "a service", "path": ":memory:"},
+        {"memory": "a service", "top_k": 3},
+    ],
+    ids=str,
+)
+def test_a_wrong_configuration_is_refused(
+    arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    """S1.52: at construction, and as a ValueError, which google-adk reports."""
+    with pytest.raises(vecall.ConfigError):
+        VecallMemoryService(**arguments, agents_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A registry of services of our own, so that others keep theirs."""
+    service_registry = pytest.importorskip("google.adk.cli.service_registry")
+    monkeypatch.setattr(service_registry, "_service_registry_instance", None)
+    return service_registry
+
+
+def test_register_makes_the_scheme_known(registry: Any, tmp_path: Path) -> None:
+    """S3.11: as services.py does."""
+    assert vecall.adk.register(top_k=1) is True
+    service = registry.get_service_registry().create_memory_service(
+        "vecall://./memory.db", agents_dir=str(tmp_path)
+    )
+    assert isinstance(service, VecallMemoryService)
+    add(service, "parrots one", "parrots two")
+    assert len(search(service, "parrots").memories) == 1
+    service.close()
+    assert (tmp_path / "memory.db").exists()
+    with pytest.raises(vecall.ConfigError):
+        vecall.adk.register(colour="red")
+
+
+@pytest.mark.filterwarnings(r"ignore:\[EXPERIMENTAL\]:UserWarning")
+def test_the_web_server_finds_the_service_by_its_yaml_file(
+    registry: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S0.47, S0.48, S0.50, S3.11: PATCH remembers a session that the server holds."""
+    testclient = pytest.importorskip("fastapi.testclient")
+    fast_api = pytest.importorskip("google.adk.cli.fast_api")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    agent = tmp_path / "hotel"
+    agent.mkdir()
+    (agent / "__init__.py").write_text("")
+    (agent / "agent.py").write_text(
+        "from google.adk.agents import LlmAgent\nroot_agent = LlmAgent(name='hotel')\n"
+    )
+    (tmp_path / "services.yaml").write_text(
+        "services:\n"
+        "  - scheme: vecall\n"
+        "    type: memory\n"
+        "    class: vecall.adk.VecallMemoryService\n"
+    )
+    app = fast_api.get_fast_api_app(
+        agents_dir=str(tmp_path),
+        session_service_uri="memory://",
+        memory_service_uri="vecall://./memory.db",
+        web=False,
+    )
+    user = "/apps/hotel/users/alice"
+    with testclient.TestClient(app) as client:
+        events = json.loads(a_trip().model_dump_json(by_alias=True))["events"]
+        made = client.post(f"{user}/sessions", json={"events": events})
+        assert made.status_code == 200
+        session_id = made.json()["id"]
+        done = client.patch(f"{user}/memory", json={"sessionId": session_id})
+        assert (done.status_code, done.json()) == (200, None)
+        missing = client.patch(f"{user}/memory", json={"sessionId": "no such"})
+        assert missing.status_code == 404
+    service = VecallMemoryService(tmp_path / "memory.db")
+    assert PARROT in entries(service, "parrots")
+    service.close()

@@ -1,0 +1,58 @@
+"""Arguments that no memory service can be opened with."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+from helpers.memories import ALICE
+from vecall import ConfigError, MemoryService
+
+
+@pytest.mark.parametrize("path", ["", 5, b"bytes.db", "a\0b", True, ["m.db"]])
+def test_a_path_that_is_none_is_refused(path):
+    with pytest.raises(ConfigError):
+        MemoryService(path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"durability": "never"},
+        {"durability": None},
+        {"embedder": "gpt"},
+        {"embedder": 5},
+        {"embedder": SimpleNamespace(embed=len, dimensions=0, model_id="m")},
+        {"embedder": SimpleNamespace(embed=len, dimensions="3", model_id="m")},
+        {"embedder": SimpleNamespace(embed=len, dimensions=3, model_id=None)},
+        {"embedder": SimpleNamespace(embed=len, dimensions=10**9, model_id="m")},
+        {"embedder": SimpleNamespace(embed=len, dimensions=True, model_id="m")},
+        {"min_score": 0.5},
+        {"memory_budget": "lots"},
+        {"memory_budget": -1},
+        {"memory_budget": None},
+        {"limits": 5},
+    ],
+)
+def test_a_bad_constructor_argument_is_refused(tmp_path, options):
+    """contracts.md, errors: ConfigError for constructor arguments, before any write."""
+    path = tmp_path / "m.db"
+    with pytest.raises(ConfigError):
+        MemoryService(path, warn_raw=False, **options).close()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("floor", [-1.01, 1.01, math.nan, math.inf, "0.5", True])
+def test_a_floor_outside_the_cosine_is_refused(open_service, tmp_path, floor):
+    """S0.28: outside [-1, 1] or NaN is a ValueError."""
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[1.0, 0.0] for _ in texts]
+
+    with pytest.raises(ValueError, match="min_score"):
+        open_service(tmp_path / "m.db", embedder=embed, min_score=floor)
+    assert not (tmp_path / "m.db").exists()
+    service = open_service(embedder=embed)
+    with pytest.raises(ValueError, match="min_score"):
+        service.sync.search_memory(**ALICE, query="zebra", min_score=floor)

@@ -1,0 +1,191 @@
+"""The commands, run as their users run them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from vecall import MemoryService
+from vecall.cli.main import main
+
+ALICE = {"app_name": "hotel", "user_id": "alice"}
+TURNS = [
+    {**ALICE, "session_id": "trip", "event_id": "1", "author": "user",
+     "timestamp": 1741770000, "text": "A quiet room on a high floor, please."},
+    {**ALICE, "session_id": "trip", "event_id": "2", "author": "concierge",
+     "timestamp": 1741770030, "text": "Noted."},
+    {**ALICE, "text": "Prefers metric units.", "kind": "preference"},
+    {"appName": "hotel", "userId": "bob", "text": "Keeps zebras."},
+    {**ALICE, "id": "trip-2",
+     "events": [{"id": "9", "author": "user", "text": "Back again, same room?"}]},
+]  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "memories.jsonl"
+    path.write_text("\n\n".join(map(json.dumps, TURNS)) + "\n")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    """Run one command on one file; return its JSON, or what it said on failure."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_command(*arguments, fails=False):
+        code = main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        assert code == (1 if fails else 0), printed.err
+        if fails:
+            return printed.err
+        return json.loads(printed.out) if "--json" in arguments else printed.out
+
+    return run_command
+
+
+def test_what_was_imported_is_found_with_who_said_it_and_when(run, file):
+    assert run("import", file, "--json")["memories"] == len(TURNS)
+    found = run("search", "quiet room", "--app", "hotel", "--user", "alice", "--json")
+    first = found["memories"][0]
+    assert first["content"] == "A quiet room on a high floor, please."
+    assert (first["author"], first["timestamp"]) == ("user", 1741770000.0)
+    assert first["score"] > 0
+    assert found["ms"] > 0
+    shown = run("search", "quiet room", "--app", "hotel", "--user", "alice")
+    assert "12 Mar 2025 09:00" in shown
+    assert "quiet room on a high floor" in shown
+    assert " ms" in shown
+
+
+def test_turns_of_one_session_are_neighbours_after_an_import(run, file):
+    run("import", file)
+    found = run("search", "quiet", "--app", "hotel", "--user", "alice", "--json")
+    assert [entry["event_id"] for entry in found["memories"]] == ["1", "2"]
+
+
+def test_importing_twice_adds_nothing(run, file):
+    run("import", file)
+    before = run("stats", "--json")
+    run("import", file)
+    after = run("stats", "--json")
+    assert before["memories"] == after["memories"] == len(TURNS)
+    assert before["users"] == after["users"] == 2
+
+
+def test_a_bad_line_is_named_and_the_good_ones_before_it_are_kept(run, file):
+    file.write_text(json.dumps(TURNS[0]) + "\n{not json\n")
+    message = run("import", file, fails=True)
+    assert "line 2" in message
+    assert "not json" not in message
+    file.write_text(json.dumps(TURNS[0]) + "\n" + json.dumps({"text": "whose?"}) + "\n")
+    message = run("import", file, fails=True)
+    assert "app_name" in message
+    assert run("stats", "--json")["memories"] == 1
+
+
+def test_names_can_come_from_the_command_line(run, tmp_path):
+    file = tmp_path / "plain.jsonl"
+    file.write_text('{"text": "Keeps zebras."}\n')
+    run("import", file, "--app", "a", "--user", "u")
+    found = run("search", "zebras", "--app", "a", "--user", "u", "--json")
+    assert len(found["memories"]) == 1
+
+
+def test_a_search_sees_one_user_only(run, file):
+    """S0.11."""
+    run("import", file)
+    found = run("search", "zebras", "--app", "hotel", "--user", "alice", "--json")
+    assert found["memories"] == []
+
+
+def test_a_search_can_be_narrowed(run, file):
+    run("import", file)
+    args = ("search", "room", "--app", "hotel", "--user", "alice", "--json")
+    assert len(run(*args)["memories"]) > 1
+    only = run(*args, "--session", "trip-2")["memories"]
+    assert [entry["session_id"] for entry in only] == ["trip-2"]
+    early = run(*args, "--before", "2025-03-13T00:00:00Z")["memories"]
+    assert {entry["session_id"] for entry in early} == {"trip"}
+
+
+def test_a_question_to_a_file_that_is_not_there_makes_none(run, tmp_path):
+    for command in (
+        ("stats",),
+        ("search", "x", "--app", "a", "--user", "u"),
+    ):
+        assert "no such file" in run(*command, "--path", "absent.db", fails=True)
+    assert not (tmp_path / "absent.db").exists()
+    assert "absent.jsonl" in run("import", tmp_path / "absent.jsonl", fails=True)
+
+
+def test_stats_count_what_is_there(run, tmp_path):
+    with MemoryService(tmp_path / "memory.db") as memory:
+        memory.sync.add_memory(**ALICE, memories=["one", "two"])
+    facts = run("stats", "--json")
+    assert (facts["users"], facts["memories"], facts["embedded"]) == (1, 2, 0)
+    assert facts["file_bytes"] > 0
+    assert "memories" in run("stats")
+
+
+def test_the_demo_survives_its_kill_and_keeps_its_wall(run, tmp_path):
+    """S2.1, S4.63: all that was acknowledged is there after the process was killed."""
+    report = run("demo", "--embedder", "none", "--path", tmp_path / "d.db", "--json")
+    assert report["kept"] == report["written"]["turns"] >= 150
+    assert report["written"]["sessions"] >= 12
+    assert report["wall"]["leaked"] == 0
+    assert len({answer["user"] for answer in report["answers"]}) >= 3
+    shown = run("demo", "--embedder", "none")
+    assert "kill -9" in shown
+    assert "One wall a user" in shown
+
+
+def test_eval_reports_shares_for_each_mode(run, tmp_path):
+    turns = [
+        {"speaker": "Ann", "dia_id": f"D1:{i}", "text": text}
+        for i, text in enumerate(["I bought a zebra.", "Why?", "For the garden."], 1)
+    ]
+    sample = {
+        "sample_id": "c1",
+        "conversation": {
+            "session_1": turns,
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+        },
+        "qa": [
+            {"question": "Who has a zebra?", "evidence": ["D1:1"], "category": 4},
+            {"question": "What else?", "evidence": ["D1:3; D1:2"], "category": 1},
+            {"question": "No evidence", "evidence": ["D9:9"], "category": 2},
+        ],
+    }
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps([sample]))
+    result = run("eval", "locomo", file, "--modes", "lexical", "--json")["modes"]
+    assert set(result) == {"lexical"}
+    figures = result["lexical"]
+    assert {"recall@5", "recall@10", "recall@20", "mrr", "p50_ms", "p99_ms"} <= set(
+        figures
+    )
+    assert figures["questions"] == 2
+    assert figures["categories"]["4"]["recall@5"] == 1.0
+    assert figures["categories"]["4"]["mrr"] == 1.0
+    assert 0 <= figures["recall@10"] <= 1
+    assert figures["categories"]["4-5"]["questions"] == 1
+    assert "recall@10" in run("eval", "locomo", file, "--modes", "lexical")
+
+
+def test_eval_refuses_what_it_cannot_read(run, tmp_path):
+    file = tmp_path / "other.json"
+    file.write_text('{"not": "locomo"}')
+    assert "LoCoMo" in run("eval", "locomo", file, fails=True)
+    assert "path" in run("eval", "locomo", fails=True)
+    assert "--modes" in run("eval", "demo", "--modes", "magic", fails=True)
+    assert "--conversations" in run("eval", "demo", "--conversations", "9", fails=True)
+
+
+def test_help_names_every_command(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    for command in ("demo", "import", "search", "stats", "eval"):
+        assert command in shown

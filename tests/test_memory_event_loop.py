@@ -1,0 +1,176 @@
+"""Slow embedders, loads and writes never stop an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+from helpers.memories import ALICE, Held, texts, until
+from helpers.processes import HOLDER
+from vecall import FunctionEmbedder
+
+
+async def longest_stall(work: Awaitable[Any]) -> tuple[float, int]:
+    """Run some work beside a coroutine that looks at the clock at every turn.
+
+    Returns the longest stall as a share of the whole, which a busy machine stretches
+    too, and the number of turns.
+    """
+    task = asyncio.ensure_future(work)
+    longest, turns, last = 0.0, 0, time.perf_counter()
+    begin = last
+    while not task.done():
+        await asyncio.sleep(0)
+        now = time.perf_counter()
+        longest, last, turns = max(longest, now - last), now, turns + 1
+    await task
+    return longest / (last - begin), turns
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_slow_embedder_blocks_no_coroutine(open_service, asynchronous):
+    """The embedder waits for a coroutine of the very loop that waits for it."""
+    held = Held()
+
+    async def embed(texts: list[str]) -> list[list[float]]:
+        return held.embed(texts)
+
+    embedder = FunctionEmbedder(embed, dimensions=3) if asynchronous else held
+    service = open_service(embedder=embedder)
+
+    async def work() -> None:
+        for call in (
+            service.add_memory(**ALICE, memories=["zebra"]),
+            service.search_memory(**ALICE, query="zebra"),
+        ):
+            held.entered.clear()
+            held.go_on.clear()
+            task = asyncio.ensure_future(call)
+            await until(held.entered.is_set)
+            assert not task.done()
+            held.go_on.set()
+            await task
+
+    asyncio.run(work())
+
+
+def test_a_search_without_the_embedder_does_not_wait_for_it(open_service):
+    """Reading by id, deleting and counting go on while texts are embedded."""
+    held = Held()
+    service = open_service(embedder=held)
+
+    async def work() -> None:
+        task = asyncio.ensure_future(service.add_memory(**ALICE, memories=["zebra"]))
+        await until(held.entered.is_set)
+        assert (await service.stats())["memories"] == 0
+        await service.delete_memory(**ALICE, memory_id="x")
+        assert not task.done()
+        held.go_on.set()
+        await task
+
+    asyncio.run(work())
+
+
+def test_a_slow_load_blocks_no_coroutine(open_service, tmp_path):
+    """A large partition is read and analysed elsewhere; the loop keeps turning."""
+    path = tmp_path / "m.db"
+    service = open_service(path, durability="process")
+    words = "quiet room high floor lift parrot sanctuary paella museum ticket".split()
+    service.sync.add_memory(
+        **ALICE,
+        memories=[f"zebra {i} {' '.join(words)} number{i}" for i in range(8_000)],
+    )
+    service.close()
+    service = open_service(path)
+    stall, turns = asyncio.run(
+        longest_stall(service.search_memory(**ALICE, query="number77"))
+    )
+    assert turns > 20
+    assert stall < 0.3, f"the loop stood still for {stall:.0%} of the load"
+
+
+def test_a_slow_write_blocks_no_coroutine_and_no_search(open_service, tmp_path):
+    """Another process keeps the file: only those who write wait."""
+    path = tmp_path / "m.db"
+    service = open_service(path)
+    service.sync.add_memory(**ALICE, memories=["zebra"])
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+
+    async def work() -> None:
+        task = asyncio.ensure_future(service.add_memory(**ALICE, memories=["zebra b"]))
+        for _ in range(50):
+            found = await service.search_memory(**ALICE, query="zebra")
+            assert len(found.memories) == 1
+        assert (await service.stats())["memories"] == 1
+        assert not task.done()
+        holder.communicate("go\n")
+        await task
+
+    try:
+        asyncio.run(work())
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert texts(service) == ["zebra", "zebra b"]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_large_ingest_leaves_the_loop_running(open_service, tmp_path, durable):
+    """Checks, hashes and JSON of ten thousand turns must not stop everybody else."""
+    service = open_service(tmp_path / "m.db" if durable else None, durability="process")
+    events = [
+        {
+            "id": f"e{i}",
+            "author": "user",
+            "timestamp": float(i),
+            "content": {"parts": [{"text": f"zebra {i}"}, {"text": "caf\u00e9 " * 20}]},
+            "custom_metadata": {"number": i},
+        }
+        for i in range(10_000)
+    ]
+    session = {**ALICE, "id": "s", "events": events}
+    stall, _ = asyncio.run(longest_stall(service.add_session_to_memory(session)))
+    assert stall < 0.3, f"the loop stood still for {stall:.0%} of the ingest"
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_search_is_not_held_up_by_a_large_write(open_service, tmp_path, durable):
+    """On the loop a search of a loaded user needs no lock that a writer holds."""
+    service = open_service(tmp_path / "m.db" if durable else None, durability="process")
+    service.sync.add_memory(**ALICE, memories=["zebra"])
+    texts(service)
+    bulk = {"app_name": "app", "user_id": "bulk"}
+    writing = threading.Thread(
+        target=service.sync.add_memory,
+        kwargs={**bulk, "memories": [f"okapi {i}" for i in range(10_000)]},
+    )
+
+    async def search() -> None:
+        await service.search_memory(**ALICE, query="zebra")
+
+    async def work() -> float:
+        longest, begin = 0.0, time.perf_counter()
+        while writing.is_alive():
+            before = time.perf_counter()
+            await search()
+            longest = max(longest, time.perf_counter() - before)
+            await asyncio.sleep(0)
+        return longest / (time.perf_counter() - begin)
+
+    writing.start()
+    longest = asyncio.run(work())
+    writing.join()
+    assert longest < 0.3, f"a search took {longest:.0%} of the time of the write"

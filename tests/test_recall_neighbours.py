@@ -1,0 +1,92 @@
+"""A row that is found lifts those beside it in its session."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.engines import KEY, engine_of, found_ids
+
+
+def test_a_row_lifts_those_one_position_beside_it(references):
+    rows = [references.Row(n, (n,), session=1, position=n) for n in range(1, 8)]
+    engine = engine_of(references, rows, dim=0)
+    ids, scores, _, lexical = references.ask(engine, KEY, references.Query(None, (4,)))
+    assert ids.tolist() == [4, 3, 5]
+    assert scores.tolist() == pytest.approx([1.0, 0.5, 0.5])
+    assert lexical[1:].tolist() == [0, 0]
+
+
+def test_the_better_of_two_neighbours_counts(references):
+    rows = [
+        references.Row(1, (1, 1, 1), session=1, position=1),
+        references.Row(2, (), session=1, position=2),
+        references.Row(3, (1, 5, 6, 7, 8), session=1, position=3),
+    ]
+    engine = engine_of(references, rows, dim=0)
+    found = references.ask(engine, KEY, references.Query(None, (1,)))
+    scores = dict(zip(found[0].tolist(), found[1].tolist(), strict=True))
+    lexical = dict(zip(found[0].tolist(), found[3].tolist(), strict=True))
+    weaker = lexical[3] / lexical[1]
+    assert 0 < weaker < 1
+    assert scores == pytest.approx({1: 1.0, 2: 0.5, 3: weaker}, rel=1e-5)
+
+
+def test_rows_of_no_session_or_another_one_are_no_neighbours(references):
+    rows = [
+        references.Row(1, (1,), session=0, position=1),
+        references.Row(2, (2,), session=0, position=2),
+        references.Row(3, (2,), session=7, position=0),
+    ]
+    engine = engine_of(references, rows, dim=0)
+    assert found_ids(references, engine, references.Query(None, (1,))) == [1]
+
+
+def test_a_gap_in_a_session_parts_it_until_it_is_filled(references):
+    rows = [references.Row(n, (n,), session=1, position=n) for n in (1, 2, 4, 5)]
+    engine = engine_of(references, rows, dim=0)
+    query = references.Query(None, (2,))
+    assert found_ids(references, engine, query) == [2, 1]
+    late = references.Row(3, (3,), session=1, position=3)
+    references.add_rows(engine, KEY, [late])
+    assert found_ids(references, engine, query) == [2, 1, 3]
+    engine.remove(KEY, np.array([3], dtype=np.int64))
+    assert found_ids(references, engine, query) == [2, 1]
+    engine.remove(KEY, np.array([5, 1], dtype=np.int64))
+    assert found_ids(references, engine, query) == [2]
+
+
+def test_a_row_that_moves_to_another_session_leaves_its_neighbours(references):
+    rows = [references.Row(n, (n,), session=1, position=n) for n in (1, 2, 3)]
+    rows += [references.Row(8, (8,), session=2, position=3)]
+    engine = engine_of(references, rows, dim=0)
+    moved = references.Row(2, (2,), session=2, position=2)
+    references.add_rows(engine, KEY, [moved])
+    assert found_ids(references, engine, references.Query(None, (2,))) == [2, 8]
+    assert found_ids(references, engine, references.Query(None, (1,))) == [1]
+
+
+def test_positions_may_be_any_int32(references):
+    low, high = -(2**31), 2**31 - 1
+    positions = [low, low + 1, -1, 0, high - 1, high, high]
+    rows = [
+        references.Row(n, (n,), session=1, position=position)
+        for n, position in enumerate(positions)
+    ]
+    engine = engine_of(references, rows, dim=0)
+    beside = {
+        n: sorted(found_ids(references, engine, references.Query(None, (n,))))
+        for n in range(6)
+    }
+    assert beside == {0: [0, 1], 1: [0, 1], 2: [2, 3], 3: [2, 3], 4: [4, 5], 5: [4, 5]}
+
+
+def test_a_session_told_out_of_order_has_the_same_neighbours(references):
+    rng = np.random.default_rng(12)
+    rows = [references.Row(n, (n,), session=1, position=n) for n in range(60)]
+    for _ in range(5):
+        told = [rows[at] for at in rng.permutation(60)]
+        engine = engine_of(references, told, dim=0)
+        for n in range(60):
+            wanted = [n, *(m for m in (n - 1, n + 1) if 0 <= m < 60)]
+            query = references.Query(None, (n,))
+            assert found_ids(references, engine, query) == wanted
