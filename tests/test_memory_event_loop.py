@@ -167,7 +167,7 @@ def test_a_search_is_not_held_up_by_a_large_write(open_service, tmp_path, durabl
             before = time.perf_counter()
             await search()
             longest = max(longest, time.perf_counter() - before)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         return longest / (time.perf_counter() - begin)
 
     writing.start()
