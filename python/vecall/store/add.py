@@ -6,8 +6,9 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from vecall.store.batches import insert_many, select_in
 from vecall.store.delete import delete_row
 from vecall.store.partitions import PartitionWriter
 from vecall.store.positions import Positions
@@ -36,6 +37,9 @@ class _Stored(NamedTuple):
     meta: str | None
     importance: float | None
 
+
+_REST = "part, seq, updated_at, hash, vec, model, crc"
+"""The columns of `mem` that a `Row` does not have, as `_rest` gives them."""
 
 _COMPARED = (
     "session event ts author kind source trust text content meta importance"
@@ -66,22 +70,22 @@ class AddMemories:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         drafts = self._wanted(partition)
-        stored = {
-            id_: old for id_ in drafts if (old := _find(partition, id_)) is not None
-        }
+        stored = _find(partition, list(drafts))
         removed = self._remove_others(partition, drafts)
         positions = _positions(partition, drafts, stored)
         written = _move(partition, positions.moved)
+        inserts: list[tuple[Any, ...]] = []
         for id_, draft in drafts.items():
             known = stored.get(id_)
             if known is None:
-                row, vec = self._insert(partition, draft, positions.of.get(id_))
+                row, vec = self._new(partition, draft, positions.of.get(id_), inserts)
             elif _same(draft, known, partition.now):
                 continue
             else:
                 pos = positions.of.get(id_, positions.moved.get(id_, known.pos))
                 row, vec = self._update(partition, draft, known, pos)
             written.append((row, vec))
+        insert_many(connection, f"mem ({COLUMNS}, {_REST})", inserts)
         partition.finish()
         return Change(
             self.app,
@@ -99,15 +103,20 @@ class AddMemories:
         """The drafts by id, without those that were deleted for good."""
         drafts = {draft.id: draft for draft in self.drafts}
         execute = partition.connection.execute
-        buried = "SELECT 1 FROM tomb WHERE part = ?"
-        if execute(buried + " LIMIT 1", (partition.id,)).fetchone() is None:
+        none = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
+        if execute(none, (partition.id,)).fetchone() is None:
             return drafts
-        for id_ in list(drafts):
-            key = (partition.id, id_)
-            if execute(buried + " AND id = ?", key).fetchone() is None:
-                continue
+        buried = select_in(
+            partition.connection,
+            "SELECT id FROM tomb WHERE part = ? AND id IN",
+            [partition.id],
+            list(drafts),
+        )
+        for (id_,) in buried:
             if self.restore:
-                execute("DELETE FROM tomb WHERE part = ? AND id = ?", key)
+                execute(
+                    "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, id_)
+                )
             else:
                 del drafts[id_]
         return drafts
@@ -127,17 +136,17 @@ class AddMemories:
             delete_row(partition, rid, id_, size)
         return [rid for rid, _, _ in gone]
 
-    def _insert(
-        self, partition: PartitionWriter, draft: Draft, pos: int | None
+    def _new(
+        self,
+        partition: PartitionWriter,
+        draft: Draft,
+        pos: int | None,
+        inserts: list[tuple[Any, ...]],
     ) -> tuple[Row, bytes | None]:
+        """Make a row that `inserts` brings into the file later."""
         rid = partition.change(0, "u", live=1, size=len(draft.text.encode()))
         row = _row(draft, rid, pos, partition.now, draft.expires_at)
-        partition.connection.execute(
-            f"INSERT INTO mem ({COLUMNS}, "
-            "part, seq, updated_at, hash, vec, model, crc) "
-            f"VALUES ({', '.join('?' * 23)})",
-            (*row, *_rest(partition, row, draft, draft.vec, self.model)),
-        )
+        inserts.append((*row, *_rest(partition, row, draft, draft.vec, self.model)))
         return row, draft.vec
 
     def _update(
@@ -170,7 +179,7 @@ def _rest(
     vec: bytes | None,
     model: int | None,
 ) -> tuple[object, ...]:
-    """The columns that a `Row` does not have, in the statements' order."""
+    """The values of the columns named by `_REST`."""
     return (
         partition.id,
         partition.seq,
@@ -182,14 +191,17 @@ def _rest(
     )
 
 
-def _find(partition: PartitionWriter, id_: str) -> _Stored | None:
-    row = partition.connection.execute(
-        "SELECT rid, pos, created_at, expires_at, vec, model, session, event, ts, "
+def _find(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, _Stored]:
+    """What is there already, by id."""
+    found = select_in(
+        partition.connection,
+        "SELECT id, rid, pos, created_at, expires_at, vec, model, session, event, ts, "
         "author, kind, source, trust, text, content, meta, importance_prior "
-        "FROM mem WHERE part = ? AND id = ?",
-        (partition.id, id_),
-    ).fetchone()
-    return None if row is None else _Stored(*row)
+        "FROM mem WHERE part = ? AND id IN",
+        [partition.id],
+        ids,
+    )
+    return {values[0]: _Stored(*values[1:]) for values in found}
 
 
 def _expiry(draft: Draft, old: _Stored, now: float) -> float | None:
@@ -270,11 +282,8 @@ def _move(
     partition: PartitionWriter, moved: dict[str, int]
 ) -> list[tuple[Row, bytes | None]]:
     """Give turns that stay as they are another position in their session."""
-    numbers = {}
-    for id_, position in moved.items():
-        old = _find(partition, id_)
-        assert old is not None
-        numbers[old.rid] = position
+    stored = _find(partition, list(moved))
+    numbers = {stored[id_].rid: position for id_, position in moved.items()}
     found = []
     for row, vec in load_rows(partition.connection, numbers):
         moved_row = row._replace(pos=numbers[row.rid])

@@ -11,6 +11,7 @@ import sqlite3
 import time
 
 from vecall.errors import LimitExceededError
+from vecall.store.batches import insert_many
 
 _ROW_BITS = 32
 _KEPT_CHANGES = 2_048  # at least; a reader further behind loads the partition again
@@ -26,6 +27,7 @@ class PartitionWriter:
         """Find the partition, or make it."""
         self.connection = connection
         self.now = time.time()
+        self._changes: list[tuple[int, int, int, str]] = []
         self._live = 0
         self._bytes = 0
         find = "SELECT id, seq FROM part WHERE app = ? AND user = ?"
@@ -57,16 +59,14 @@ class PartitionWriter:
             raise LimitExceededError(msg)
         self.seq += 1
         rid = rid or (self.id << _ROW_BITS) | self.seq
-        self.connection.execute(
-            "INSERT INTO chg (part, seq, rid, op) VALUES (?, ?, ?, ?)",
-            (self.id, self.seq, rid, op),
-        )
+        self._changes.append((self.id, self.seq, rid, op))
         self._live += live
         self._bytes += size
         return rid
 
     def finish(self) -> None:
-        """Write the partition's row."""
+        """Write the change log and the partition's row."""
+        insert_many(self.connection, "chg (part, seq, rid, op)", self._changes)
         if self.seq != self.seq_before:
             self.connection.execute(
                 "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? "

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
+from vecall.store.batches import select_in
 from vecall.store.rows import COLUMNS, Row, checksum
-
-_VARIABLES = 500  # of one statement; SQLite takes at least 999
 
 
 class StoredRow(NamedTuple):
@@ -50,17 +48,13 @@ def load_partition(connection: sqlite3.Connection, part: int) -> Iterator[Stored
 
 def load_rows(connection: sqlite3.Connection, rids: Iterable[int]) -> list[StoredRow]:
     """Return those of the rows that are live, in no particular order."""
-    found: list[StoredRow] = []
-    numbers = iter(rids)
-    while some := tuple(islice(numbers, _VARIABLES)):
-        marks = ",".join("?" * len(some))
-        cursor = connection.execute(
-            f"SELECT {COLUMNS}, vec, crc FROM mem "
-            f"WHERE rid IN ({marks}) AND state = 'live'",
-            some,
-        )
-        found.extend(map(_checked, cursor))
-    return found
+    found = select_in(
+        connection,
+        f"SELECT {COLUMNS}, vec, crc FROM mem WHERE state = 'live' AND rid IN",
+        [],
+        list(rids),
+    )
+    return [_checked(values) for values in found]
 
 
 def newest_change(connection: sqlite3.Connection, part: int) -> int:
@@ -115,21 +109,15 @@ def known_hashes(
     known: dict[str, tuple[bytes, str | None] | None] = {}
     if row is None:
         return known
-    for id_ in ids:
-        key = (row[0], id_)
-        found = connection.execute(
-            "SELECT hash, author FROM mem "
-            "WHERE part = ? AND id = ? AND vec IS NOT NULL",
-            key,
-        ).fetchone()
-        if found is not None:
-            known[id_] = found
-            continue
-        buried = connection.execute(
-            "SELECT 1 FROM tomb WHERE part = ? AND id = ?", key
-        ).fetchone()
-        if buried is not None:
-            known[id_] = None
+    part = [row[0]]
+    buried = "SELECT id FROM tomb WHERE part = ? AND id IN"
+    for (id_,) in select_in(connection, buried, part, ids):
+        known[id_] = None
+    embedded = (
+        "SELECT id, hash, author FROM mem WHERE part = ? AND vec IS NOT NULL AND id IN"
+    )
+    for id_, text, author in select_in(connection, embedded, part, ids):
+        known[id_] = (text, author)
     return known
 
 
