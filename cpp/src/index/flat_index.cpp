@@ -9,7 +9,7 @@ namespace vecall {
 
 namespace {
 
-constexpr std::size_t kBlockRows = 256;  // their scores take 1 KiB and stay in L1
+constexpr std::size_t kBlockRows = 256;  // their cosines stay in L1 until they are read
 
 class Spread {
  public:
@@ -35,22 +35,24 @@ class Spread {
 
 CosineSpread flat_search(const VectorStore& vectors, const RowColumns& rows,
                          std::span<const float> unit_query, const Filter& filter,
-                         std::size_t k, std::vector<Scored>& best) {
+                         std::size_t k, std::vector<Scored>& best,
+                         std::vector<float>& cosines) {
   TopK top(best, k, rows);
   Spread spread;
-  float scores[kBlockRows];
   const auto& kernel = kernels::active();
   const AlignedRows& matrix = vectors.rows();
   const std::size_t slots = rows.slots();
+  if (cosines.size() < slots) cosines.resize(slots);
   const bool every_row = rows.all_pass(filter) && vectors.count() == slots;
   for (std::size_t begin = 0; begin < slots; begin += kBlockRows) {
     const std::size_t count = std::min(kBlockRows, slots - begin);
     kernel.dot_rows(unit_query.data(), matrix.row(begin), count, matrix.dim(),
-                    matrix.stride(), scores);
+                    matrix.stride(), cosines.data() + begin);
     for (std::size_t i = 0; i < count; ++i) {
       const auto slot = static_cast<Slot>(begin + i);
       if (!every_row && !(rows.passes(slot, filter) && vectors.has(slot))) continue;
-      const float cosine = std::clamp(scores[i], -1.0F, 1.0F);
+      const float cosine = std::clamp(cosines[slot], -1.0F, 1.0F);
+      cosines[slot] = cosine;
       spread.add(cosine);
       if (top.wants(cosine)) top.offer({slot, cosine});
     }

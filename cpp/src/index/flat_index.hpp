@@ -21,10 +21,12 @@ struct CosineSpread {
   double deviation = 0;
 };
 
-// Fills `best` with the k best rows that have a vector and pass, best first.
-// REQUIRES: unit_query has norm 1 and dim() values; k > 0.
+// Fills `best` with the k best rows that have a vector and pass, best first, and
+// `cosines`, by slot, with what it computed on the way; rows without a vector have no
+// meaning there. REQUIRES: unit_query has norm 1 and dim() values; k > 0.
 CosineSpread flat_search(const VectorStore& vectors, const RowColumns& rows,
                          std::span<const float> unit_query, const Filter& filter,
-                         std::size_t k, std::vector<Scored>& best);
+                         std::size_t k, std::vector<Scored>& best,
+                         std::vector<float>& cosines);
 
 }  // namespace vecall

@@ -5,7 +5,6 @@
 
 #include "index/flat_index.hpp"
 #include "index/top_k.hpp"
-#include "kernels/dispatch.hpp"
 #include "partition/fusion.hpp"
 #include "vecall/errors.hpp"
 
@@ -15,6 +14,7 @@ namespace vecall {
 struct Partition::RecallScratch {
   std::vector<Scored> dense;
   std::vector<Scored> lexical;
+  std::vector<float> cosines;  // by slot, of this query where it has a vector
   TermScores terms;
   std::vector<Candidate> candidates;
   std::vector<std::uint32_t> index_plus_one;  // by slot, into candidates; 0 = none
@@ -122,7 +122,9 @@ std::size_t Partition::remove(std::span<const RowId> ids) noexcept {
 void Partition::search(std::span<const float> unit_query, const Filter& filter,
                        std::size_t k, std::vector<Hit>& out) const {
   thread_local std::vector<Scored> best;
-  flat_search(vectors_, rows_, unit_query, filter, std::min(k, rows_.live() + 1), best);
+  thread_local std::vector<float> cosines;
+  flat_search(vectors_, rows_, unit_query, filter, std::min(k, rows_.live() + 1), best,
+              cosines);
   out.clear();
   for (const Scored& row : best) out.push_back({rows_.id(row.slot), row.score});
 }
@@ -157,9 +159,7 @@ void Partition::add_candidate(Slot slot, const RecallQuery& query,
   Candidate candidate{slot, 0.0F, std::numeric_limits<float>::quiet_NaN(), 0.0F, 0.0F};
   if (slot < scratch.terms.bm25.size()) candidate.lexical = scratch.terms.bm25[slot];
   if (!query.unit_vector.empty() && vectors_.has(slot)) {
-    const float cosine = kernels::active().dot(query.unit_vector.data(),
-                                               vectors_.rows().row(slot), dim());
-    candidate.similarity = std::clamp(cosine, -1.0F, 1.0F);
+    candidate.similarity = scratch.cosines[slot];
   }
   scratch.candidates.push_back(candidate);
   scratch.index_plus_one[slot] = static_cast<std::uint32_t>(scratch.candidates.size());
@@ -189,8 +189,9 @@ void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) co
       !query.unit_vector.empty(), 0.0F, {}, query.dense_weight, query.neighbour_weight};
   if (input.has_vector) {
     const std::size_t wanted = std::max(query.candidates, query.k);
-    input.spread = flat_search(vectors_, rows_, query.unit_vector, query.filter,
-                               std::min(wanted, rows_.live() + 1), scratch.dense);
+    input.spread =
+        flat_search(vectors_, rows_, query.unit_vector, query.filter,
+                    std::min(wanted, rows_.live() + 1), scratch.dense, scratch.cosines);
   }
   postings_.score(query.terms, scratch.terms);
   propose(query, scratch);

@@ -1,0 +1,103 @@
+"""p50 and p99 of search_memory for users of about 600 memories, warm, from Python.
+
+    python bench/search_latency.py path/to/locomo10.json
+
+The whole call is timed, on an event loop and blocking: words, cached query vector,
+engine, texts, entries. Vectors are random here, since their values do not change the
+work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from vecall import FunctionEmbedder, MemoryService
+from vecall.cli.datasets import Conversation, read_locomo
+
+APP = "bench"
+DIM = 512
+ROUNDS = 5
+
+
+def vectors(texts: list[str]) -> np.ndarray:
+    """Random vectors, the same for the same text."""
+    seeds = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
+    rows = [
+        np.random.default_rng(int.from_bytes(seed, "big")).standard_normal(DIM)
+        for seed in seeds
+    ]
+    return np.array(rows, np.float32)
+
+
+def show(name: str, seconds: list[float]) -> None:
+    """Print one row."""
+    ordered = sorted(seconds)
+    p50 = 1e6 * ordered[len(ordered) // 2]
+    p99 = 1e6 * ordered[len(ordered) * 99 // 100]
+    print(
+        f"{name:40} p50 {p50:6.0f} us   p99 {p99:6.0f} us   {len(ordered):,} searches"
+    )
+
+
+def blocking(memory: MemoryService, told: list[Conversation]) -> list[float]:
+    """Time searches through memory.sync."""
+    times = []
+    for one in told:
+        for question in one.questions:
+            before = time.perf_counter()
+            memory.sync.search_memory(
+                app_name=APP, user_id=one.user_id, query=question.text
+            )
+            times.append(time.perf_counter() - before)
+    return times
+
+
+async def awaited(memory: MemoryService, told: list[Conversation]) -> list[float]:
+    """Time searches on an event loop."""
+    times = []
+    for one in told:
+        for question in one.questions:
+            before = time.perf_counter()
+            await memory.search_memory(
+                app_name=APP, user_id=one.user_id, query=question.text
+            )
+            times.append(time.perf_counter() - before)
+    return times
+
+
+def main(path: str) -> None:
+    """Print p50 and p99."""
+    # Three users at a time keep all questions within the query vectors' cache.
+    told = read_locomo(Path(path), APP)[2:5]
+    for name, embedder in (
+        ("words", None),
+        ("words and vectors", FunctionEmbedder(vectors, dimensions=DIM)),
+    ):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            MemoryService(
+                Path(folder) / "m.db", embedder=embedder, warn_raw=False
+            ) as memory,
+        ):
+            for one in told:
+                for session in one.sessions:
+                    memory.sync.add_session_to_memory(session)
+            blocking(memory, told)
+            show(
+                f"{name}, blocking",
+                [t for _ in range(ROUNDS) for t in blocking(memory, told)],
+            )
+            show(
+                f"{name}, on an event loop",
+                [t for _ in range(ROUNDS) for t in asyncio.run(awaited(memory, told))],
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
