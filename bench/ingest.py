@@ -2,7 +2,8 @@
 
     python bench/ingest.py path/to/locomo10.json
 
-Each figure comes from a fresh process-wide service on a fresh file.
+Each figure comes from a fresh service on a fresh file; the operating system still has
+the file in its cache when it is opened again.
 """
 
 from __future__ import annotations

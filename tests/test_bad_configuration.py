@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.memories import ALICE
-from vecall import ConfigError, MemoryService
+from vecall import ConfigError, Limits, MemoryService
 
 
 @pytest.mark.parametrize("path", ["", 5, b"bytes.db", "a\0b", True, ["m.db"]])
@@ -56,3 +56,17 @@ def test_a_floor_outside_the_cosine_is_refused(open_service, tmp_path, floor):
     service = open_service(embedder=embed)
     with pytest.raises(ValueError, match="min_score"):
         service.sync.search_memory(**ALICE, query="zebra", min_score=floor)
+
+
+def test_a_floor_on_a_confidence_that_nobody_calibrated_is_refused(open_service):
+    service = open_service()
+    with pytest.raises(ConfigError, match="min_confidence"):
+        service.sync.search_memory(
+            app_name="app", user_id="alice", query="zebra", min_confidence=0.5
+        )
+
+
+@pytest.mark.parametrize("value", ["x", -1, 0, None, 1.5, True])
+def test_a_limit_that_is_no_number_is_refused(value):
+    with pytest.raises(ConfigError, match="max_text_bytes"):
+        Limits(max_text_bytes=value)

@@ -182,6 +182,39 @@ def test_eval_refuses_what_it_cannot_read(run, tmp_path):
     assert "--conversations" in run("eval", "demo", "--conversations", "9", fails=True)
 
 
+def test_the_demo_makes_a_file_of_its_own(run, tmp_path):
+    with MemoryService(tmp_path / "mine.db") as memory:
+        memory.sync.add_memory(**ALICE, memories=["one"])
+    message = run("demo", "--path", "mine.db", "--embedder", "none", fails=True)
+    assert "mine.db" in message
+    assert run("stats", "--path", "mine.db", "--json")["memories"] == 1
+    assert "top_k" in run("demo", "--top-k", "0", fails=True)
+
+
+def test_an_import_keeps_every_documented_field_of_a_turn(run, tmp_path):
+    file = tmp_path / "turn.jsonl"
+    turn = {**TURNS[0], "kind": "fact", "importance": 0.9, "source": "s", "trust": "t"}
+    file.write_text(json.dumps(turn) + "\n")
+    run("import", file)
+    found = run("search", "quiet", "--app", "hotel", "--user", "alice", "--json")
+    (memory,) = found["memories"]
+    kept = [memory[name] for name in ("kind", "importance", "source", "trust")]
+    assert kept == ["fact", 0.9, "s", "t"]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "{}", "[{}]", "[1]", ""])
+def test_a_file_that_holds_no_conversation_is_refused(run, tmp_path, text):
+    file = tmp_path / "odd.json"
+    file.write_text(text)
+    assert "LoCoMo" in run("eval", "locomo", file, fails=True)
+    if text:
+        assert "line 1" in run("import", file, "--app", "a", "--user", "u", fails=True)
+
+
+def test_a_folder_is_no_file(run, tmp_path):
+    assert "no such file" in run("import", tmp_path, fails=True)
+
+
 def test_help_names_every_command(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--help"])

@@ -136,17 +136,18 @@ namespace pybind11::detail {
   };
 
 VECALL_ARRAY_CASTER(FloatVector, "numpy.typing.NDArray[numpy.float32]",
-                    "vector: expected a 1-D numpy array of float32")
+                    "query: expected a 1-D numpy array of float32")
 VECALL_ARRAY_CASTER(FloatMatrix, "numpy.typing.NDArray[numpy.float32]",
                     "vectors: expected a 2-D numpy array of float32")
-VECALL_ARRAY_CASTER(IdVector, "numpy.typing.NDArray[numpy.int64]",
-                    "expected a 1-D numpy array of int64")
+VECALL_ARRAY_CASTER(
+    IdVector, "numpy.typing.NDArray[numpy.int64]",
+    "ids, times, expires and offsets: expected 1-D numpy arrays of int64")
 VECALL_ARRAY_CASTER(HashVector, "numpy.typing.NDArray[numpy.uint64]",
-                    "expected a 1-D numpy array of uint64")
+                    "sessions and terms: expected 1-D numpy arrays of uint64")
 VECALL_ARRAY_CASTER(ByteVector, "numpy.typing.NDArray[numpy.uint8]",
-                    "expected a 1-D numpy array of uint8")
+                    "has_vector: expected a 1-D numpy array of uint8")
 VECALL_ARRAY_CASTER(PositionVector, "numpy.typing.NDArray[numpy.int32]",
-                    "expected a 1-D numpy array of int32")
+                    "positions: expected a 1-D numpy array of int32")
 
 #undef VECALL_ARRAY_CASTER
 

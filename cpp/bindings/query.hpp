@@ -13,9 +13,10 @@
 
 namespace vecall::bindings {
 
-inline void require_dim(std::size_t got, std::size_t dim) {
+inline void require_dim(std::size_t got, std::size_t dim,
+                        const std::string& argument = "vectors") {
   if (got != dim) {
-    throw DimensionError("vectors: expected dimension " + std::to_string(dim) +
+    throw DimensionError(argument + ": expected dimension " + std::to_string(dim) +
                          ", got " + std::to_string(got));
   }
 }
@@ -23,11 +24,11 @@ inline void require_dim(std::size_t got, std::size_t dim) {
 // False for a zero vector. Throws for NaN, Inf or a wrong length.
 inline bool to_unit(std::span<const float> query, std::size_t dim,
                     std::vector<float>& unit) {
-  require_dim(query.size(), dim);
+  require_dim(query.size(), dim, "query");
   unit.resize(dim);
   const VectorFault fault = normalise(query, unit);
   if (fault == VectorFault::kZero) return false;
-  require(fault);
+  require(fault, "query");
   return true;
 }
 

@@ -106,12 +106,20 @@ class SyncMemoryService:
         query: str,
         top_k: int | None = None,
         min_score: float | None = None,
+        min_confidence: float | None = None,
         filter: Filter | None = None,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query."""
         return _run(
             self._memory.search(
-                _blocking, app_name, user_id, query, top_k, min_score, filter
+                _blocking,
+                app_name,
+                user_id,
+                query,
+                top_k,
+                min_score,
+                min_confidence,
+                filter,
             )
         )
 

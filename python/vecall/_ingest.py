@@ -16,7 +16,7 @@ from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.store import Draft, memory_id
 from vecall.timestamps import to_seconds, ttl_seconds
-from vecall.types import check_share
+from vecall.types import Event, check_share
 
 EPISODE = "episode"
 """The kind of a memory that is a turn of a conversation."""
@@ -91,6 +91,11 @@ def _event_draft(
     content = read(event, "content")
     if content is None:
         content = read(event, "text")
+    # What is told in plain values is taken at its word. A framework's objects may carry
+    # attributes that are no values at all, so there only what fits is read.
+    strict = isinstance(event, Mapping | Event)
+    if strict:
+        _check_event(event, content)
     texts = texts_of(content)
     text = clean("\n".join(texts))
     if not text.strip():
@@ -99,28 +104,58 @@ def _event_draft(
     author = _optional(read(event, "author"))
     ts = _event_time(read(event, "timestamp"))
     event_id = read(event, "id")
-    if not isinstance(event_id, str) or not event_id:
-        event_id = None  # foreign objects have ids that are none
+    if not strict and (not isinstance(event_id, str) or not event_id):
+        event_id = None
     if event_id is not None:
         check_name(event_id, "event.id", limits)
         id_ = memory_id(session_id, event_id)
     else:
         id_ = memory_id(session_id, author, ts, text)
     own = read(event, "custom_metadata")
-    meta = {**scope.meta, **(_metadata(own) if isinstance(own, Mapping) else {})}
+    meta, expires_at = _with_ttl(scope, own if isinstance(own, Mapping) else None)
+    importance = read(event, "importance") if strict else None
     return Draft(
         id=id_,
         text=text,
         session=session_id,
         event=event_id,
         ts=ts,
-        expires_at=scope.expires_at,
+        expires_at=expires_at,
         author=author,
-        kind=EPISODE,
+        kind=_optional(read(event, "kind")) or EPISODE,
+        source=_optional(read(event, "source")),
+        trust=_optional(read(event, "trust")),
         content=_content_json(content, texts),
         meta=_metadata_json(meta, limits),
+        importance=None
+        if importance is None
+        else check_share(importance, "importance"),
         ordered=True,
     )
+
+
+def _check_event(event: object, content: object) -> None:
+    """Refuse values of a type that could only be left out in silence."""
+    for name in ("id", "author", "kind", "source", "trust"):
+        value = read(event, name)
+        if value is not None and not isinstance(value, str):
+            msg = f"event.{name}: expected a string"
+            raise InvalidTypeError(msg)
+    time_given = read(event, "timestamp")
+    if time_given is not None:
+        to_seconds(time_given, "event.timestamp")
+    _metadata(read(event, "custom_metadata"))
+    readable = content is None or isinstance(content, str | Mapping)
+    if not readable and not hasattr(content, "parts"):
+        msg = "event.content: expected a text, or a content with parts"
+        raise InvalidTypeError(msg)
+
+
+def _with_ttl(scope: Scope, own: object) -> tuple[dict[str, Any], float | None]:
+    """One memory's metadata over the call's, and when the memory expires."""
+    meta = {**scope.meta, **_metadata(own)}
+    ttl = meta.pop("ttl", None)
+    return meta, scope.expires_at if ttl is None else time.time() + ttl_seconds(ttl)
 
 
 def entry_drafts(
@@ -160,9 +195,7 @@ def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
     importance = read(fields, "importance")
     if importance is not None:
         importance = check_share(importance, "importance")
-    meta = {**scope.meta, **_metadata(read(fields, "custom_metadata"))}
-    ttl = meta.pop("ttl", None)
-    expires_at = scope.expires_at if ttl is None else time.time() + ttl_seconds(ttl)
+    meta, expires_at = _with_ttl(scope, read(fields, "custom_metadata"))
     return Draft(
         id=id_ or memory_id(session_id, author, ts, text),
         text=text,

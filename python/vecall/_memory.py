@@ -74,7 +74,7 @@ class Memory:
         if not isinstance(limits, Limits):
             msg = "limits: expected vecall.Limits"
             raise ConfigError(msg)
-        if not isinstance(memory_budget, int) or not memory_budget >= 0:
+        if type(memory_budget) is not int or memory_budget < 0:
             msg = "memory_budget: must be a number of bytes"
             raise ConfigError(msg)
         self.limits = limits
@@ -123,7 +123,12 @@ class Memory:
                     stacklevel=4,
                 )
             return None
-        given = EmbeddingModel(embedder.model_id, embedder.dimensions)
+        probe = getattr(embedder, "probe", None)
+        given = EmbeddingModel(
+            embedder.model_id,
+            embedder.dimensions,
+            fingerprint=None if probe is None else probe.astype("<f4").tobytes(),
+        )
         if stored is not None:
             require_same(stored, given)
             return stored
@@ -259,12 +264,15 @@ class Memory:
         query: str,
         top_k: int | None,
         min_score: float | None,
+        min_confidence: float | None,
         filter_: Filter | None,
     ) -> SearchMemoryResponse:
         """Find the best memories for a query."""
         self._check_open()
         self._check_names(app_name, user_id)
         check_query(query)
+        if min_confidence is not None:
+            raise ConfigError(_NO_CONFIDENCE)
         if min_score is None:
             min_score = self.min_score
         elif self._embedding is None:
@@ -365,8 +373,12 @@ class Memory:
 
 
 _NO_FLOOR = (
-    "min_score: is a floor on the cosine similarity and needs an embedder; for a floor "
-    "without one, use min_confidence"
+    "min_score: is a floor on the cosine similarity and needs an embedder; the floor "
+    "that works without one is min_confidence"
+)
+_NO_CONFIDENCE = (
+    "min_confidence: is a floor on the calibrated confidence, and no embedder is "
+    "calibrated yet; with an embedder, min_score is a floor on the cosine"
 )
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import operator
+from dataclasses import dataclass, fields
 
-from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LimitExceededError,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +32,14 @@ class Limits:
     max_name_bytes: int = 512
     max_top_k: int = 1_000
     max_query_chars: int = 32_768
+
+    def __post_init__(self) -> None:
+        """Check that every limit is a number of at least 1."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not int or value < 1:
+                msg = f"limits.{field.name}: must be an integer of at least 1"
+                raise ConfigError(msg)
 
 
 def check_name(value: object, name: str, limits: Limits) -> str:
@@ -73,16 +87,20 @@ def check_top_k(value: object, limits: Limits) -> int:
         InvalidArgumentError: Below 1.
         LimitExceededError: Above `max_top_k`.
     """
-    if not isinstance(value, int) or isinstance(value, bool):
+    try:
+        count = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        count = None
+    if count is None or isinstance(value, bool):
         msg = "top_k: expected an integer"
         raise InvalidTypeError(msg)
-    if value < 1:
+    if count < 1:
         msg = "top_k: must be at least 1"
         raise InvalidArgumentError(msg)
-    if value > limits.max_top_k:
+    if count > limits.max_top_k:
         msg = f"top_k: at most max_top_k = {limits.max_top_k}"
         raise LimitExceededError(msg)
-    return value
+    return count
 
 
 def check_min_score(value: object) -> float:

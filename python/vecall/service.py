@@ -208,6 +208,7 @@ class MemoryService(BaseMemoryService):
         query: str,
         top_k: int | None = None,
         min_score: float | None = None,
+        min_confidence: float | None = None,
         filter: Filter | None = None,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query.
@@ -218,6 +219,7 @@ class MemoryService(BaseMemoryService):
             query: Any text; one without a word finds nothing and costs nothing.
             top_k: At most this many, instead of the service's default.
             min_score: Floor on the cosine similarity in [-1, 1], inclusive.
+            min_confidence: Floor on the confidence; refused until one is calibrated.
             filter: Only memories of one session or time range.
 
         Returns:
@@ -225,12 +227,12 @@ class MemoryService(BaseMemoryService):
 
         Raises:
             InvalidArgumentError: top_k < 1, a bad name or filter.
-            ConfigError: min_score without an embedder.
+            ConfigError: min_score without an embedder, or min_confidence.
             EmbedderError: The embedder failed.
             ClosedError: The service was closed.
         """
         return await self._memory.search(
-            _on_loop, app_name, user_id, query, top_k, min_score, filter
+            _on_loop, app_name, user_id, query, top_k, min_score, min_confidence, filter
         )
 
     async def get_memory(

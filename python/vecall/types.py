@@ -55,7 +55,11 @@ class MemoryEntry:
     confidence: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Convert the time and check the importance."""
+        """Convert the time; check the content and the importance."""
+        content: object = self.content
+        if not (isinstance(content, str | Mapping) or hasattr(content, "parts")):
+            msg = "content: expected a text, or a content with parts"
+            raise InvalidTypeError(msg)
         if self.timestamp is not None and type(self.timestamp) is not float:
             seconds = to_seconds(self.timestamp, "timestamp")
             object.__setattr__(self, "timestamp", seconds)
@@ -67,7 +71,9 @@ class MemoryEntry:
         """The content as plain text, its parts joined by newlines."""
         if isinstance(self.content, str):
             return self.content
-        parts = self.content.get("parts") or []
+        parts = self.content.get("parts")
+        if not isinstance(parts, Sequence) or isinstance(parts, str):
+            return ""
         texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
         return "\n".join(text for text in texts if isinstance(text, str))
 

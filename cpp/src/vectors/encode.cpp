@@ -46,16 +46,16 @@ VectorFault normalise(std::span<const float> vector, std::span<float> out) noexc
   return VectorFault::kNone;
 }
 
-void require(VectorFault fault) {
+void require(VectorFault fault, const std::string& argument) {
   switch (fault) {
     case VectorFault::kNone:
       return;
     case VectorFault::kNotFinite:
-      throw InvalidArgumentError(
-          "vectors: every value must be finite, found NaN or Inf");
+      throw InvalidArgumentError(argument +
+                                 ": every value must be finite, found NaN or Inf");
     case VectorFault::kZero:
       throw InvalidArgumentError(
-          "vectors: a vector must have a norm of at least 1e-30, found a zero vector");
+          argument + ": a vector needs a norm of at least 1e-30, found a zero vector");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace vecall {
@@ -17,8 +18,8 @@ enum class VectorFault { kNone, kNotFinite, kZero };
 // REQUIRES: out.size() == vector.size().
 VectorFault normalise(std::span<const float> vector, std::span<float> out) noexcept;
 
-// Throws InvalidArgumentError unless fault is kNone.
-void require(VectorFault fault);
+// Throws InvalidArgumentError, naming the argument, unless fault is kNone.
+void require(VectorFault fault, const std::string& argument = "vectors");
 
 // Returns the rows of a (wanted.size(), dim) matrix scaled to norm 1. Rows that are not
 // wanted stay zero and are not looked at. Reads each value once, so a caller who

@@ -23,7 +23,7 @@ except ImportError as error:
 
 import vecall
 from vecall._duck import as_list, read, read_list
-from vecall.errors import InvalidArgumentError
+from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.timestamps import Time, to_iso, to_seconds
 
 RESERVED_KEY = "vecall"
@@ -92,8 +92,11 @@ def session_events(session: object) -> list[object]:
 def to_event(event: object) -> dict[str, Any]:
     """Return an event as the mapping that a vecall service reads."""
     fields: dict[str, Any] = {
-        name: read(event, name) for name in ("id", "author", "partial", "content")
+        name: read(event, name) for name in ("partial", "content")
     }
+    for name in ("id", "author"):
+        value = read(event, name)
+        fields[name] = value if isinstance(value, str) and value else None
     if fields["content"] is None:
         fields["content"] = read(event, "text")
     if _is_internal(fields["content"]):
@@ -268,7 +271,12 @@ def entry(
 
     Raises:
         InvalidArgumentError: A timestamp that is not a time.
+        InvalidTypeError: The text is not a string.
     """
+    said: object = text
+    if not isinstance(said, str):
+        msg = "text: expected a string"
+        raise InvalidTypeError(msg)
     seconds = _local_seconds(timestamp, "timestamp")
     given: dict[str, Any] = {} if id is None else {"id": id}
     return MemoryEntry(

@@ -49,10 +49,13 @@ def read_locomo(path: Path, app_name: str) -> list[Conversation]:
     """
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))
-        return [_conversation(sample, app_name) for sample in samples]
-    except (ValueError, KeyError, TypeError, AttributeError):
+        told = [_conversation(sample, app_name) for sample in samples]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        told = []
+    if not any(one.questions for one in told):
         msg = "file: expected LoCoMo's JSON, a list of conversations with questions"
-        raise InvalidArgumentError(msg) from None
+        raise InvalidArgumentError(msg)
+    return told
 
 
 def _conversation(sample: dict[str, Any], app_name: str) -> Conversation:

@@ -19,8 +19,9 @@ from typing import Any
 
 from vecall.cli.options import add_embedder, add_json, has_local, opened
 from vecall.cli.terminal import bold, dim, show_memory
+from vecall.config import Limits, check_top_k
 from vecall.demo import load_conversations
-from vecall.errors import StorageError
+from vecall.errors import ConfigError, StorageError
 from vecall.service import MemoryService
 from vecall.types import MemoryEntry
 
@@ -63,7 +64,11 @@ def run(options: argparse.Namespace) -> int:
         options.embedder = "local" if has_local() else "none"
     if options.write_then_hang:
         return _write_then_hang(options)
+    check_top_k(options.top_k, Limits())
     if options.path is not None:
+        if Path(options.path).exists():
+            msg = f"{options.path}: is there already; the demo makes a file of its own"
+            raise ConfigError(msg)
         return _both_halves(options, options.path)
     with tempfile.TemporaryDirectory(prefix="vecall-demo-") as folder:
         return _both_halves(options, str(Path(folder) / "memory.db"))

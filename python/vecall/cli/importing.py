@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from vecall._duck import read
 from vecall.cli.options import add_file, add_json, opened
 from vecall.cli.terminal import Progress
-from vecall.errors import InvalidArgumentError, VecallError
+from vecall.errors import ConfigError, InvalidArgumentError, VecallError
 from vecall.service import MemoryService
 
 _FORMAT = """\
@@ -54,11 +54,10 @@ def add_commands(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Import the file; on a bad line stop and say which."""
-    try:
-        total = options.file.stat().st_size
-    except OSError as error:
-        print(f"vecall: {options.file}: {error.strerror}", file=sys.stderr)
-        return 1
+    if not options.file.is_file():
+        msg = f"{options.file}: there is no such file"
+        raise ConfigError(msg)
+    total = options.file.stat().st_size
     progress = Progress("importing", total)
     begin = time.perf_counter()
     memories = 0
@@ -73,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             progress.finish()
             print(
                 f"vecall: {options.file}, at or before line {last or 1}: {error}\n"
-                f"{memories} memories are in the file; mend the line and import again, "
+                f"{memories} memories were imported; mend the line and import again, "
                 "nothing will be there twice.",
                 file=sys.stderr,
             )
@@ -97,7 +96,7 @@ def _lines(options: argparse.Namespace) -> Iterator[_Line]:
                 continue
             try:
                 item = json.loads(raw)
-            except ValueError:
+            except (ValueError, RecursionError):
                 item = None
             if not isinstance(item, dict):
                 msg = f"line {number}: expected a JSON object"

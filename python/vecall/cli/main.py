@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 import vecall
@@ -23,14 +24,22 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"vecall: {message}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 1 after printing what went wrong."""
     options = parser().parse_args(arguments)
+    warnings.showwarning = _show_warning
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
     except (VecallError, ImportError) as error:
         print(f"vecall: {error}", file=sys.stderr)
+        return 1
+    except PermissionError as error:
+        print(f"vecall: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader went away, as `head` does; nothing is left to say to it.

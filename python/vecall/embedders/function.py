@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from vecall.embedders.base import Vectors
 from vecall.errors import ConfigError, EmbedderError
+
+_PROBE = "dimensions"
 
 
 class FunctionEmbedder:
@@ -19,8 +22,9 @@ class FunctionEmbedder:
             coroutine function.
         dimensions: Length of its vectors. A plain function is asked once when this is
             not given; a coroutine function must give it.
-        model_id: Names the model in the file. Defaults to the function's module and
-            qualified name.
+        model_id: Names the model in the file. Without it the name is the function's
+            module and qualified name, and a plain function is tried with one word, so
+            that another function of the same name is told apart.
     """
 
     def __init__(
@@ -43,11 +47,16 @@ class FunctionEmbedder:
         self._is_async = inspect.iscoroutinefunction(
             function
         ) or inspect.iscoroutinefunction(call)
+        self.probe: Vectors | None = None
+        """What the function makes of one known text, where its name may not tell it
+        from another: two lambdas have one name."""
+        if not self._is_async and (dimensions is None or model_id is None):
+            self.probe = self._ask()
         if dimensions is None:
-            if self._is_async:
+            if self.probe is None:
                 msg = "embedder: a coroutine function must say its dimensions"
                 raise ConfigError(msg)
-            dimensions = self._ask_dimensions()
+            dimensions = len(self.probe)
         self.dimensions = dimensions
         if self._is_async:
             self.embed = self._embed_async  # type: ignore[method-assign]
@@ -59,13 +68,14 @@ class FunctionEmbedder:
     async def _embed_async(self, texts: Sequence[str]) -> Any:
         return await self._function(list(texts))
 
-    def _ask_dimensions(self) -> int:
+    def _ask(self) -> Vectors:
         try:
-            shape = np.asarray(self._function(["dimensions"]), np.float32).shape
-        except Exception as error:
-            msg = "the embedder failed when it was asked for its dimensions"
-            raise EmbedderError(msg) from error
-        if len(shape) != 2 or shape[0] != 1 or shape[1] < 1:
-            msg = f"the embedder returned shape {shape} for one text; expected (1, d)"
+            vectors = np.asarray(self._function([_PROBE]), np.float32)
+        except Exception:
+            msg = "the embedder failed when it was tried with one word"
+            raise EmbedderError(msg) from None
+        if vectors.ndim != 2 or len(vectors) != 1 or vectors.shape[1] < 1:
+            msg = f"the embedder returned shape {vectors.shape} for one text"
             raise EmbedderError(msg)
-        return int(shape[1])
+        probe: Vectors = vectors[0]
+        return probe

@@ -5,7 +5,11 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
+import numpy as np
+
 from vecall.errors import EmbeddingMismatchError
+
+_SAME_MODEL = 0.99  # cosine of the same text's vectors, whatever machine computed them
 
 
 class EmbeddingModel(NamedTuple):
@@ -14,6 +18,7 @@ class EmbeddingModel(NamedTuple):
     name: str
     dim: int
     id: int = 0
+    fingerprint: bytes | None = None  # its vector of one known text, float32
 
     def __str__(self) -> str:
         """Return name and dimension, for messages."""
@@ -23,7 +28,7 @@ class EmbeddingModel(NamedTuple):
 def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
     """Return the model of the file's vectors, or None if it has none."""
     row = connection.execute(
-        "SELECT name, dim, id FROM model WHERE state = 'active'"
+        "SELECT name, dim, id, fingerprint FROM model WHERE state = 'active'"
     ).fetchone()
     return None if row is None else EmbeddingModel(*row)
 
@@ -40,6 +45,16 @@ def require_same(stored: EmbeddingModel, given: EmbeddingModel) -> None:
             f"{given}; open it with the former"
         )
         raise EmbeddingMismatchError(msg)
+    if stored.fingerprint and given.fingerprint:
+        before = np.frombuffer(stored.fingerprint, "<f4")
+        now = np.frombuffer(given.fingerprint, "<f4")
+        norms = float(np.linalg.norm(before) * np.linalg.norm(now))
+        if norms > 0 and float(before @ now) < _SAME_MODEL * norms:
+            msg = (
+                f"embedder: the file's vectors come from another function of the name "
+                f"{stored}; give each its own model_id"
+            )
+            raise EmbeddingMismatchError(msg)
 
 
 def adopt(connection: sqlite3.Connection, given: EmbeddingModel) -> EmbeddingModel:
@@ -53,8 +68,8 @@ def adopt(connection: sqlite3.Connection, given: EmbeddingModel) -> EmbeddingMod
         require_same(stored, given)
         return stored
     connection.execute(
-        "INSERT INTO model (name, dim, state) VALUES (?, ?, 'active')",
-        (given.name, given.dim),
+        "INSERT INTO model (name, dim, fingerprint, state) VALUES (?, ?, ?, 'active')",
+        (given.name, given.dim, given.fingerprint),
     )
     adopted = active_model(connection)
     assert adopted is not None
