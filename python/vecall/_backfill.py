@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from itertools import groupby
 
-from vecall._embedding import Embedding
+from vecall._embedding import Embedding, embedded_text
 from vecall._writer import Writer
 from vecall.errors import VecallError
 from vecall.store import (
@@ -71,9 +71,7 @@ class Backfill:
     def _embed(self, part: int, rows: list[StoredRow]) -> None:
         with self._database.snapshot() as connection:
             app, user = partition_names(connection, part)
-        texts = [
-            f"{row.author}: {row.text}" if row.author else row.text for row, _ in rows
-        ]
+        texts = [embedded_text(row.author, row.text) for row, _ in rows]
         vectors = self._embedding.embed_now(texts)
         job = SetVectors(app, user, rows, vectors, self._model)
         self._writer.submit(job).result()

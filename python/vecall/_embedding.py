@@ -138,3 +138,8 @@ def as_bytes(vector: NDArray[np.float32]) -> bytes:
         msg = "the embedder returned a zero vector"
         raise EmbedderError(msg)
     return vector.astype("<f4", copy=False).tobytes()
+
+
+def embedded_text(author: str | None, text: str) -> str:
+    """Return what the embedder sees of a memory: who said what."""
+    return f"{author}: {text}" if author else text

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec
 from vecall._backfill import Backfill
 from vecall._core import Engine
 from vecall._duck import as_list
-from vecall._embedding import Embedding, Wait
+from vecall._embedding import Embedding, Wait, embedded_text
 from vecall._ingest import Scope, entry_drafts, event_drafts, scope_of, session_head
 from vecall._loader import Loader
 from vecall._recall import Recall, Request, to_entry
@@ -26,13 +26,15 @@ from vecall._row_cache import RowCache
 from vecall._writer import Writer
 from vecall.config import (
     Limits,
+    check_filter,
     check_min_score,
     check_name,
+    check_path,
     check_query,
     check_top_k,
 )
 from vecall.embedders import Embedder
-from vecall.errors import ClosedError, ConfigError, InvalidTypeError, NotFoundError
+from vecall.errors import ClosedError, ConfigError, NotFoundError
 from vecall.store import (
     AddMemories,
     Change,
@@ -48,7 +50,6 @@ from vecall.store import (
     require_same,
     totals,
 )
-from vecall.timestamps import to_seconds
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
 
 P = ParamSpec("P")
@@ -87,7 +88,7 @@ class Memory:
             if embedder is None:
                 raise ConfigError(_NO_FLOOR)
         self.min_score = min_score
-        self._database = Database(_as_path(path), durability)
+        self._database = Database(check_path(path), durability)
         try:
             model = self._agree_on_model(embedder)
         except BaseException:
@@ -284,7 +285,7 @@ class Memory:
             query[: self.limits.max_query_chars],
             self.top_k if top_k is None else check_top_k(top_k, self.limits),
             min_score,
-            None if filter_ is None else _checked_filter(filter_, self.limits),
+            None if filter_ is None else check_filter(filter_, self.limits),
         )
         return await self._recall.search(wait, request)
 
@@ -380,29 +381,3 @@ _NO_CONFIDENCE = (
     "min_confidence: is a floor on the calibrated confidence, and no embedder is "
     "calibrated yet; with an embedder, min_score is a floor on the cosine"
 )
-
-
-def embedded_text(author: str | None, text: str) -> str:
-    """Return what the embedder sees of a memory: who said what."""
-    return f"{author}: {text}" if author else text
-
-
-def _as_path(path: object) -> Path | None:
-    if path is None or str(path) == ":memory:":
-        return None
-    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
-        msg = "path: expected the name of a file, or ':memory:'"
-        raise ConfigError(msg)
-    return Path(path)
-
-
-def _checked_filter(asked: object, limits: Limits) -> Filter:
-    if not isinstance(asked, Filter):
-        msg = "filter: expected a vecall.Filter"
-        raise InvalidTypeError(msg)
-    if asked.session_id is not None:
-        check_name(asked.session_id, "filter.session_id", limits)
-    for value, name in ((asked.after, "filter.after"), (asked.before, "filter.before")):
-        if value is not None:
-            to_seconds(value, name)
-    return asked

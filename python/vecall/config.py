@@ -1,9 +1,10 @@
-"""The limits of a memory service, and the rules for names."""
+"""The limits of a memory service, and the rules for its arguments."""
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 from vecall.errors import (
     ConfigError,
@@ -11,6 +12,8 @@ from vecall.errors import (
     InvalidTypeError,
     LimitExceededError,
 )
+from vecall.timestamps import to_seconds
+from vecall.types import Filter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,3 +120,35 @@ def check_min_score(value: object) -> float:
         msg = "min_score: must be within [-1, 1]"
         raise InvalidArgumentError(msg)
     return float(value)
+
+
+def check_path(path: object) -> Path | None:
+    """Return `path` as one; None for a database in memory.
+
+    Raises:
+        ConfigError: Not the name of a file.
+    """
+    if path is None or str(path) == ":memory:":
+        return None
+    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
+        msg = "path: expected the name of a file, or ':memory:'"
+        raise ConfigError(msg)
+    return Path(path)
+
+
+def check_filter(asked: object, limits: Limits) -> Filter:
+    """Return `asked` if it is a filter whose values can be used.
+
+    Raises:
+        InvalidTypeError: Not a `Filter`.
+        InvalidArgumentError: A bad session id or time.
+    """
+    if not isinstance(asked, Filter):
+        msg = "filter: expected a vecall.Filter"
+        raise InvalidTypeError(msg)
+    if asked.session_id is not None:
+        check_name(asked.session_id, "filter.session_id", limits)
+    for value, name in ((asked.after, "filter.after"), (asked.before, "filter.before")):
+        if value is not None:
+            to_seconds(value, name)
+    return asked
