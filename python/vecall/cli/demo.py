@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from vecall.cli.options import add_embedder, add_json, has_local, opened
-from vecall.cli.terminal import bold, dim, show_memory
+from vecall.cli.terminal import Progress, bold, dim, show_memory
 from vecall.config import Limits, check_top_k
 from vecall.demo import load_conversations
 from vecall.errors import ConfigError, StorageError
@@ -80,8 +80,12 @@ def _write_then_hang(options: argparse.Namespace) -> int:
     begin = time.perf_counter()
     with opened(options.path, options.embedder) as memory:
         turns = 0
+        total = sum(len(session["events"]) for session in told["sessions"])
+        progress = Progress("remembering", total)
         for session in told["sessions"]:
             turns += len(memory.sync.add_session_to_memory(session))
+            progress.add(len(session["events"]))
+        progress.finish()
         seconds = time.perf_counter() - begin
         report = {"sessions": len(told["sessions"]), "turns": turns, "seconds": seconds}
         print(json.dumps(report), flush=True)
