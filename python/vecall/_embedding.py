@@ -60,12 +60,7 @@ class Embedding:
                 self._queries.popitem(last=False)
         return vector
 
-    async def embed_texts(
-        self,
-        wait: Wait,
-        texts: Sequence[str],
-        progress: Callable[[int], None] | None = None,
-    ) -> list[bytes]:
+    async def embed_texts(self, wait: Wait, texts: Sequence[str]) -> list[bytes]:
         """Return one vector for each text, as float32 little-endian bytes.
 
         Equal texts are embedded once.
@@ -80,8 +75,6 @@ class Embedding:
             vectors = await wait(self._submit(batch))
             for text, vector in zip(batch, vectors, strict=True):
                 found[text] = as_bytes(vector)
-            if progress is not None:
-                progress(len(batch))
         return [found[text] for text in texts]
 
     def embed_now(self, texts: Sequence[str]) -> list[bytes]:

@@ -65,6 +65,7 @@ class Loader:
         self._cache = cache
         self._in_memory = database.path is None
         self._loaded: dict[Key, _Loaded] = {}
+        self._broken: set[Key] = set()  # to be loaded though nothing is new
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="vecall-loader")
 
     def submit(
@@ -88,7 +89,7 @@ class Loader:
             None if the engine has the newest change, or if there is no such partition;
             else what to wait for.
         """
-        if self._in_memory:
+        if self._in_memory and key not in self._broken:
             return None  # every change is published, nobody else writes
         found = self._database.partition(*key)
         if found is None:
@@ -121,6 +122,7 @@ class Loader:
             except BaseException:
                 # Half applied is not known: the next search loads it afresh.
                 self._loaded.pop(key, None)
+                self._broken.add(key)
                 raise
             loaded.seq = change.seq
 
@@ -161,6 +163,7 @@ class Loader:
             seq = newest_change(connection, part)
             self._apply(key, load_partition(connection, part), ())
         self._loaded[key] = _Loaded(part, seq)
+        self._broken.discard(key)
 
     def _apply(
         self, key: Key, stored: Iterable[StoredRow], removed: Sequence[int]
