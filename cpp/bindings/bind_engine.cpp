@@ -8,6 +8,7 @@
 #include "casters.hpp"
 #include "engine/engine.hpp"
 #include "gil.hpp"
+#include "options.hpp"
 #include "query.hpp"
 #include "results.hpp"
 #include "strict.hpp"
@@ -22,15 +23,28 @@ namespace {
 // For calls that may wait for a writer, or free much, and are not searches.
 using Unlocked = py::call_guard<py::gil_scoped_release>;
 
-Filter make_filter(std::optional<SessionKey> session, std::optional<Micros> after,
-                   std::optional<Micros> before, std::optional<Micros> now) {
-  Filter filter;
-  filter.session = session;
-  filter.after = after.value_or(kMinTime);
-  filter.before = before.value_or(kMaxTime);
-  filter.now = now.value_or(kMinTime);
-  return filter;
-}
+// The filters of a call; what is None asks nothing.
+struct Asked {
+  std::optional<SessionKey> session;
+  std::optional<LabelHash> author;
+  std::optional<LabelHash> kind;
+  std::optional<Micros> after;
+  std::optional<Micros> before;
+  std::optional<Micros> now;
+  const std::optional<IdVector>& only;
+
+  [[nodiscard]] Filter filter() const {
+    Filter filter;
+    filter.session = session;
+    filter.author = author;
+    filter.kind = kind;
+    if (only) filter.only = only->values;
+    filter.after = after.value_or(kMinTime);
+    filter.before = before.value_or(kMaxTime);
+    filter.now = now.value_or(kMinTime);
+    return filter;
+  }
+};
 
 void add(Engine& engine, const Key& key, const IdVector& ids,
          const FloatMatrix& vectors) {
@@ -52,6 +66,8 @@ struct Columns {
   const IdVector& expires;
   const HashVector& sessions;
   const PositionVector& positions;
+  const std::optional<HashVector>& authors;
+  const std::optional<HashVector>& kinds;
 };
 
 std::vector<RowMeta> make_meta(const Columns& columns, std::size_t count) {
@@ -61,10 +77,17 @@ std::vector<RowMeta> make_meta(const Columns& columns, std::size_t count) {
       throw InvalidArgumentError("rows: every id needs one entry in each column");
     }
   }
+  for (const auto* labels : {&columns.authors, &columns.kinds}) {
+    if (*labels && (*labels)->rows != count) {
+      throw InvalidArgumentError("rows: every id needs one entry in each column");
+    }
+  }
   std::vector<RowMeta> meta(count);
   for (std::size_t i = 0; i < count; ++i) {
     meta[i] = {columns.times.values[i], columns.expires.values[i],
                columns.sessions.values[i], columns.positions.values[i]};
+    if (columns.authors) meta[i].author = columns.authors->values[i];
+    if (columns.kinds) meta[i].kind = columns.kinds->values[i];
   }
   return meta;
 }
@@ -74,9 +97,12 @@ void add_rows(Engine& engine, const Key& key, const IdVector& ids,
               const HashVector& sessions, const PositionVector& positions,
               const HashVector& terms, const IdVector& offsets,
               const std::optional<FloatMatrix>& vectors,
-              const std::optional<ByteVector>& has_vector) {
+              const std::optional<ByteVector>& has_vector,
+              const std::optional<HashVector>& authors,
+              const std::optional<HashVector>& kinds) {
   RowBatch batch;
-  batch.meta = make_meta({times, expires, sessions, positions}, ids.rows);
+  batch.meta =
+      make_meta({times, expires, sessions, positions, authors, kinds}, ids.rows);
   batch.ids.assign(ids.values.begin(), ids.values.end());
   batch.terms.assign(terms.values.begin(), terms.values.end());
   batch.offsets.assign(offsets.values.begin(), offsets.values.end());
@@ -101,18 +127,21 @@ void add_rows(Engine& engine, const Key& key, const IdVector& ids,
 }
 
 HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
-                 Count k, Ef, std::optional<SessionKey> session,
-                 std::optional<Micros> after, std::optional<Micros> before) {
+                 Count k, Ef ef, bool exact, std::optional<SessionKey> session,
+                 std::optional<LabelHash> author, std::optional<LabelHash> kind,
+                 std::optional<Micros> after, std::optional<Micros> before,
+                 std::optional<Micros> now, const std::optional<IdVector>& only) {
   thread_local std::vector<float> unit;
   thread_local std::vector<Hit> hits;
   hits.clear();
   const bool usable = to_unit(query.values, engine.dim(), unit);
   const auto partition = engine.find(key.value);
   if (usable && partition) {
-    const Filter filter = make_filter(session, after, before, std::nullopt);
+    const Asked asked{session, author, kind, after, before, now, only};
+    const SearchQuery question{unit, k.value, ef.value, exact, asked.filter()};
     with_shared_lock(
-        partition->mutex(), [&] { return partition->size() * engine.dim(); },
-        [&] { partition->search(unit, filter, k.value, hits); });
+        partition->mutex(), [&] { return partition->search_bytes(ef.value); },
+        [&] { partition->search(question, hits); });
   }
   return to_arrays(hits);
 }
@@ -120,9 +149,11 @@ HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
 RecallArrays recall(const Engine& engine, const Key& key,
                     const std::optional<FloatVector>& query, const TermList& terms,
                     Count k, std::optional<SessionKey> session,
+                    std::optional<LabelHash> author, std::optional<LabelHash> kind,
                     std::optional<Micros> after, std::optional<Micros> before,
-                    std::optional<Micros> now, std::optional<Real> min_similarity,
-                    Real dense_weight, Real neighbour_weight, Candidates candidates) {
+                    std::optional<Micros> now, const std::optional<IdVector>& only,
+                    std::optional<Real> min_similarity, Real dense_weight,
+                    Real neighbour_weight, Candidates candidates, Ef ef) {
   thread_local std::vector<float> unit;
   thread_local std::vector<RecallHit> hits;
   hits.clear();
@@ -130,7 +161,8 @@ RecallArrays recall(const Engine& engine, const Key& key,
   if (query && to_unit(query->values, engine.dim(), unit)) asked.unit_vector = unit;
   asked.terms = terms.values;
   asked.k = k.value;
-  asked.filter = make_filter(session, after, before, now);
+  asked.ef = ef.value;
+  asked.filter = Asked{session, author, kind, after, before, now, only}.filter();
   if (min_similarity) asked.min_similarity = min_similarity->value;
   if (std::isnan(asked.min_similarity)) {
     throw InvalidArgumentError("min_similarity: must be a number, not NaN");
@@ -147,7 +179,9 @@ RecallArrays recall(const Engine& engine, const Key& key,
   if (const auto partition = engine.find(key.value)) {
     with_shared_lock(
         partition->mutex(),
-        [&] { return partition->size() * asked.unit_vector.size(); },
+        [&] {
+          return asked.unit_vector.empty() ? 0 : partition->search_bytes(asked.ef);
+        },
         [&] { partition->recall(asked, hits); });
   }
   return to_arrays(hits);
@@ -161,20 +195,31 @@ std::size_t remove(Engine& engine, const Key& key, const IdVector& ids) {
 }  // namespace
 
 void bind_engine(py::module_& module) {
-  py::class_<Engine> bound(module, "Engine",
-                           R"(Many partitions, one for each (app, user).
+  static const std::string doc =
+      std::string(R"(Many partitions, one for each (app, user).
 
 A call sees the partition of its key and nothing else: neither rows nor statistics of
 another. Safe to share between threads.
 
 Args:
-    dim: Length of every vector, up to 65,536; 0 for words alone.
-
+    dim: Length of every vector, up to 65,536; 0 for words alone.)") +
+      kOptionsDoc + R"(
 Raises:
-    ConfigError: VECALL_ISA names an instruction set that cannot run here.)");
-  def_strict_init(bound,
-                  py::init([](Dim dim) { return std::make_unique<Engine>(dim.value); }),
-                  "dim"_a);
+    InvalidArgumentError: an option is outside what is allowed.
+    ConfigError: VECALL_ISA names an instruction set that cannot run here.)";
+  py::class_<Engine> bound(module, "Engine", doc.c_str());
+  def_strict_init(
+      bound,
+      py::init([](Dim dim, const std::string& kind, Links m,
+                  BuildBreadth ef_construction, const std::string& codec,
+                  bool keep_float32, FlatBytes flat_bytes) {
+        return std::make_unique<Engine>(
+            dim.value, parse_codec(codec), keep_float32,
+            parse_graph(kind, m, ef_construction, flat_bytes));
+      }),
+      "dim"_a, py::kw_only(), "kind"_a = "auto", "m"_a = Links{16},
+      "ef_construction"_a = BuildBreadth{100}, "codec"_a = "int4+8",
+      "keep_float32"_a = false, "flat_bytes"_a = FlatBytes{4 << 20});
   def_strict(bound, "add", &add, "key"_a, "ids"_a, "vectors"_a,
              R"(Adds vectors to one partition, or replaces those with the same id.
 
@@ -184,7 +229,8 @@ Args:
     vectors: float32 (n, dim), finite and not zero.)");
   def_strict(bound, "add_rows", &add_rows, "key"_a, "ids"_a, "times"_a, "expires"_a,
              "sessions"_a, "positions"_a, "terms"_a, "offsets"_a,
-             "vectors"_a = py::none(), "has_vector"_a = py::none(),
+             "vectors"_a = py::none(), "has_vector"_a = py::none(), "authors"_a = py::none(),
+             "kinds"_a = py::none(),
              R"(Adds whole rows to one partition, or replaces those with the same id.
 
 Args:
@@ -197,29 +243,39 @@ Args:
     terms: uint64 (m,), hashed words of all rows, row after row.
     offsets: int64 (n + 1,), where each row's words begin in terms.
     vectors: float32 (n, dim), or None for rows without vectors.
-    has_vector: uint8 (n,), 0 where a row of `vectors` is to be ignored; None means all.)");
+    has_vector: uint8 (n,), 0 where a row of `vectors` is to be ignored; None means all.
+    authors: uint64 (n,), hash of the author's name; 0 means none. None means no authors.
+    kinds: uint64 (n,), hash of the kind's name, likewise.)");
   def_strict(bound, "search", &search, "key"_a, "query"_a, "k"_a, "ef"_a = Ef{64},
-             py::kw_only(), "session"_a = py::none(), "after"_a = py::none(),
-             "before"_a = py::none(),
+             py::kw_only(), "exact"_a = false, "session"_a = py::none(),
+             "author"_a = py::none(), "kind"_a = py::none(), "after"_a = py::none(),
+             "before"_a = py::none(), "now"_a = py::none(), "only"_a = py::none(),
              R"(Finds the k nearest vectors of one partition.
 
 Args:
     key: (app_name, user_id).
     query: float32 (dim,), finite. A zero vector finds nothing.
     k: At least 1.
-    ef: Breadth of an approximate search; exact scans do not use it.
-    session: Only rows of the session with this hash.
+    ef: Breadth of a search of the graph; scans do not use it.
+    exact: Whether to look at every row, and to score from float32 where it is kept.
+    session: Only rows of the session with this hash; 0 for those without.
+    author: Only rows of the author with this hash.
+    kind: Only rows of the kind with this hash.
     after: Only rows at or after this time, in microseconds.
     before: Only rows before this time, in microseconds.
+    now: Rows that expire at or before this time are not found.
+    only: int64 (m,), the ids that may be found; None means all.
 
 Returns:
     ids int64 (<= k,) and cosines float32 (<= k,), best first. An unknown key finds
     nothing.)");
   def_strict(bound, "recall", &recall, "key"_a, "query"_a, "terms"_a, "k"_a,
-             py::kw_only(), "session"_a = py::none(), "after"_a = py::none(),
-             "before"_a = py::none(), "now"_a = py::none(),
+             py::kw_only(), "session"_a = py::none(), "author"_a = py::none(),
+             "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
+             "now"_a = py::none(), "only"_a = py::none(),
              "min_similarity"_a = py::none(), "dense_weight"_a = Real{0.4F},
              "neighbour_weight"_a = Real{0.5F}, "candidates"_a = Candidates{50},
+             "ef"_a = Ef{64},
              R"(Finds the best rows of one partition by words and vector together.
 
 Args:
@@ -227,14 +283,18 @@ Args:
     query: float32 (dim,), or None to search by words alone. So does a zero vector.
     terms: Hashed words of the query; may be empty.
     k: At least 1.
-    session: Only rows of the session with this hash.
+    session: Only rows of the session with this hash; 0 for those without.
+    author: Only rows of the author with this hash.
+    kind: Only rows of the kind with this hash.
     after: Only rows at or after this time, in microseconds.
     before: Only rows before this time, in microseconds.
     now: Rows that expire at or before this time are not found.
+    only: int64 (m,), the ids that may be found; None means all.
     min_similarity: Only rows whose cosine is at least this.
     dense_weight: Weight of the vector side, 0 to 1.
     neighbour_weight: Share of the better neighbour's score that a row receives.
     candidates: How many rows each side proposes, before their neighbours join.
+    ef: Breadth of a search of the graph; scans do not use it.
 
 Returns:
     ids int64, scores float32, cosines float32 (NaN without a vector) and BM25 float32,

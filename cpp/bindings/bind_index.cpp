@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
+#include <memory>
+#include <optional>
+#include <thread>
 
 #include "bindings.hpp"
 #include "casters.hpp"
 #include "gil.hpp"
 #include "kernels/dispatch.hpp"
+#include "options.hpp"
+#include "partition/linker.hpp"
 #include "partition/partition.hpp"
 #include "query.hpp"
 #include "results.hpp"
@@ -20,22 +24,34 @@ using namespace py::literals;
 
 namespace {
 
-// One partition without words or names. `ef` is part of the signature so that callers
-// need not change when a partition grows into a graph; an exact scan has no use for it.
+std::shared_ptr<Partition> make_partition(Dim dim, Codec codec, bool keep_float32,
+                                          const GraphOptions& graph) {
+  if (dim.value < 1 || dim.value > kMaxDim) {
+    throw InvalidArgumentError("dim: must be from 1 to 65536");
+  }
+  kernels::active();
+  return std::make_shared<Partition>(std::make_shared<const PartitionSpace>(
+      dim.value, codec, keep_float32, graph));
+}
+
+// One partition without words or names.
 class Index {
- public:
-  Index(Dim dim, const std::string& kind) : partition_(dim.value) {
-    if (dim.value < 1 || dim.value > kMaxDim) {
-      throw InvalidArgumentError("dim: must be from 1 to 65536");
-    }
-    if (kind != "auto" && kind != "flat") {
-      throw InvalidArgumentError("kind: must be 'auto' or 'flat'");
-    }
-    kernels::active();
+  template <class Read>
+  auto read(Read what) const {
+    std::invoke_result_t<Read, const Partition&> value{};
+    with_shared_lock(partition_->mutex(),
+                     [&] { value = std::invoke(what, *partition_); });
+    return value;
   }
 
+ public:
+  Index(Dim dim, const std::string& kind, Links m, BuildBreadth ef_construction,
+        const std::string& codec, bool keep_float32, FlatBytes flat_bytes)
+      : partition_(make_partition(dim, parse_codec(codec), keep_float32,
+                                  parse_graph(kind, m, ef_construction, flat_bytes))) {}
+
   void add(const IdVector& ids, const FloatMatrix& vectors) {
-    require_dim(vectors.columns, partition_.dim());
+    require_dim(vectors.columns, dim());
     if (ids.rows != vectors.rows) {
       throw InvalidArgumentError("ids and vectors: must have the same number of rows");
     }
@@ -43,27 +59,29 @@ class Index {
     batch.ids.assign(ids.values.begin(), ids.values.end());
     batch.has_vector.assign(ids.rows, 1);
     const py::gil_scoped_release release;
-    batch.unit_vectors =
-        normalised_rows(vectors.values, partition_.dim(), batch.has_vector);
-    Partition::check(batch, partition_.dim());
-    const std::unique_lock lock(partition_.mutex());
-    partition_.add(batch);
+    batch.unit_vectors = normalised_rows(vectors.values, dim(), batch.has_vector);
+    Partition::check(batch, dim());
+    add_rows(partition_, batch);
   }
 
-  HitArrays search(const FloatVector& query, Count k, Ef) const {
+  HitArrays search(const FloatVector& query, Count k, Ef ef, bool exact,
+                   const std::optional<IdVector>& only) const {
     thread_local std::vector<float> unit;
     thread_local std::vector<Hit> hits;
     hits.clear();
-    if (to_unit(query.values, partition_.dim(), unit)) {
+    if (to_unit(query.values, dim(), unit)) {
+      SearchQuery asked{unit, k.value, ef.value, exact, {}};
+      if (only) asked.filter.only = only->values;
       with_shared_lock(
-          partition_.mutex(), [&] { return partition_.size() * partition_.dim(); },
-          [&] { partition_.search(unit, Filter{}, k.value, hits); });
+          partition_->mutex(), [&] { return partition_->search_bytes(ef.value); },
+          [&] { partition_->search(asked, hits); });
     }
     return to_arrays(hits);
   }
 
-  HitArrays search_batch(const FloatMatrix& queries, Count k, Ef) const {
-    require_dim(queries.columns, partition_.dim());
+  HitArrays search_batch(const FloatMatrix& queries, Count k, Ef ef, bool exact,
+                         Threads threads) const {
+    require_dim(queries.columns, dim());
     const auto columns = std::min(k.value, std::size_t{1} << 31);
     const std::size_t width = std::min(columns, std::max<std::size_t>(1, size()));
     Array<std::int64_t> ids({queries.rows, width});
@@ -71,75 +89,106 @@ class Index {
     std::fill_n(ids.mutable_data(), ids.size(), -1);
     std::fill_n(scores.mutable_data(), scores.size(),
                 -std::numeric_limits<float>::infinity());
-    std::int64_t* id = ids.mutable_data();
-    float* score = scores.mutable_data();
-    std::vector<float> copy(queries.values.begin(), queries.values.end());
+    const std::vector<float> copy(queries.values.begin(), queries.values.end());
+    std::vector<float> units(copy.size());
+    std::vector<std::uint8_t> is_zero(queries.rows);
+    std::vector<float> unit;
+    for (std::size_t row = 0; row < queries.rows; ++row) {
+      const std::span<const float> query(copy.data() + row * dim(), dim());
+      is_zero[row] = to_unit(query, dim(), unit) ? 0 : 1;
+      std::copy(unit.begin(), unit.end(), units.begin() + row * dim());
+    }
+    Batch batch{*partition_, units, is_zero, width, ef.value, exact, ids.mutable_data(),
+                scores.mutable_data()};
     with_shared_lock(
-        partition_.mutex(), [] { return kLongWork + 1; },
-        [&] {
-          std::vector<float> unit;
-          std::vector<Hit> hits;
-          for (std::size_t row = 0; row < queries.rows; ++row) {
-            const std::span<const float> query(copy.data() + row * queries.columns,
-                                               queries.columns);
-            if (!to_unit(query, partition_.dim(), unit)) continue;
-            partition_.search(unit, Filter{}, width, hits);
-            for (std::size_t i = 0; i < hits.size(); ++i) {
-              id[row * width + i] = hits[i].id;
-              score[row * width + i] = hits[i].score;
-            }
-          }
-        });
+        partition_->mutex(), [] { return kLongWork + 1; },
+        [&] { batch.answer(threads.value); });
     return py::make_tuple(std::move(ids), std::move(scores));
   }
 
   std::size_t remove(const IdVector& ids) {
     const py::gil_scoped_release release;
-    const std::unique_lock lock(partition_.mutex());
-    return partition_.remove(ids.values);
+    return remove_rows(partition_, ids.values);
+  }
+
+  // Links here what the background would.
+  void build() {
+    const py::gil_scoped_release release;
+    while (partition_->link_some()) {
+    }
   }
 
   [[nodiscard]] bool contains(const py::int_& number) const {
     int overflow = 0;
     const long long id = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
     if (overflow != 0) return false;  // no int64, so no id
-    bool found = false;
-    with_shared_lock(partition_.mutex(), [&] { found = partition_.contains(id); });
-    return found;
+    return read([id](const Partition& partition) { return partition.contains(id); });
   }
-  [[nodiscard]] std::size_t size() const {
-    std::size_t count = 0;
-    with_shared_lock(partition_.mutex(), [&] { count = partition_.size(); });
-    return count;
-  }
-  [[nodiscard]] std::size_t nbytes() const {
-    std::size_t bytes = 0;
-    with_shared_lock(partition_.mutex(), [&] { bytes = partition_.nbytes(); });
-    return bytes;
-  }
-  [[nodiscard]] std::size_t dim() const noexcept { return partition_.dim(); }
+  [[nodiscard]] std::size_t size() const { return read(&Partition::size); }
+  [[nodiscard]] std::size_t linked() const { return read(&Partition::linked); }
+  [[nodiscard]] std::size_t nbytes() const { return read(&Partition::nbytes); }
+  [[nodiscard]] std::size_t dim() const noexcept { return partition_->dim(); }
 
  private:
-  Partition partition_;
+  struct Batch {
+    const Partition& partition;
+    const std::vector<float>& units;
+    const std::vector<std::uint8_t>& is_zero;
+    std::size_t width;
+    std::size_t ef;
+    bool exact;
+    std::int64_t* ids;
+    float* scores;
+
+    void answer(std::size_t threads) {
+      const std::size_t most =
+          std::max<std::size_t>(1, std::thread::hardware_concurrency());
+      const std::size_t count = std::min({threads, most, is_zero.size()});
+      std::vector<std::jthread> helpers;
+      for (std::size_t i = 1; i < count; ++i) {
+        helpers.emplace_back([this, i, count] { answer_some(i, count); });
+      }
+      answer_some(0, std::max<std::size_t>(1, count));
+    }
+    void answer_some(std::size_t begin, std::size_t step) {
+      const std::size_t dim = partition.dim();
+      std::vector<Hit> hits;
+      for (std::size_t row = begin; row < is_zero.size(); row += step) {
+        if (is_zero[row] != 0) continue;
+        const std::span<const float> unit(units.data() + row * dim, dim);
+        partition.search({unit, width, ef, exact, {}}, hits);
+        for (std::size_t i = 0; i < hits.size(); ++i) {
+          ids[row * width + i] = hits[i].id;
+          scores[row * width + i] = hits[i].score;
+        }
+      }
+    }
+  };
+
+  std::shared_ptr<Partition> partition_;
 };
 
 }  // namespace
 
 void bind_index(py::module_& module) {
-  py::class_<Index> bound(module, "Index",
-                          R"(Nearest neighbours by cosine in one set of vectors.
+  static const std::string doc =
+      std::string(R"(Nearest neighbours by cosine in one set of vectors.
 
 Safe to share between threads. Vectors are normalised once, when they are added.
 
 Args:
-    dim: Length of every vector, 1 to 65,536.
-    kind: 'auto' or 'flat'; both scan exactly.
-
+    dim: Length of every vector, 1 to 65,536.)") +
+      kOptionsDoc + R"(
 Raises:
-    InvalidArgumentError: dim or kind is outside what is allowed.
-    ConfigError: VECALL_ISA names an instruction set that cannot run here.)");
-  def_strict_init(bound, py::init<Dim, const std::string&>(), "dim"_a,
-                  "kind"_a = "auto");
+    InvalidArgumentError: an option is outside what is allowed.
+    ConfigError: VECALL_ISA names an instruction set that cannot run here.)";
+  py::class_<Index> bound(module, "Index", doc.c_str());
+  def_strict_init(bound,
+                  py::init<Dim, const std::string&, Links, BuildBreadth,
+                           const std::string&, bool, FlatBytes>(),
+                  "dim"_a, "kind"_a = "auto", "m"_a = Links{16},
+                  "ef_construction"_a = BuildBreadth{100}, "codec"_a = "int4+8",
+                  "keep_float32"_a = false, "flat_bytes"_a = FlatBytes{4 << 20});
   def_strict(bound, "add", &Index::add, "ids"_a, "vectors"_a,
              R"(Adds vectors, or replaces those whose id is here already.
 
@@ -152,12 +201,15 @@ Raises:
     InvalidTypeError: not an array of that dtype and shape.
     DimensionError: vectors of another length.)");
   def_strict(bound, "search", &Index::search, "query"_a, "k"_a, "ef"_a = Ef{64},
+             py::kw_only(), "exact"_a = false, "only"_a = py::none(),
              R"(Finds the k nearest vectors.
 
 Args:
     query: float32 (dim,), finite. A zero vector finds nothing.
     k: At least 1; fewer come back when fewer are there.
-    ef: Breadth of an approximate search; exact scans do not use it.
+    ef: Breadth of a search of the graph; scans do not use it.
+    exact: Whether to look at every row, and to score from float32 where it is kept.
+    only: int64 (m,), the ids that may be found; None means all.
 
 Returns:
     ids int64 (<= k,) and cosines float32 (<= k,), best first, equal ones by smaller id.
@@ -167,13 +219,16 @@ Raises:
     InvalidTypeError: not an array of that dtype and shape.
     DimensionError: a query of another length.)");
   def_strict(bound, "search_batch", &Index::search_batch, "queries"_a, "k"_a,
-             "ef"_a = Ef{64},
+             "ef"_a = Ef{64}, py::kw_only(), "exact"_a = false,
+             "threads"_a = Threads{1},
              R"(Answers many queries, each as `search` would.
 
 Args:
     queries: float32 (n, dim).
     k: At least 1.
     ef: As in `search`.
+    exact: As in `search`.
+    threads: How many threads share the work, at most one a processor.
 
 Returns:
     ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
@@ -183,9 +238,13 @@ Returns:
 
 Returns:
     How many of them were here.)");
+  def_strict(bound, "build", &Index::build,
+             "Links now what the background would link by and by.");
   def_strict(bound, "__contains__", &Index::contains, "id"_a);
   def_strict(bound, "__len__", &Index::size);
   bound.def_property_readonly("dim", &Index::dim, "Length of every vector.");
+  bound.def_property_readonly("linked", &Index::linked,
+                              "Vectors that the graph answers for.");
   bound.def_property_readonly("nbytes", &Index::nbytes, "Memory that the index holds.");
 }
 

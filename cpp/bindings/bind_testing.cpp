@@ -30,17 +30,6 @@ void bind_testing(py::module_& module) {
       },
       "isa"_a, "a"_a, "b"_a, "The dot product by the kernel of one instruction set.");
   def_strict_static(
-      testing, "dot_rows",
-      [](const std::string& isa, const FloatVector& query, const FloatMatrix& rows) {
-        require_dim(rows.columns, query.rows);
-        py::array_t<float> out(static_cast<py::ssize_t>(rows.rows));
-        kernels::table_of(isa).dot_rows(query.values.data(), rows.values.data(),
-                                        rows.rows, query.rows, rows.columns,
-                                        out.mutable_data());
-        return out;
-      },
-      "isa"_a, "query"_a, "rows"_a, "One query with every row.");
-  def_strict_static(
       testing, "normalise",
       [](const FloatVector& vector) {
         py::array_t<float> out(static_cast<py::ssize_t>(vector.rows));

@@ -62,10 +62,30 @@ struct DimTag {
   static constexpr const char* kName = "dim";
   static constexpr int kLeast = 0;
 };
+struct LinksTag {
+  static constexpr const char* kName = "m";
+  static constexpr int kLeast = 2;
+};
+struct BuildBreadthTag {
+  static constexpr const char* kName = "ef_construction";
+  static constexpr int kLeast = 1;
+};
+struct FlatBytesTag {
+  static constexpr const char* kName = "flat_bytes";
+  static constexpr int kLeast = 0;
+};
+struct ThreadsTag {
+  static constexpr const char* kName = "threads";
+  static constexpr int kLeast = 1;
+};
 using Count = Number<CountTag>;
 using Ef = Number<EfTag>;
 using Candidates = Number<CandidatesTag>;
 using Dim = Number<DimTag>;
+using Links = Number<LinksTag>;
+using BuildBreadth = Number<BuildBreadthTag>;
+using FlatBytes = Number<FlatBytesTag>;
+using Threads = Number<ThreadsTag>;
 
 // A float; whole numbers are taken too.
 struct Real {
@@ -141,9 +161,9 @@ VECALL_ARRAY_CASTER(FloatMatrix, "numpy.typing.NDArray[numpy.float32]",
                     "vectors: expected a 2-D numpy array of float32")
 VECALL_ARRAY_CASTER(
     IdVector, "numpy.typing.NDArray[numpy.int64]",
-    "ids, times, expires and offsets: expected 1-D numpy arrays of int64")
+    "ids, times, expires, offsets and only: expected 1-D numpy arrays of int64")
 VECALL_ARRAY_CASTER(HashVector, "numpy.typing.NDArray[numpy.uint64]",
-                    "sessions and terms: expected 1-D numpy arrays of uint64")
+                    "sessions, authors, kinds and terms: expected 1-D numpy arrays of uint64")
 VECALL_ARRAY_CASTER(ByteVector, "numpy.typing.NDArray[numpy.uint8]",
                     "has_vector: expected a 1-D numpy array of uint8")
 VECALL_ARRAY_CASTER(PositionVector, "numpy.typing.NDArray[numpy.int32]",

@@ -12,15 +12,17 @@
 #include <optional>
 #include <shared_mutex>
 
+#include "sync/shared_mutex.hpp"
+
 namespace vecall::bindings {
 
-// Multiply-adds above which a search is long: about 70 us of work.
-inline constexpr std::size_t kLongWork = 1'000'000;
+// Bytes of codes above which a search is long: about 70 us of work.
+inline constexpr std::size_t kLongWork = std::size_t{2} << 20;
 
-// Runs `read` under a shared lock; `work` says, under that lock, how many multiply-adds
-// it takes.
+// Runs `read` under a shared lock; `work` says, under that lock, how many bytes of codes
+// it looks at.
 template <class Work, class Read>
-void with_shared_lock(std::shared_mutex& mutex, Work work, Read read) {
+void with_shared_lock(SharedMutex& mutex, Work work, Read read) {
   std::optional<pybind11::gil_scoped_release> release;
   std::shared_lock lock(mutex, std::try_to_lock);
   if (!lock.owns_lock()) {
@@ -35,7 +37,7 @@ void with_shared_lock(std::shared_mutex& mutex, Work work, Read read) {
 
 // For work that is always short.
 template <class Read>
-void with_shared_lock(std::shared_mutex& mutex, Read read) {
+void with_shared_lock(SharedMutex& mutex, Read read) {
   with_shared_lock(mutex, [] { return std::size_t{0}; }, read);
 }
 

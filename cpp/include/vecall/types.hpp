@@ -17,10 +17,17 @@ using TermHash = std::uint64_t;  // 64-bit hash of one word
 using SessionKey = std::uint64_t;  // 64-bit hash of a session name; 0 = no session
 using Micros = std::int64_t;       // microseconds since the Unix epoch
 
+using LabelHash = std::uint64_t;   // 64-bit hash of an author's or a kind's name; 0 = none
+
 inline constexpr SessionKey kNoSession = 0;
+inline constexpr LabelHash kNoLabel = 0;
 inline constexpr Micros kMinTime = std::numeric_limits<Micros>::min();
 inline constexpr Micros kMaxTime = std::numeric_limits<Micros>::max();
 inline constexpr std::size_t kMaxDim = 65'536;
+
+// How many bits of each value of a vector stay in memory. Scans read 4; what they find
+// is scored again from all.
+enum class Codec : std::uint8_t { kInt4 = 0, kInt4Plus8 = 1, kInt4Plus8Plus4 = 2 };
 
 struct Hit {
   RowId id;
@@ -33,13 +40,18 @@ struct RowMeta {
   Micros expires = kMaxTime;  // from this moment on the row is not found
   SessionKey session = kNoSession;
   std::int32_t position = 0;  // order in the session; neighbours are position -1 and +1
+  LabelHash author = kNoLabel;
+  LabelHash kind = kNoLabel;
 };
 
-// A row passes when its session matches, after <= time < before, and now < expires. The
-// extremes of Micros mean that nothing was asked: kMinTime of after and now, kMaxTime
-// of before and of a row's expiry.
+// A row passes when its session, author and kind match, after <= time < before, now <
+// expires, and its id is in `only`. The extremes of Micros mean that nothing was asked:
+// kMinTime of after and now, kMaxTime of before and of a row's expiry.
 struct Filter {
   std::optional<SessionKey> session;
+  std::optional<LabelHash> author;
+  std::optional<LabelHash> kind;
+  std::optional<std::span<const RowId>> only;  // borrowed for the call
   Micros after = kMinTime;
   Micros before = kMaxTime;
   Micros now = kMinTime;
@@ -55,6 +67,15 @@ struct RowBatch {
   std::vector<std::uint8_t> has_vector;  // (n,), 0 = none; empty with unit_vectors
 };
 
+// One question to the vectors of a partition.
+struct SearchQuery {
+  std::span<const float> unit_vector;  // (dim,) of norm 1
+  std::size_t k = 10;
+  std::size_t ef = 64;  // breadth of an approximate search
+  bool exact = false;   // score from float32 vectors where they are kept
+  Filter filter;
+};
+
 // One question to a partition. An empty vector asks by words alone, empty terms by
 // vector alone.
 struct RecallQuery {
@@ -66,6 +87,7 @@ struct RecallQuery {
   float dense_weight = 0.4F;      // the convex weight of the vector side
   float neighbour_weight = 0.5F;  // share of the better neighbour's score added
   std::size_t candidates = 50;    // from each side, before their neighbours join
+  std::size_t ef = 64;            // breadth of an approximate search
 };
 
 struct RecallHit {

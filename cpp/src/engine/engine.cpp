@@ -4,28 +4,36 @@
 #include <shared_mutex>
 
 #include "kernels/dispatch.hpp"
+#include "partition/linker.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
 
-Engine::Engine(std::size_t dim) : dim_(dim), partitions_(dim) {
+namespace {
+
+std::shared_ptr<const PartitionSpace> make_space(std::size_t dim, Codec codec,
+                                                 bool keep_float32,
+                                                 const GraphOptions& graph) {
   if (dim > kMaxDim) throw LimitExceededError("dim: must be at most 65536");
   kernels::active();
+  return std::make_shared<const PartitionSpace>(dim, codec, keep_float32, graph);
 }
 
+}  // namespace
+
+Engine::Engine(std::size_t dim, Codec codec, bool keep_float32,
+               const GraphOptions& graph)
+    : space_(make_space(dim, codec, keep_float32, graph)), partitions_(space_) {}
+
 void Engine::add(PartitionKey key, const RowBatch& batch) {
-  Partition::check(batch, dim_);
+  Partition::check(batch, dim());
   if (batch.ids.empty()) return;
-  const auto partition = partitions_.find_or_create(key);
-  const std::unique_lock lock(partition->mutex());
-  partition->add(batch);
+  add_rows(partitions_.find_or_create(key), batch);
 }
 
 std::size_t Engine::remove(PartitionKey key, std::span<const RowId> ids) {
   const auto partition = partitions_.find(key);
-  if (!partition) return 0;
-  const std::unique_lock lock(partition->mutex());
-  return partition->remove(ids);
+  return partition ? remove_rows(partition, ids) : 0;
 }
 
 std::size_t Engine::size(PartitionKey key) const {

@@ -8,7 +8,9 @@
 #include <memory>
 #include <span>
 
+#include "index/graph_options.hpp"
 #include "partition/partition_map.hpp"
+#include "partition/partition_space.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -17,7 +19,7 @@ class Engine {
  public:
   // `dim` is the length of every vector, 0 for an engine of words alone. Throws
   // LimitExceededError above kMaxDim and ConfigError for a bad VECALL_ISA.
-  explicit Engine(std::size_t dim);
+  Engine(std::size_t dim, Codec codec, bool keep_float32, const GraphOptions& graph);
 
   // Adds rows or replaces those with the same id; makes the partition if need be.
   // Throws before anything changes if a vector or a size is wrong.
@@ -32,11 +34,11 @@ class Engine {
   }
   [[nodiscard]] std::size_t size(PartitionKey key) const;
   [[nodiscard]] std::size_t partitions() const { return partitions_.size(); }
-  [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
+  [[nodiscard]] std::size_t dim() const noexcept { return space_->rows.dim(); }
   [[nodiscard]] std::size_t nbytes() const { return partitions_.nbytes(); }
 
  private:
-  const std::size_t dim_;
+  const std::shared_ptr<const PartitionSpace> space_;
   PartitionMap partitions_;
 };
 

@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
-#include "filter/row_columns.hpp"
+#include "rows/row_table.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -21,15 +22,17 @@ struct Scored {
 class TopK {
  public:
   // `kept` is the caller's scratch; it is emptied.
-  TopK(std::vector<Scored>& kept, std::size_t k, const RowColumns& rows)
+  TopK(std::vector<Scored>& kept, std::size_t k, const RowTable& rows)
       : kept_(kept), k_(k), rows_(rows) {
     kept_.clear();
   }
 
   // The score that a newcomer must reach; nothing is refused while there is room.
-  [[nodiscard]] bool wants(float score) const noexcept {
-    return kept_.size() < k_ || score >= kept_.front().score;
+  [[nodiscard]] float floor() const noexcept {
+    return kept_.size() < k_ ? -std::numeric_limits<float>::infinity()
+                             : kept_.front().score;
   }
+  [[nodiscard]] bool wants(float score) const noexcept { return score >= floor(); }
 
   // REQUIRES: k > 0.
   void offer(Scored row) {
@@ -60,7 +63,7 @@ class TopK {
 
   std::vector<Scored>& kept_;
   std::size_t k_;
-  const RowColumns& rows_;
+  const RowTable& rows_;
 };
 
 }  // namespace vecall

@@ -7,10 +7,20 @@
 #include "kernels/cpu.hpp"
 #include "vecall/errors.hpp"
 
+#if !VECALL_HAVE_SCALAR
+#error "cpp/cmake/kernels.cmake compiles this file, with a macro for each tier"
+#endif
+
 namespace vecall::kernels {
 
+#if VECALL_HAVE_AVX512_VNNI
+extern const KernelTable kAvx512VnniTable;
+#endif
 #if VECALL_HAVE_AVX2
 extern const KernelTable kAvx2Table;
+#endif
+#if VECALL_HAVE_NEON_DOTPROD
+extern const KernelTable kNeonDotprodTable;
 #endif
 #if VECALL_HAVE_NEON
 extern const KernelTable kNeonTable;
@@ -21,8 +31,14 @@ namespace {
 
 constexpr const KernelTable* kTiers[] = {
 // Best first.
+#if VECALL_HAVE_AVX512_VNNI
+    &kAvx512VnniTable,
+#endif
 #if VECALL_HAVE_AVX2
     &kAvx2Table,
+#endif
+#if VECALL_HAVE_NEON_DOTPROD
+    &kNeonDotprodTable,
 #endif
 #if VECALL_HAVE_NEON
     &kNeonTable,
@@ -32,7 +48,13 @@ constexpr const KernelTable* kTiers[] = {
 
 void inherit(KernelTable& tier, const KernelTable& next) noexcept {
   if (tier.dot == nullptr) tier.dot = next.dot;
-  if (tier.dot_rows == nullptr) tier.dot_rows = next.dot_rows;
+  if (tier.scan == nullptr) tier.scan = next.scan;
+  if (tier.gather == nullptr) tier.gather = next.gather;
+  if (tier.sum_high == nullptr) tier.sum_high = next.sum_high;
+  if (tier.sum_nibbles == nullptr) tier.sum_nibbles = next.sum_nibbles;
+  if (tier.rotate == nullptr) tier.rotate = next.rotate;
+  if (tier.at_least == nullptr) tier.at_least = next.at_least;
+  if (tier.crc32c == nullptr) tier.crc32c = next.crc32c;
 }
 
 // The tiers that this CPU can run, best first, with empty slots filled from below.

@@ -1,26 +1,60 @@
 #pragma once
 
-// One instruction set's kernels. Contract for every slot: inputs need no alignment, dim
-// may be 0, nothing past the last element is read, nothing is allocated or thrown. A
-// tier leaves null the slots that it does not improve; they are inherited from the next
-// runnable tier.
+// One instruction set's kernels. Contract for every slot: inputs need no alignment,
+// nothing outside of them is read, nothing is allocated or thrown. A tier leaves null
+// the slots that it does not improve; they are inherited from the next runnable tier.
 //
-// Sums are float32 in several lanes, so tiers differ in the last bits: every tier is
-// within dim * 2^-24 * sum(|a_i * b_i|) of the exact dot product (and in practice
-// within a tenth of that), which tests check against float64.
+// Everything that touches codes is integer arithmetic, or float arithmetic in a fixed
+// order without fused operations, so that every tier gives the same bits. `dot` alone
+// differs in the last ones: it is within dim * 2^-24 * sum(|a_i * b_i|) of the exact
+// product.
+//
+// Nibble planes hold `width` 4-bit values, a multiple of 64, two in a byte: each block
+// of 128 values is 64 bytes with byte j = value[j] | value[64 + j] << 4, and a last
+// block of 64 is 32 bytes with byte j = value[j] | value[32 + j] << 4.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace vecall::kernels {
 
+// A query against nibble planes. The estimate of a row is
+//   factor * (scale * float(2 * sum(nibble_i * q8_i) - bias))
+// in exactly this order.
+struct CodeQuery {
+  const std::int8_t* q8 = nullptr;  // (width,), zero where the row is padding
+  std::size_t width = 0;            // a multiple of 64, up to 65,536
+  std::int32_t bias = 0;            // 15 * sum(q8): nibbles stand for -7.5 to 7.5
+  float scale = 0;                  // half a step of q8
+};
+
 struct KernelTable {
   const char* name;
   std::uint32_t needs;  // CpuFeature bits
   float (*dot)(const float* a, const float* b, std::size_t dim) noexcept;
-  // out[i] = dot(query, rows + i * stride) for `count` rows that lie one after another.
-  void (*dot_rows)(const float* query, const float* rows, std::size_t count,
-                   std::size_t dim, std::size_t stride, float* out) noexcept;
+  // Estimates of `count` rows that lie one after another, width / 2 bytes each, with
+  // one factor a row.
+  void (*scan)(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
+               std::size_t count, float* out) noexcept;
+  // The same for rows anywhere.
+  void (*gather)(const CodeQuery& query, const std::uint8_t* const* rows,
+                 const float* factors, std::size_t count, float* out) noexcept;
+  // sum((high_i * 256 + low_i) * q_i) of a nibble plane and a plane of `width` bytes.
+  // REQUIRES: |q_i| <= 32,512.
+  std::int64_t (*sum_high)(const std::uint8_t* high, const std::uint8_t* low,
+                           const std::int16_t* q, std::size_t width) noexcept;
+  // sum(nibble_i * q_i). REQUIRES: |q_i| <= 32,512.
+  std::int64_t (*sum_nibbles)(const std::uint8_t* nibbles, const std::int16_t* q,
+                              std::size_t width) noexcept;
+  // Rotates x (dim,) in place; `signs` is what vectors/rotation.hpp makes for dim.
+  void (*rotate)(float* x, std::size_t dim, const float* signs) noexcept;
+  // Writes the positions of the values >= threshold, ascending, and returns how many.
+  // `positions` has room for `count`.
+  std::size_t (*at_least)(const float* values, std::size_t count, float threshold,
+                          std::uint32_t* positions) noexcept;
+  // CRC-32C (Castagnoli) of bytes that follow bytes whose CRC was `crc`; 0 to begin.
+  std::uint32_t (*crc32c)(std::uint32_t crc, const std::uint8_t* bytes,
+                          std::size_t count) noexcept;
 };
 
 }  // namespace vecall::kernels

@@ -1,11 +1,11 @@
-// AVX2 with FMA. Four accumulators of eight floats: an FMA takes four cycles and two
-// start in each, so fewer than eight in flight leave a unit idle, and four already
-// reach the bandwidth of the second-level cache.
+// AVX2 with FMA. Nibbles are multiplied by VPMADDUBSW: two products of at most 15 * 127
+// make 3,810, and eight such sums still fit into 16 bits.
 
 #include <immintrin.h>
 
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/rotation_body.hpp"
 
 namespace vecall::kernels {
 
@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kWidth = 8;
 constexpr std::size_t kBlock = 4 * kWidth;
+constexpr std::size_t kLineValues = 128;  // nibbles of one 64-byte block
 
 // All ones for the first `count` of eight lanes; loads under it read nothing beyond.
 __m256i first_lanes(std::size_t count) noexcept {
@@ -27,72 +28,222 @@ float sum_of(__m256 x) noexcept {
   return _mm_cvtss_f32(half);
 }
 
-// The four running sums of one row.
-struct Sums {
-  __m256 part[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
+// Four accumulators of eight floats: an FMA takes four cycles and two start in each, so
+// fewer in flight leave a unit idle.
+float dot(const float* a, const float* b, std::size_t dim) noexcept {
+  __m256 sums[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
                     _mm256_setzero_ps()};
-
-  void add(int which, const float* a, __m256 b) noexcept {
-    part[which] = _mm256_fmadd_ps(_mm256_loadu_ps(a), b, part[which]);
-  }
-  [[nodiscard]] float total() const noexcept {
-    return sum_of(_mm256_add_ps(_mm256_add_ps(part[0], part[1]),
-                                _mm256_add_ps(part[2], part[3])));
-  }
-};
-
-// Rows that share each load of the query: one load a multiply-add instead of two. The
-// sums of a row do not depend on how many rows go together.
-template <int kRows>
-void dot_together(const float* query, const float* rows, std::size_t stride,
-                  std::size_t dim, float* out) noexcept {
-  Sums sums[kRows];
   std::size_t i = 0;
   for (; i + kBlock <= dim; i += kBlock) {
-    for (int which = 0; which < 4; ++which) {
-      const std::size_t at = i + static_cast<std::size_t>(which) * kWidth;
-      const __m256 q = _mm256_loadu_ps(query + at);
-      for (int row = 0; row < kRows; ++row) {
-        sums[row].add(which, rows + static_cast<std::size_t>(row) * stride + at, q);
-      }
+    for (std::size_t part = 0; part < 4; ++part) {
+      sums[part] = _mm256_fmadd_ps(_mm256_loadu_ps(a + i + kWidth * part),
+                                   _mm256_loadu_ps(b + i + kWidth * part), sums[part]);
     }
   }
   for (; i + kWidth <= dim; i += kWidth) {
-    const __m256 q = _mm256_loadu_ps(query + i);
-    for (int row = 0; row < kRows; ++row) {
-      sums[row].add(0, rows + static_cast<std::size_t>(row) * stride + i, q);
-    }
+    sums[0] = _mm256_fmadd_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i), sums[0]);
   }
   if (i < dim) {
     const __m256i rest = first_lanes(dim - i);
-    const __m256 q = _mm256_maskload_ps(query + i, rest);
-    for (int row = 0; row < kRows; ++row) {
-      const float* at = rows + static_cast<std::size_t>(row) * stride + i;
-      sums[row].part[1] =
-          _mm256_fmadd_ps(_mm256_maskload_ps(at, rest), q, sums[row].part[1]);
+    sums[1] = _mm256_fmadd_ps(_mm256_maskload_ps(a + i, rest),
+                              _mm256_maskload_ps(b + i, rest), sums[1]);
+  }
+  return sum_of(
+      _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3])));
+}
+
+__m256i load(const void* from) noexcept {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+
+// 32 bytes of codes against the query under their low and their high nibbles, as 16-bit
+// sums of at most 7,620.
+__m256i products(const std::uint8_t* codes, const std::int8_t* q_low,
+                 const std::int8_t* q_high) noexcept {
+  const __m256i mask = _mm256_set1_epi8(15);
+  const __m256i bytes = load(codes);
+  const __m256i low = _mm256_and_si256(bytes, mask);
+  const __m256i high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
+  return _mm256_add_epi16(_mm256_maddubs_epi16(low, load(q_low)),
+                          _mm256_maddubs_epi16(high, load(q_high)));
+}
+
+__m256i widened(__m256i sums) noexcept {
+  return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+}
+
+// Two blocks of 128 values are four calls of products(): 30,480, then it must widen.
+__m256i row_sum(const CodeQuery& query, const std::uint8_t* row) noexcept {
+  const std::int8_t* q8 = query.q8;
+  const auto block = [&](std::size_t at) {
+    const std::uint8_t* codes = row + at / 2;
+    return _mm256_add_epi16(products(codes, q8 + at, q8 + at + 64),
+                            products(codes + 32, q8 + at + 32, q8 + at + 96));
+  };
+  __m256i sum = _mm256_setzero_si256();
+  std::size_t at = 0;
+  for (; at + 2 * kLineValues <= query.width; at += 2 * kLineValues) {
+    sum = _mm256_add_epi32(
+        sum, widened(_mm256_add_epi16(block(at), block(at + kLineValues))));
+  }
+  if (at + kLineValues <= query.width) {
+    sum = _mm256_add_epi32(sum, widened(block(at)));
+    at += kLineValues;
+  }
+  if (at < query.width) {
+    sum = _mm256_add_epi32(sum, widened(products(row + at / 2, q8 + at, q8 + at + 32)));
+  }
+  return sum;
+}
+
+// The sums of four registers, one in each element.
+__m128i sum_each(__m256i a, __m256i b, __m256i c, __m256i d) noexcept {
+  const __m256i all =
+      _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+  return _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+}
+
+__m128 estimates(const CodeQuery& query, __m128i sums, __m128 factors) noexcept {
+  const __m128i centred =
+      _mm_sub_epi32(_mm_slli_epi32(sums, 1), _mm_set1_epi32(query.bias));
+  const __m128 scaled = _mm_mul_ps(_mm_set1_ps(query.scale), _mm_cvtepi32_ps(centred));
+  return _mm_mul_ps(factors, scaled);
+}
+
+template <class RowAt>
+void estimate_rows(const CodeQuery& query, RowAt row_at, const float* factors,
+                   std::size_t count, float* out) noexcept {
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const __m128i sums =
+        sum_each(row_sum(query, row_at(i)), row_sum(query, row_at(i + 1)),
+                 row_sum(query, row_at(i + 2)), row_sum(query, row_at(i + 3)));
+    _mm_storeu_ps(out + i, estimates(query, sums, _mm_loadu_ps(factors + i)));
+  }
+  for (; i < count; ++i) {
+    const __m256i zero = _mm256_setzero_si256();
+    const __m128i sum = sum_each(row_sum(query, row_at(i)), zero, zero, zero);
+    _mm_store_ss(out + i, estimates(query, sum, _mm_load_ss(factors + i)));
+  }
+}
+
+void scan(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
+          std::size_t count, float* out) noexcept {
+  const std::size_t bytes = query.width / 2;
+  estimate_rows(
+      query, [rows, bytes](std::size_t i) { return rows + i * bytes; }, factors, count,
+      out);
+}
+
+void gather(const CodeQuery& query, const std::uint8_t* const* rows,
+            const float* factors, std::size_t count, float* out) noexcept {
+  estimate_rows(query, [rows](std::size_t i) { return rows[i]; }, factors, count, out);
+}
+
+std::int64_t sum_of_int32(__m256i x) noexcept {
+  const __m256i both =
+      _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(x)),
+                       _mm256_cvtepi32_epi64(_mm256_extracti128_si256(x, 1)));
+  return _mm256_extract_epi64(both, 0) + _mm256_extract_epi64(both, 1) +
+         _mm256_extract_epi64(both, 2) + _mm256_extract_epi64(both, 3);
+}
+
+// 16 bytes as 16 values of 16 bits.
+__m256i widen(const std::uint8_t* bytes) noexcept {
+  return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+}
+
+// 16 values below 2^12 with their query; `high` is already shifted to bits 8 to 11. An
+// element takes 16 products before it can overflow: two of each call.
+__m256i add_products(__m256i sum, __m256i high, const std::uint8_t* low,
+                     const std::int16_t* q) noexcept {
+  return _mm256_add_epi32(
+      sum, _mm256_madd_epi16(_mm256_or_si256(high, widen(low)), load(q)));
+}
+
+std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
+                      const std::int16_t* q, std::size_t width) noexcept {
+  const __m256i low_nibble = _mm256_set1_epi16(0x0F);
+  const __m256i high_nibble = _mm256_set1_epi16(0xF0);
+  std::int64_t total = 0;
+  for (std::size_t at = 0; at < width; at += kLineValues) {
+    // Bytes of this block: a low nibble belongs to value j, a high one to half + j.
+    const std::size_t half = width - at >= kLineValues ? 64 : 32;
+    __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (std::size_t j = 0; j < half; j += 16) {
+      const __m256i bytes = widen(high + at / 2 + j);
+      const __m256i lows = _mm256_slli_epi16(_mm256_and_si256(bytes, low_nibble), 8);
+      const __m256i highs = _mm256_slli_epi16(_mm256_and_si256(bytes, high_nibble), 4);
+      sums[0] = add_products(sums[0], lows, low + at + j, q + at + j);
+      sums[1] = add_products(sums[1], highs, low + at + half + j, q + at + half + j);
+    }
+    total += sum_of_int32(sums[0]) + sum_of_int32(sums[1]);
+  }
+  return total;
+}
+
+std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
+                         std::size_t width) noexcept {
+  const __m256i low_nibble = _mm256_set1_epi16(0x0F);
+  std::int64_t total = 0;
+  for (std::size_t at = 0; at < width; at += kLineValues) {
+    const std::size_t half = width - at >= kLineValues ? 64 : 32;
+    __m256i sum = _mm256_setzero_si256();
+    for (std::size_t j = 0; j < half; j += 16) {
+      const __m256i bytes = widen(nibbles + at / 2 + j);
+      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_and_si256(bytes, low_nibble),
+                                                    load(q + at + j)));
+      sum = _mm256_add_epi32(
+          sum, _mm256_madd_epi16(_mm256_srli_epi16(bytes, 4), load(q + at + half + j)));
+    }
+    total += sum_of_int32(sum);
+  }
+  return total;
+}
+
+std::size_t at_least(const float* values, std::size_t count, float threshold,
+                     std::uint32_t* positions) noexcept {
+  const __m256 limit = _mm256_set1_ps(threshold);
+  std::size_t found = 0;
+  std::size_t i = 0;
+  for (; i + 32 <= count; i += 32) {
+    std::uint32_t mask = 0;
+    for (std::size_t part = 0; part < 4; ++part) {
+      const __m256 at = _mm256_loadu_ps(values + i + 8 * part);
+      const int bits = _mm256_movemask_ps(_mm256_cmp_ps(at, limit, _CMP_GE_OQ));
+      mask |= static_cast<std::uint32_t>(bits) << (8 * part);
+    }
+    while (mask != 0) {
+      positions[found++] = static_cast<std::uint32_t>(i) +
+                           static_cast<std::uint32_t>(__builtin_ctz(mask));
+      mask &= mask - 1;
     }
   }
-  for (int row = 0; row < kRows; ++row) out[row] = sums[row].total();
-}
-
-float dot(const float* a, const float* b, std::size_t dim) noexcept {
-  float out = 0.0F;
-  dot_together<1>(a, b, 0, dim, &out);
-  return out;
-}
-
-void dot_rows(const float* query, const float* rows, std::size_t count, std::size_t dim,
-              std::size_t stride, float* out) noexcept {
-  std::size_t i = 0;
-  for (; i + 2 <= count; i += 2) {
-    dot_together<2>(query, rows + i * stride, stride, dim, out + i);
+  for (; i < count; ++i) {
+    if (values[i] >= threshold) positions[found++] = static_cast<std::uint32_t>(i);
   }
-  if (i < count) dot_together<1>(query, rows + i * stride, stride, dim, out + i);
+  return found;
+}
+
+// SSE4.2 comes with AVX2.
+std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
+                     std::size_t count) noexcept {
+  std::uint64_t state = static_cast<std::uint32_t>(~crc);
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + i, sizeof(word));
+    state = _mm_crc32_u64(state, word);
+  }
+  auto narrow = static_cast<std::uint32_t>(state);
+  for (; i < count; ++i) narrow = _mm_crc32_u8(narrow, bytes[i]);
+  return ~narrow;
 }
 
 }  // namespace
 
 extern const KernelTable kAvx2Table;
-const KernelTable kAvx2Table = {"avx2", kCpuAvx2Fma, dot, dot_rows};
+const KernelTable kAvx2Table = {"avx2",   kCpuAvx2Fma, dot,    scan,     gather,
+                                sum_high, sum_nibbles, rotate, at_least, crc32c};
 
 }  // namespace vecall::kernels

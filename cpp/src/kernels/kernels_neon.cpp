@@ -1,9 +1,13 @@
-// NEON (Advanced SIMD of AArch64). Four accumulators of four floats.
+// NEON (Advanced SIMD of AArch64). Nibbles and values below 2^12 are multiplied into
+// the next wider type, where a block of 128 of them fits before it has to widen again.
+// The rotation and the checksum are the scalar ones: the baseline compiler has no more
+// to use here than there.
 
 #include <arm_neon.h>
 
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/neon_rows.hpp"
 
 namespace vecall::kernels {
 
@@ -12,6 +16,7 @@ namespace {
 constexpr std::size_t kWidth = 4;
 constexpr std::size_t kBlock = 4 * kWidth;
 
+// Four accumulators of four floats.
 float dot(const float* a, const float* b, std::size_t dim) noexcept {
   float32x4_t sum0 = vdupq_n_f32(0.0F);
   float32x4_t sum1 = vdupq_n_f32(0.0F);
@@ -32,14 +37,117 @@ float dot(const float* a, const float* b, std::size_t dim) noexcept {
   return sum;
 }
 
-void dot_rows(const float* query, const float* rows, std::size_t count, std::size_t dim,
-              std::size_t stride, float* out) noexcept {
-  for (std::size_t i = 0; i < count; ++i) out[i] = dot(query, rows + i * stride, dim);
+// A 16-bit element takes 17 products of 15 * -128 before it can overflow: a block gives
+// it 16.
+struct RowSum {
+  int16x8_t block = vdupq_n_s16(0);
+  int32x4_t sum = vdupq_n_s32(0);
+
+  void add(int8x16_t low, int8x16_t high, int8x16_t q_low, int8x16_t q_high) noexcept {
+    block = vmlal_s8(block, vget_low_s8(low), vget_low_s8(q_low));
+    block = vmlal_high_s8(block, low, q_low);
+    block = vmlal_s8(block, vget_low_s8(high), vget_low_s8(q_high));
+    block = vmlal_high_s8(block, high, q_high);
+  }
+  void end_block() noexcept {
+    sum = vpadalq_s16(sum, block);
+    block = vdupq_n_s16(0);
+  }
+  [[nodiscard]] std::int32_t total() const noexcept { return vaddvq_s32(sum); }
+};
+
+// Values of 16 bits against a query of 16 bits. A 32-bit element takes 16 products of
+// 4,095 * 32,512 before it can overflow: a block gives each sum eight.
+struct ValueSum {
+  int32x4_t block[4] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+  int64x2_t sum = vdupq_n_s64(0);
+
+  // Eight values in the first two sums or the last two.
+  void add(std::size_t pair, uint16x8_t values, const std::int16_t* q) noexcept {
+    const int16x8_t value = vreinterpretq_s16_u16(values);
+    const int16x8_t by = vld1q_s16(q);
+    int32x4_t* sums = block + 2 * pair;
+    sums[0] = vmlal_s16(sums[0], vget_low_s16(value), vget_low_s16(by));
+    sums[1] = vmlal_high_s16(sums[1], value, by);
+  }
+  void end_block() noexcept {
+    for (int32x4_t& part : block) {
+      sum = vpadalq_s32(sum, part);
+      part = vdupq_n_s32(0);
+    }
+  }
+};
+
+// sum(value_i * q_i) where value_at(nibbles, i) makes eight values of the nibbles that
+// belong to the values from i on.
+template <class ValuesAt>
+std::int64_t value_sum(const std::uint8_t* nibbles, const std::int16_t* q,
+                       std::size_t width, ValuesAt values_at) noexcept {
+  ValueSum sum;
+  for (std::size_t at = 0; at < width; at += kBlockValues) {
+    const std::size_t half = half_block(at, width);
+    for (std::size_t j = 0; j < half; j += kChunk / 2) {
+      const uint8x8_t bytes = vld1_u8(nibbles + at / 2 + j);
+      const std::size_t low = at + j;
+      const std::size_t high = at + half + j;
+      sum.add(0, values_at(vand_u8(bytes, vdup_n_u8(15)), low), q + low);
+      sum.add(1, values_at(vshr_n_u8(bytes, 4), high), q + high);
+    }
+    sum.end_block();
+  }
+  return vaddvq_s64(sum.sum);
+}
+
+std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
+                      const std::int16_t* q, std::size_t width) noexcept {
+  return value_sum(high, q, width, [low](uint8x8_t nibbles, std::size_t i) {
+    return vaddw_u8(vshll_n_u8(nibbles, 8), vld1_u8(low + i));
+  });
+}
+
+std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
+                         std::size_t width) noexcept {
+  return value_sum(nibbles, q, width,
+                   [](uint8x8_t values, std::size_t) { return vmovl_u8(values); });
+}
+
+std::size_t at_least(const float* values, std::size_t count, float threshold,
+                     std::uint32_t* positions) noexcept {
+  constexpr std::size_t kTogether = 16;
+  // Four bits of the mask stand for one value; one of them is enough to count it.
+  constexpr std::uint64_t kOneOfFour = 0x1111'1111'1111'1111U;
+  const float32x4_t limit = vdupq_n_f32(threshold);
+  std::size_t found = 0;
+  std::size_t i = 0;
+  for (; i + kTogether <= count; i += kTogether) {
+    const auto passes = [&](std::size_t part) {
+      return vcgeq_f32(vld1q_f32(values + i + 4 * part), limit);
+    };
+    const uint16x8_t first =
+        vuzp1q_u16(vreinterpretq_u16_u32(passes(0)), vreinterpretq_u16_u32(passes(1)));
+    const uint16x8_t last =
+        vuzp1q_u16(vreinterpretq_u16_u32(passes(2)), vreinterpretq_u16_u32(passes(3)));
+    const uint8x16_t all =
+        vuzp1q_u8(vreinterpretq_u8_u16(first), vreinterpretq_u8_u16(last));
+    const uint8x8_t narrow = vshrn_n_u16(vreinterpretq_u16_u8(all), 4);
+    std::uint64_t mask = vget_lane_u64(vreinterpret_u64_u8(narrow), 0) & kOneOfFour;
+    while (mask != 0) {
+      const auto place = static_cast<std::size_t>(__builtin_ctzll(mask)) / 4;
+      positions[found++] = static_cast<std::uint32_t>(i + place);
+      mask &= mask - 1;
+    }
+  }
+  for (; i < count; ++i) {
+    if (values[i] >= threshold) positions[found++] = static_cast<std::uint32_t>(i);
+  }
+  return found;
 }
 
 }  // namespace
 
 extern const KernelTable kNeonTable;
-const KernelTable kNeonTable = {"neon", kCpuNeon, dot, dot_rows};
+const KernelTable kNeonTable = {"neon",         kCpuNeon, dot,         scan<RowSum>,
+                                gather<RowSum>, sum_high, sum_nibbles, nullptr,
+                                at_least,       nullptr};
 
 }  // namespace vecall::kernels

@@ -1,15 +1,18 @@
-// Plain C++: the reference that runs everywhere. Eight independent sums, so that the
-// compiler may use the baseline's own vector registers without changing the result.
+// Plain C++: the reference that runs everywhere.
 
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/rotation_body.hpp"
 
 namespace vecall::kernels {
 
 namespace {
 
 constexpr std::size_t kLanes = 8;
+constexpr std::size_t kBlock = 128;  // values of a whole block of a nibble plane
 
+// Eight independent sums, so that the compiler may use the baseline's own vector
+// registers without changing the result.
 float dot(const float* a, const float* b, std::size_t dim) noexcept {
   float sums[kLanes] = {};
   std::size_t i = 0;
@@ -23,14 +26,112 @@ float dot(const float* a, const float* b, std::size_t dim) noexcept {
          ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
-void dot_rows(const float* query, const float* rows, std::size_t count, std::size_t dim,
-              std::size_t stride, float* out) noexcept {
-  for (std::size_t i = 0; i < count; ++i) out[i] = dot(query, rows + i * stride, dim);
+// Values of one block whose low nibbles begin at `at`; a block is 128 or the last 64.
+constexpr std::size_t half_block(std::size_t at, std::size_t width) noexcept {
+  return width - at >= kBlock ? kBlock / 2 : (width - at) / 2;
+}
+
+std::int32_t nibble_sum(const std::uint8_t* row, const std::int8_t* q8,
+                        std::size_t width) noexcept {
+  std::int32_t sum = 0;
+  for (std::size_t at = 0; at < width; at += kBlock) {
+    const std::size_t half = half_block(at, width);
+    const std::uint8_t* bytes = row + at / 2;
+    for (std::size_t j = 0; j < half; ++j) {
+      sum += (bytes[j] & 15) * q8[at + j];
+      sum += (bytes[j] >> 4) * q8[at + half + j];
+    }
+  }
+  return sum;
+}
+
+float estimate(const CodeQuery& query, const std::uint8_t* row, float factor) noexcept {
+  const std::int32_t sum = nibble_sum(row, query.q8, query.width);
+  return factor * (query.scale * static_cast<float>(2 * sum - query.bias));
+}
+
+void scan(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
+          std::size_t count, float* out) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = estimate(query, rows + i * (query.width / 2), factors[i]);
+  }
+}
+
+void gather(const CodeQuery& query, const std::uint8_t* const* rows,
+            const float* factors, std::size_t count, float* out) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = estimate(query, rows[i], factors[i]);
+  }
+}
+
+std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
+                      const std::int16_t* q, std::size_t width) noexcept {
+  std::int64_t sum = 0;
+  for (std::size_t at = 0; at < width; at += kBlock) {
+    const std::size_t half = half_block(at, width);
+    const std::uint8_t* bytes = high + at / 2;
+    for (std::size_t j = 0; j < half; ++j) {
+      sum += ((bytes[j] & 15) * 256 + low[at + j]) * q[at + j];
+      sum += ((bytes[j] >> 4) * 256 + low[at + half + j]) * q[at + half + j];
+    }
+  }
+  return sum;
+}
+
+std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
+                         std::size_t width) noexcept {
+  std::int64_t sum = 0;
+  for (std::size_t at = 0; at < width; at += kBlock) {
+    const std::size_t half = half_block(at, width);
+    const std::uint8_t* bytes = nibbles + at / 2;
+    for (std::size_t j = 0; j < half; ++j) {
+      sum += (bytes[j] & 15) * q[at + j];
+      sum += (bytes[j] >> 4) * q[at + half + j];
+    }
+  }
+  return sum;
+}
+
+std::size_t at_least(const float* values, std::size_t count, float threshold,
+                     std::uint32_t* positions) noexcept {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    positions[found] = static_cast<std::uint32_t>(i);
+    found += values[i] >= threshold ? 1 : 0;
+  }
+  return found;
+}
+
+struct Crc32cTable {
+  std::uint32_t of_byte[256] = {};
+
+  constexpr Crc32cTable() {
+    constexpr std::uint32_t kReversedPolynomial = 0x82F63B78;
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+      std::uint32_t crc = byte;
+      for (int bit = 0; bit < 8; ++bit) {
+        crc = (crc >> 1) ^ ((crc & 1) != 0 ? kReversedPolynomial : 0);
+      }
+      of_byte[byte] = crc;
+    }
+  }
+};
+
+constexpr Crc32cTable kCrc32c;
+
+std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
+                     std::size_t count) noexcept {
+  crc = ~crc;
+  for (std::size_t i = 0; i < count; ++i) {
+    crc = (crc >> 8) ^ kCrc32c.of_byte[(crc ^ bytes[i]) & 255];
+  }
+  return ~crc;
 }
 
 }  // namespace
 
 extern const KernelTable kScalarTable;
-const KernelTable kScalarTable = {"scalar", kCpuBaseline, dot, dot_rows};
+const KernelTable kScalarTable = {"scalar", kCpuBaseline, dot,    scan,     gather,
+                                  sum_high, sum_nibbles,  rotate, at_least, crc32c};
 
 }  // namespace vecall::kernels

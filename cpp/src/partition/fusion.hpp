@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "index/flat_index.hpp"
+#include "index/dense_query.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {

@@ -1,32 +1,25 @@
 #include "partition/partition.hpp"
 
 #include <algorithm>
-#include <limits>
 
-#include "index/flat_index.hpp"
-#include "index/top_k.hpp"
-#include "partition/fusion.hpp"
+#include "index/flat_search.hpp"
+#include "partition/addition.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
 
-// Grown, never freed: a thread's searches allocate nothing once they are warm.
-struct Partition::RecallScratch {
-  std::vector<Scored> dense;
-  std::vector<Scored> lexical;
-  std::vector<float> cosines;  // by slot, of this query where it has a vector
-  TermScores terms;
-  std::vector<Candidate> candidates;
-  std::vector<std::uint32_t> index_plus_one;  // by slot, into candidates; 0 = none
+namespace {
 
-  void clear() noexcept {
-    for (const Candidate& candidate : candidates) index_plus_one[candidate.slot] = 0;
-    candidates.clear();
-    terms.clear();
-    dense.clear();
-    lexical.clear();
-  }
-};
+// Rows that a search of a graph compares for each entry of its pool, with what makes
+// one dearer than a row of a scan.
+constexpr std::size_t kRowsPerEf = 64;
+
+}  // namespace
+
+Partition::Partition(std::shared_ptr<const PartitionSpace> space)
+    : space_(std::move(space)), rows_(space_->rows) {}
+
+Partition::~Partition() = default;
 
 void Partition::check(const RowBatch& batch, std::size_t dim) {
   const std::size_t count = batch.ids.size();
@@ -53,184 +46,104 @@ void Partition::check(const RowBatch& batch, std::size_t dim) {
 }
 
 void Partition::add(const RowBatch& batch) {
-  const std::size_t wanted = rows_.slots() + batch.ids.size();
-  if (wanted >= std::numeric_limits<Slot>::max()) {
-    throw LimitExceededError("rows: a partition holds at most 2^32 - 2 rows");
-  }
-  free_.reserve(wanted);
-  slot_of_.reserve(slot_of_.size() + batch.ids.size());
-  for (std::size_t i = 0; i < batch.ids.size(); ++i) add_row(batch, i);
-}
-
-void Partition::add_row(const RowBatch& batch, std::size_t i) {
-  const RowId id = batch.ids[i];
-  const auto existing = slot_of_.find(id);
-  Slot slot = 0;
-  if (existing != slot_of_.end()) {
-    slot = existing->second;
-    remove_slot(slot);
-    free_.pop_back();
-  } else if (!free_.empty()) {
-    slot = free_.back();
-    free_.pop_back();
-  } else {
-    slot = static_cast<Slot>(rows_.slots());
-    vectors_.reserve(slot + std::size_t{1});
-    sessions_.reserve(slot + std::size_t{1});
-    rows_.reserve(slot + std::size_t{1});
-  }
-  rows_.set(slot, id, batch.meta.empty() ? RowMeta{} : batch.meta[i]);
-  try {
-    sessions_.add(slot, rows_);
-    if (batch.offsets.empty()) {
-      postings_.add(slot, {});
-    } else {
-      const auto begin = static_cast<std::size_t>(batch.offsets[i]);
-      const auto end = static_cast<std::size_t>(batch.offsets[i + 1]);
-      postings_.add(slot, std::span(batch.terms).subspan(begin, end - begin));
-    }
-    slot_of_[id] = slot;
-  } catch (...) {
-    remove_slot(slot);
-    throw;
-  }
-  if (!batch.has_vector.empty() && batch.has_vector[i] != 0) {
-    vectors_.set(slot, std::span(batch.unit_vectors).subspan(i * dim(), dim()));
-  }
-}
-
-void Partition::remove_slot(Slot slot) noexcept {
-  slot_of_.erase(rows_.id(slot));
-  sessions_.remove(slot, rows_);
-  postings_.remove(slot);
-  vectors_.clear(slot);
-  rows_.clear(slot);
-  free_.push_back(slot);  // capacity was reserved when the slot was made
+  if (batch.ids.empty()) return;
+  Addition addition(*this, batch);
+  addition.commit();
 }
 
 std::size_t Partition::remove(std::span<const RowId> ids) noexcept {
   std::size_t removed = 0;
   for (const RowId id : ids) {
-    const auto found = slot_of_.find(id);
-    if (found == slot_of_.end()) continue;
-    remove_slot(found->second);
+    const Slot slot = ids_.find(id, rows_);
+    if (slot == IdMap::kNobody) continue;
+    remove_slot(slot);
     ++removed;
   }
   return removed;
 }
 
-void Partition::search(std::span<const float> unit_query, const Filter& filter,
-                       std::size_t k, std::vector<Hit>& out) const {
-  thread_local std::vector<Scored> best;
-  thread_local std::vector<float> cosines;
-  flat_search(vectors_, rows_, unit_query, filter, std::min(k, rows_.live() + 1), best,
-              cosines);
+void Partition::remove_slot(Slot slot) noexcept {
+  ids_.erase(slot, rows_);
+  if (names_) {
+    const std::uint32_t session = rows_.session(slot);
+    if (session != 0) names_->sessions.remove(slot, rows_);
+    release_names(session, rows_.author(slot), rows_.kind(slot));
+  }
+  if (postings_) postings_->remove(slot);
+  if (graph_ && rows_.has_vector(slot)) graph_->on_remove();
+  rows_.release(slot);
+}
+
+void Partition::release_names(std::uint32_t session, std::uint32_t author,
+                              std::uint32_t kind) noexcept {
+  Labels& labels = names_->labels;
+  labels.sessions.release(session);
+  labels.authors.release(author);
+  labels.kinds.release(kind);
+}
+
+void Partition::select(const Filter& filter, RowSelection& selection) const {
+  static const std::vector<Slot> kNoSessions;
+  selection.select(filter, rows_, names_ ? &names_->labels : nullptr,
+                   names_ ? names_->sessions.last() : kNoSessions, ids_);
+}
+
+CosineSpread Partition::dense(const DenseQuery& asked, std::size_t ef,
+                              DenseScratch& scratch) const {
+  CosineSpread spread;
+  if (graph_ && !asked.exact && graph_->pays(asked, ef) &&
+      graph_->search(asked, ef, scratch, spread)) {
+    return spread;
+  }
+  return flat_search(asked, scratch);
+}
+
+void Partition::search(const SearchQuery& query, std::vector<Hit>& out) const {
+  thread_local RowSelection selection;
+  thread_local EncodedQuery encoded;
+  thread_local DenseScratch scratch;
   out.clear();
-  for (const Scored& row : best) out.push_back({rows_.id(row.slot), row.score});
+  if (rows_.vectors() == 0) return;
+  select(query.filter, selection);
+  if (selection.count() == 0) return;
+  encoded.encode(rows_.space(), query.unit_vector);
+  const std::size_t k = std::min(query.k, rows_.vectors());
+  dense({rows_, selection, encoded, k, query.exact}, query.ef, scratch);
+  for (const Scored& row : scratch.best) out.push_back({rows_.id(row.slot), row.score});
 }
 
-// Whatever either side ranks high, and the turns beside it.
-void Partition::propose(const RecallQuery& query, RecallScratch& scratch) const {
-  TopK words(scratch.lexical, std::max(query.candidates, query.k), rows_);
-  for (const Slot slot : scratch.terms.touched) {
-    const float bm25 = scratch.terms.bm25[slot];
-    if (words.wants(bm25) && rows_.passes(slot, query.filter))
-      words.offer({slot, bm25});
-  }
-  words.finish();
-  for (const Scored& row : scratch.lexical) add_candidate(row.slot, query, scratch);
-  for (const Scored& row : scratch.dense) add_candidate(row.slot, query, scratch);
-  const std::size_t proposed = scratch.candidates.size();
-  for (std::size_t i = 0; i < proposed; ++i) {
-    const Slot slot = scratch.candidates[i].slot;
-    for (const Slot beside :
-         {sessions_.previous(slot, rows_), sessions_.next(slot, rows_)}) {
-      if (beside == SessionOrder::kNobody || !rows_.passes(beside, query.filter))
-        continue;
-      add_candidate(beside, query, scratch);
-    }
-  }
-  link_neighbours(scratch);
+bool Partition::has_links_to_make() const noexcept {
+  return graph_ && graph_->has_work(rows_);
 }
 
-void Partition::add_candidate(Slot slot, const RecallQuery& query,
-                              RecallScratch& scratch) const {
-  if (scratch.index_plus_one[slot] != 0) return;
-  Candidate candidate{slot, 0.0F, std::numeric_limits<float>::quiet_NaN(), 0.0F, 0.0F};
-  if (slot < scratch.terms.bm25.size()) candidate.lexical = scratch.terms.bm25[slot];
-  if (!query.unit_vector.empty() && vectors_.has(slot)) {
-    candidate.similarity = scratch.cosines[slot];
+bool Partition::link_some() {
+  GraphIndex* graph = nullptr;
+  {
+    const std::shared_lock lock(mutex_);
+    graph = graph_.get();  // made once, never replaced
   }
-  scratch.candidates.push_back(candidate);
-  scratch.index_plus_one[slot] = static_cast<std::uint32_t>(scratch.candidates.size());
+  return graph != nullptr && graph->link_some(mutex_, rows_);
 }
 
-void Partition::link_neighbours(RecallScratch& scratch) const {
-  const auto index_of = [&scratch](Slot slot) {
-    if (slot == SessionOrder::kNobody || scratch.index_plus_one[slot] == 0) {
-      return kNoCandidate;
-    }
-    return static_cast<std::size_t>(scratch.index_plus_one[slot] - 1);
-  };
-  for (Candidate& candidate : scratch.candidates) {
-    candidate.previous = index_of(sessions_.previous(candidate.slot, rows_));
-    candidate.next = index_of(sessions_.next(candidate.slot, rows_));
-  }
+std::size_t Partition::linked() const noexcept {
+  return graph_ ? rows_.vectors() - std::min(rows_.vectors(), graph_->pending(rows_))
+                : 0;
 }
 
-void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) const {
-  thread_local RecallScratch scratch;
-  scratch.clear();
-  out.clear();
-  if (scratch.index_plus_one.size() < rows_.slots()) {
-    scratch.index_plus_one.resize(rows_.slots(), 0);
-  }
-  FusionInput input{
-      !query.unit_vector.empty(), 0.0F, {}, query.dense_weight, query.neighbour_weight};
-  if (input.has_vector) {
-    const std::size_t wanted = std::max(query.candidates, query.k);
-    input.spread =
-        flat_search(vectors_, rows_, query.unit_vector, query.filter,
-                    std::min(wanted, rows_.live() + 1), scratch.dense, scratch.cosines);
-  }
-  postings_.score(query.terms, scratch.terms);
-  propose(query, scratch);
-  for (const Scored& row : scratch.lexical) {
-    input.coverage = std::max(
-        input.coverage, scratch.terms.matched[row.slot] / scratch.terms.query_idf);
-  }
-  fuse(scratch.candidates, input);
-
-  auto& found = scratch.candidates;
-  const bool has_floor = query.min_similarity > -std::numeric_limits<float>::infinity();
-  auto end = found.end();
-  if (has_floor) {
-    end = std::partition(
-        found.begin(), found.end(), [&query](const Candidate& candidate) {
-          return candidate.similarity >= query.min_similarity;  // false for NaN
-        });
-  }
-  const auto better = [this](const Candidate& a, const Candidate& b) {
-    if (a.score != b.score) return a.score > b.score;
-    return rows_.precedes(a.slot, b.slot);
-  };
-  std::sort(found.begin(), end, better);
-  auto last = found.begin();
-  const auto available = static_cast<std::size_t>(end - found.begin());
-  last += static_cast<std::ptrdiff_t>(std::min(query.k, available));
-  while (last != end && last != found.begin() && last->score == (last - 1)->score &&
-         rows_.time(last->slot) == rows_.time((last - 1)->slot)) {
-    ++last;
-  }
-  for (auto hit = found.begin(); hit != last; ++hit) {
-    out.push_back({rows_.id(hit->slot), hit->score, hit->similarity, hit->lexical});
-  }
+std::size_t Partition::search_bytes(std::size_t ef) const noexcept {
+  std::size_t rows = rows_.slots();
+  if (graph_ && graph_->ready() && ef < rows / kRowsPerEf) rows = ef * kRowsPerEf;
+  return rows * rows_.space().high_bytes();
 }
 
 std::size_t Partition::nbytes() const noexcept {
-  return sizeof(*this) + rows_.nbytes() + vectors_.nbytes() + postings_.nbytes() +
-         sessions_.nbytes() + slot_of_.size() * 32 +
-         slot_of_.bucket_count() * sizeof(void*) + free_.capacity() * sizeof(Slot);
+  std::size_t bytes = sizeof(*this) + rows_.nbytes() + ids_.nbytes();
+  if (names_) {
+    bytes += sizeof(*names_) + names_->labels.nbytes() + names_->sessions.nbytes();
+  }
+  if (postings_) bytes += sizeof(*postings_) + postings_->nbytes();
+  if (graph_) bytes += graph_->nbytes();
+  return bytes;
 }
 
 }  // namespace vecall

@@ -6,27 +6,37 @@
 // cleared.
 //
 // Thread safety: callers hold mutex() shared for const methods and unique for the
-// others. The lock is theirs to take because the bindings try it with the interpreter
-// lock held and give that up before they wait (bindings/gil.hpp). Whoever holds mutex()
-// never waits for the interpreter.
+// others, but for link_some(), which takes it itself. The lock is theirs to take because
+// the bindings try it with the interpreter lock held and give that up before they wait
+// (bindings/gil.hpp). Whoever holds mutex() never waits for the interpreter.
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <shared_mutex>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
-#include "filter/row_columns.hpp"
+#include "filter/row_selection.hpp"
+#include "index/dense_query.hpp"
+#include "index/graph_index.hpp"
+#include "partition/fusion.hpp"
+#include "partition/partition_space.hpp"
 #include "partition/session_order.hpp"
+#include "rows/id_map.hpp"
+#include "rows/labels.hpp"
+#include "rows/row_table.hpp"
+#include "sync/shared_mutex.hpp"
 #include "terms/postings.hpp"
 #include "vecall/types.hpp"
-#include "vectors/vector_store.hpp"
 
 namespace vecall {
 
 class Partition {
  public:
-  explicit Partition(std::size_t dim) : vectors_(dim) {}
+  explicit Partition(std::shared_ptr<const PartitionSpace> space);
+  ~Partition();
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
 
@@ -34,43 +44,71 @@ class Partition {
   // it.
   static void check(const RowBatch& batch, std::size_t dim);
 
-  // Adds rows, or replaces those whose id is here already.
-  // REQUIRES: check(batch, dim()) passed.
+  // Adds rows, or replaces those whose id is here already: all of them, or none if
+  // memory runs out. REQUIRES: check(batch, dim()) passed.
   void add(const RowBatch& batch);
   // Returns how many of the ids were here.
   std::size_t remove(std::span<const RowId> ids) noexcept;
 
   // The k best rows by cosine that pass, best first. REQUIRES: unit_query has norm 1, k
   // > 0.
-  void search(std::span<const float> unit_query, const Filter& filter, std::size_t k,
-              std::vector<Hit>& out) const;
+  void search(const SearchQuery& query, std::vector<Hit>& out) const;
   // Both sides of recall in one pass, best first; rows that tie with the last one in
   // score and time are all returned, so `out` can be longer than k.
   void recall(const RecallQuery& query, std::vector<RecallHit>& out) const;
 
-  [[nodiscard]] std::shared_mutex& mutex() const noexcept { return mutex_; }
-  [[nodiscard]] std::size_t dim() const noexcept { return vectors_.dim(); }
+  // True if rows should be in a graph and are not yet.
+  [[nodiscard]] bool has_links_to_make() const noexcept;
+  // Links some of them; true if there are more. Takes the lock itself, briefly.
+  bool link_some();
+  // Whether the partition waits in the linker's queue.
+  bool mark_queued() noexcept { return queued_.exchange(true); }
+  void clear_queued() noexcept { queued_.store(false); }
+
+  [[nodiscard]] SharedMutex& mutex() const noexcept { return mutex_; }
+  [[nodiscard]] std::size_t dim() const noexcept { return rows_.space().dim(); }
   [[nodiscard]] std::size_t size() const noexcept { return rows_.live(); }
-  [[nodiscard]] bool contains(RowId id) const { return slot_of_.contains(id); }
+  // Rows that the graph answers for.
+  [[nodiscard]] std::size_t linked() const noexcept;
+  [[nodiscard]] bool contains(RowId id) const {
+    return ids_.find(id, rows_) != IdMap::kNobody;
+  }
+  // About how many bytes of codes a search reads: what decides whether it is short.
+  [[nodiscard]] std::size_t search_bytes(std::size_t ef) const noexcept;
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
  private:
+  friend class PartitionSnapshot;
+
+  // What rows of events have and bare vectors have not.
+  struct Names {
+    Labels labels;
+    SessionOrder sessions;
+  };
   struct RecallScratch;
+  class Addition;
 
-  void add_row(const RowBatch& batch, std::size_t i);
   void remove_slot(Slot slot) noexcept;
+  void release_names(std::uint32_t session, std::uint32_t author,
+                     std::uint32_t kind) noexcept;
+  void select(const Filter& filter, RowSelection& selection) const;
+  CosineSpread dense(const DenseQuery& asked, std::size_t ef,
+                     DenseScratch& scratch) const;
   void propose(const RecallQuery& query, RecallScratch& scratch) const;
-  void add_candidate(Slot slot, const RecallQuery& query, RecallScratch& scratch) const;
+  static void add_candidate(Slot slot, RecallScratch& scratch, float similarity);
   void link_neighbours(RecallScratch& scratch) const;
+  void rank(const RecallQuery& query, std::vector<Candidate>& found,
+            std::vector<RecallHit>& out) const;
 
-  mutable std::shared_mutex mutex_;
-  // Guarded by mutex_.
-  RowColumns rows_;
-  VectorStore vectors_;
-  Postings postings_;
-  SessionOrder sessions_;
-  std::unordered_map<RowId, Slot> slot_of_;
-  std::vector<Slot> free_;
+  mutable SharedMutex mutex_;
+  std::atomic<bool> queued_{false};
+  std::shared_ptr<const PartitionSpace> space_;
+  // Guarded by mutex_. The pointers are null until a row needs what they point to.
+  RowTable rows_;
+  IdMap ids_;
+  std::unique_ptr<Names> names_;
+  std::unique_ptr<Postings> postings_;
+  std::unique_ptr<GraphIndex> graph_;
 };
 
 }  // namespace vecall

@@ -13,7 +13,7 @@ std::shared_ptr<Partition> PartitionMap::find(PartitionKey key) const {
 
 std::shared_ptr<Partition> PartitionMap::find_or_create(PartitionKey key) {
   if (auto found = find(key)) return found;
-  auto made = std::make_shared<Partition>(dim_);
+  auto made = std::make_shared<Partition>(space_);
   const std::unique_lock lock(mutex_);
   Owned owned{std::string(key.app), std::string(key.user)};
   return partitions_.try_emplace(std::move(owned), std::move(made)).first->second;

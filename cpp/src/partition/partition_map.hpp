@@ -24,7 +24,8 @@ struct PartitionKey {
 
 class PartitionMap {
  public:
-  explicit PartitionMap(std::size_t dim) : dim_(dim) {}
+  explicit PartitionMap(std::shared_ptr<const PartitionSpace> space)
+      : space_(std::move(space)) {}
 
   // Null if there is none. The partition stays alive while the pointer is held, even if
   // it is erased meanwhile.
@@ -58,7 +59,7 @@ class PartitionMap {
     }
   };
 
-  const std::size_t dim_;
+  const std::shared_ptr<const PartitionSpace> space_;
   mutable std::shared_mutex mutex_;
   std::unordered_map<Owned, std::shared_ptr<Partition>, Hash, Equal> partitions_;
 };

@@ -1,0 +1,81 @@
+#include "filter/row_selection.hpp"
+
+namespace vecall {
+
+namespace {
+
+// The filter with names as numbers; asks for as little as each row needs.
+struct Test {
+  const Filter& filter;
+  const RowTable& rows;
+  bool by_time;
+  bool by_expiry;
+  bool by_session;
+  bool by_author;
+  bool by_kind;
+  std::uint32_t session = 0;
+  std::uint32_t author = 0;
+  std::uint32_t kind = 0;
+
+  Test(const Filter& asked, const RowTable& table, const Labels* labels)
+      : filter(asked),
+        rows(table),
+        by_time(asked.after != kMinTime || asked.before != kMaxTime),
+        by_expiry(asked.now != kMinTime && table.any_expires_by(asked.now)),
+        by_session(asked.session.has_value()),
+        by_author(asked.author.has_value()),
+        by_kind(asked.kind.has_value()) {
+    const auto number = [labels](const LabelDictionary Labels::*which,
+                                 std::uint64_t hash) {
+      if (labels != nullptr) return (labels->*which).find(hash);
+      return hash == 0 ? LabelDictionary::kNone : LabelDictionary::kUnknown;
+    };
+    if (by_session) session = number(&Labels::sessions, *asked.session);
+    if (by_author) author = number(&Labels::authors, *asked.author);
+    if (by_kind) kind = number(&Labels::kinds, *asked.kind);
+  }
+
+  [[nodiscard]] bool passes(Slot slot) const noexcept {
+    if (!rows.is_live(slot)) return false;
+    if (by_session && rows.session(slot) != session) return false;
+    if (by_author && rows.author(slot) != author) return false;
+    if (by_kind && rows.kind(slot) != kind) return false;
+    if (by_expiry && rows.expires(slot) <= filter.now) return false;
+    if (!by_time) return true;
+    const Micros time = rows.time(slot);
+    return filter.after <= time && (filter.before == kMaxTime || time < filter.before);
+  }
+};
+
+}  // namespace
+
+void RowSelection::select(const Filter& filter, const RowTable& rows,
+                          const Labels* labels,
+                          const std::vector<Slot>& last_of_session, const IdMap& ids) {
+  rows_ = &rows;
+  const Test test(filter, rows, labels);
+  everything_ = !(test.by_time || test.by_expiry || test.by_session ||
+                  test.by_author || test.by_kind || filter.only);
+  count_ = rows.live();
+  if (everything_) return;
+  count_ = 0;
+  bits_.assign((rows.slots() + 63) / 64, 0);
+  if (filter.only) {
+    for (const RowId id : *filter.only) {
+      const Slot slot = ids.find(id, rows);
+      if (slot != IdMap::kNobody && test.passes(slot)) add(slot);
+    }
+  } else if (test.by_session && *filter.session != kNoSession) {
+    if (test.session >= last_of_session.size()) return;
+    Slot slot = last_of_session[test.session];
+    for (; slot != RowTable::kNobody; slot = rows.previous(slot)) {
+      if (test.passes(slot)) add(slot);
+    }
+  } else {
+    for (Slot slot = 0; slot < rows.slots(); ++slot) {
+      if (test.passes(slot)) add(slot);
+    }
+  }
+}
+
+}  // namespace vecall

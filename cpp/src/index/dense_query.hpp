@@ -1,0 +1,44 @@
+#pragma once
+
+// One question to the vectors of a partition, and the scratch that answering it needs.
+// Grown, never freed: a thread's searches allocate nothing once they are warm.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "filter/row_selection.hpp"
+#include "index/shortlist.hpp"
+#include "index/top_k.hpp"
+#include "rows/row_table.hpp"
+#include "vectors/row_codes.hpp"
+
+namespace vecall {
+
+// How the query's cosines are spread over the rows that passed. An index that does not
+// look at all rows estimates it from a sample.
+struct CosineSpread {
+  double mean = 0;
+  double deviation = 0;
+};
+
+struct DenseQuery {
+  const RowTable& rows;
+  const RowSelection& selection;
+  const EncodedQuery& query;
+  std::size_t k;            // > 0
+  bool exact = false;       // score from float32 vectors where they are kept
+  bool want_spread = false;
+};
+
+struct DenseScratch {
+  std::vector<float> estimates;
+  std::vector<std::uint32_t> positions;
+  std::vector<const std::uint8_t*> codes;
+  std::vector<float> factors;
+  std::vector<Slot> slots;
+  Shortlist shortlist;
+  std::vector<Scored> best;  // the answer, best first
+};
+
+}  // namespace vecall

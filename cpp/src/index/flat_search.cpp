@@ -1,0 +1,178 @@
+#include "index/flat_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "index/rescore.hpp"
+#include "kernels/dispatch.hpp"
+
+namespace vecall {
+
+namespace {
+
+constexpr std::size_t kBlockRows = 512;      // their estimates stay in L1
+constexpr std::size_t kFirstBlockRows = 64;  // sets a floor for the following ones
+constexpr std::size_t kPrefetched = 8;       // rows ahead in a gather
+
+// A gathered row costs about this many rows of a scan.
+constexpr std::size_t kGatherCost = 3;
+
+class Spread {
+ public:
+  void add(const float* estimates, std::size_t count) noexcept {
+    float sums[4] = {};
+    float squares[4] = {};
+    std::size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      for (std::size_t lane = 0; lane < 4; ++lane) {
+        const float x = estimates[i + lane];
+        sums[lane] += x;
+        squares[lane] += x * x;
+      }
+    }
+    for (; i < count; ++i) add(estimates[i]);
+    sum_ += static_cast<double>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    squares_ += static_cast<double>((squares[0] + squares[1]) + (squares[2] + squares[3]));
+    count_ += count / 4 * 4;
+  }
+  void add(float estimate) noexcept {
+    sum_ += estimate;
+    squares_ += static_cast<double>(estimate) * estimate;
+    ++count_;
+  }
+  [[nodiscard]] CosineSpread result() const noexcept {
+    if (count_ == 0) return {};
+    const double mean = sum_ / static_cast<double>(count_);
+    const double variance = squares_ / static_cast<double>(count_) - mean * mean;
+    return {mean, std::sqrt(std::max(variance, 0.0))};
+  }
+
+ private:
+  double sum_ = 0;
+  double squares_ = 0;
+  std::size_t count_ = 0;
+};
+
+// Every row of the partition in order.
+CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch) {
+  const auto& kernel = kernels::active();
+  const RowTable& rows = asked.rows;
+  Shortlist& shortlist = scratch.shortlist;
+  const bool every_row = asked.selection.everything() && rows.all_have_vectors();
+  scratch.estimates.resize(kBlockRows);
+  scratch.positions.resize(kBlockRows);
+  float* estimates = scratch.estimates.data();
+  std::uint32_t* positions = scratch.positions.data();
+  Spread spread;
+  std::size_t block = kFirstBlockRows;
+  for (std::size_t begin = 0; begin < rows.slots();) {
+    const auto first = static_cast<Slot>(begin);
+    const std::size_t count = std::min(block, rows.rows_in_chunk(first));
+    kernel.scan(asked.query.code(), rows.high(first), rows.factors(first), count,
+                estimates);
+    const std::size_t found =
+        kernel.at_least(estimates, count, shortlist.floor(), positions);
+    for (std::size_t i = 0; i < found; ++i) {
+      const Slot slot = first + positions[i];
+      if (every_row || (rows.has_vector(slot) && asked.selection.contains(slot))) {
+        shortlist.offer(slot, estimates[positions[i]]);
+      }
+    }
+    if (asked.want_spread) {
+      if (every_row) {
+        spread.add(estimates, count);
+      } else {
+        for (std::size_t i = 0; i < count; ++i) {
+          const Slot slot = first + static_cast<Slot>(i);
+          if (rows.has_vector(slot) && asked.selection.contains(slot)) {
+            spread.add(estimates[i]);
+          }
+        }
+      }
+    }
+    begin += count;
+    block = kBlockRows;
+  }
+  return spread.result();
+}
+
+template <class Each>
+void gather(const DenseQuery& asked, const std::vector<Slot>& slots,
+            DenseScratch& scratch, Each each) {
+  const auto& kernel = kernels::active();
+  const RowTable& rows = asked.rows;
+  const std::size_t bytes = rows.space().high_bytes();
+  scratch.estimates.resize(kBlockRows);
+  scratch.codes.resize(kBlockRows);
+  scratch.factors.resize(kBlockRows);
+  for (std::size_t begin = 0; begin < slots.size(); begin += kFirstBlockRows) {
+    const std::size_t count = std::min(kFirstBlockRows, slots.size() - begin);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Slot slot = slots[begin + i];
+      scratch.codes[i] = rows.high(slot);
+      scratch.factors[i] = rows.factor(slot);
+      for (std::size_t line = 0; line < bytes; line += 64) {
+        __builtin_prefetch(scratch.codes[i] + line);
+      }
+    }
+    kernel.gather(asked.query.code(), scratch.codes.data(), scratch.factors.data(),
+                  count, scratch.estimates.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      each(slots[begin + i], scratch.estimates[i]);
+    }
+  }
+}
+
+CosineSpread scan_selected(const DenseQuery& asked, DenseScratch& scratch) {
+  scratch.slots.clear();
+  asked.selection.for_each([&](Slot slot) {
+    if (asked.rows.has_vector(slot)) scratch.slots.push_back(slot);
+  });
+  Spread spread;
+  gather(asked, scratch.slots, scratch, [&](Slot slot, float estimate) {
+    spread.add(estimate);
+    if (estimate >= scratch.shortlist.floor()) scratch.shortlist.offer(slot, estimate);
+  });
+  return spread.result();
+}
+
+}  // namespace
+
+CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch) {
+  scratch.shortlist.begin(asked.k, shortlist_margin(asked.rows));
+  const bool few = !asked.selection.everything() &&
+                   asked.selection.count() * kGatherCost < asked.rows.slots();
+  const CosineSpread spread =
+      few ? scan_selected(asked, scratch) : scan_all(asked, scratch);
+  rescore(asked, scratch);
+  return spread;
+}
+
+void scan_slots(const DenseQuery& asked, const std::vector<Slot>& slots,
+                DenseScratch& scratch) {
+  gather(asked, slots, scratch, [&](Slot slot, float estimate) {
+    if (estimate < scratch.shortlist.floor() || !asked.rows.has_vector(slot) ||
+        !asked.selection.contains(slot)) {
+      return;
+    }
+    scratch.shortlist.offer(slot, estimate);
+  });
+}
+
+CosineSpread sampled_spread(const DenseQuery& asked, std::size_t count,
+                            DenseScratch& scratch) {
+  scratch.slots.clear();
+  const std::size_t step = std::max<std::size_t>(1, asked.rows.slots() / count);
+  for (std::size_t slot = 0; slot < asked.rows.slots(); slot += step) {
+    const auto at = static_cast<Slot>(slot);
+    if (asked.rows.has_vector(at) && asked.selection.contains(at)) {
+      scratch.slots.push_back(at);
+    }
+  }
+  Spread spread;
+  gather(asked, scratch.slots, scratch,
+         [&](Slot, float estimate) { spread.add(estimate); });
+  return spread.result();
+}
+
+}  // namespace vecall

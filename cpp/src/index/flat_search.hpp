@@ -1,0 +1,23 @@
+#pragma once
+
+// Exact search: every row that passes is looked at. Holds no state of its own, so it is
+// as thread-safe as the rows that it reads.
+
+#include "index/dense_query.hpp"
+
+namespace vecall {
+
+// Fills scratch.best with the k best rows that have a vector and pass, best first.
+// Looks at all rows of the partition in order where most pass, else at those that do.
+CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch);
+
+// Offers the rows of `slots` that pass and have a vector to scratch.shortlist, which was
+// begun.
+void scan_slots(const DenseQuery& asked, const std::vector<Slot>& slots,
+                DenseScratch& scratch);
+
+// The spread over about `count` rows that pass, evenly chosen.
+CosineSpread sampled_spread(const DenseQuery& asked, std::size_t count,
+                            DenseScratch& scratch);
+
+}  // namespace vecall

@@ -1,0 +1,94 @@
+#include "index/graph.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <new>
+
+namespace vecall {
+
+namespace {
+
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kLineWords = kCacheLine / sizeof(Slot);
+
+}  // namespace
+
+void Graph::FreeLinks::operator()(Link* links) const noexcept { std::free(links); }
+
+Graph::Links Graph::make_links(std::size_t count) {
+  static_assert(Link::is_always_lock_free && sizeof(Link) == sizeof(Slot));
+  const std::size_t bytes =
+      (count * sizeof(Link) + 2 * kCacheLine - 1) / (2 * kCacheLine) * (2 * kCacheLine);
+  void* block = std::aligned_alloc(2 * kCacheLine, bytes);
+  if (block == nullptr) throw std::bad_alloc();
+  auto* links = static_cast<Link*>(block);
+  for (std::size_t i = 0; i < count; ++i) new (links + i) Link(kNobody);
+  return Links(links);
+}
+
+Graph::Graph(std::uint32_t m)
+    : m_(m),
+      stride_((2 * std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords),
+      upper_stride_((std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords) {}
+
+void Graph::reserve(std::size_t slots, std::size_t more) {
+  while (chunks_.size() * kChunkRows < slots) {
+    auto chunk = std::make_unique<Chunk>();
+    chunk->links = make_links(kChunkRows * stride_);
+    for (auto& upper : chunk->upper) upper.store(kNoList, std::memory_order_relaxed);
+    for (auto& linked : chunk->linked) linked.store(0, std::memory_order_relaxed);
+    chunks_.push_back(std::move(chunk));
+  }
+  while (used_lists_ + more * kMostLevels > lists_.size() * kListsInPart) {
+    lists_.push_back(make_links(kListsInPart * upper_stride_));
+  }
+}
+
+int Graph::level_of(Slot slot) const noexcept {
+  std::uint64_t z = (slot + std::uint64_t{1}) * 0x9E37'79B9'7F4A'7C15ULL;
+  z = (z ^ (z >> 30)) * 0xBF58'476D'1CE4'E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D0'49BB'1331'11EBULL;
+  z ^= z >> 31;
+  const double uniform = (static_cast<double>(z >> 11) + 1.0) * 0x1.0p-53;  // (0, 1]
+  const double level = -std::log(uniform) / std::log(static_cast<double>(m_));
+  return std::min(static_cast<int>(level), kMostLevels - 1);
+}
+
+void Graph::raise(Slot slot) noexcept {
+  const int level = level_of(slot);
+  std::atomic<std::uint32_t>& upper =
+      chunks_[slot / kChunkRows]->upper[slot % kChunkRows];
+  if (level == 0 || upper.load(std::memory_order_relaxed) != kNoList) return;
+  upper.store(used_lists_, std::memory_order_release);
+  used_lists_ += static_cast<std::uint32_t>(level);
+}
+
+void Graph::set_links(Slot slot, int level, const Slot* ids,
+                      std::size_t count) noexcept {
+  Link* list = links(slot, level);
+  const std::size_t most = degree(level);
+  for (std::size_t i = 0; i < most; ++i) {
+    list[i].store(i < count ? ids[i] : kNobody, std::memory_order_release);
+  }
+}
+
+std::size_t Graph::copy_links(Slot slot, int level, Slot* out) const noexcept {
+  const Link* list = links(slot, level);
+  const std::size_t most = degree(level);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < most; ++i) {
+    const Slot other = list[i].load(std::memory_order_acquire);
+    if (other == kNobody) break;
+    out[count++] = other;
+  }
+  return count;
+}
+
+std::size_t Graph::nbytes() const noexcept {
+  return sizeof(*this) +
+         chunks_.size() * (sizeof(Chunk) + kChunkRows * stride_ * sizeof(Link)) +
+         lists_.size() * kListsInPart * upper_stride_ * sizeof(Link);
+}
+
+}  // namespace vecall

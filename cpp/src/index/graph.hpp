@@ -1,0 +1,120 @@
+#pragma once
+
+// The links of a hierarchical navigable small world (Malkov and Yashunin, "Efficient and
+// robust approximate nearest neighbor search using Hierarchical Navigable Small World
+// graphs", 2018) over the slots of a row table: a list of up to 2 m neighbours on the
+// lowest level, of up to m on each of the levels that a slot rises to.
+//
+// Thread safety: reserve() excludes everybody (the partition's lock, taken unique). One
+// thread at a time links; any number search meanwhile. Links are atomic words: a reader
+// who sees half of a new list sees old and new neighbours, each of them a valid slot.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "vecall/types.hpp"
+
+namespace vecall {
+
+class Graph {
+ public:
+  using Link = std::atomic<Slot>;
+
+  static constexpr Slot kNobody = static_cast<Slot>(-1);
+  static constexpr std::size_t kChunkRows = 4096;
+  static constexpr int kMostLevels = 16;
+
+  explicit Graph(std::uint32_t m);
+
+  // Makes room for slots below `slots`, and for the upper lists of at least `more` of
+  // them. Strong guarantee.
+  void reserve(std::size_t slots, std::size_t more);
+  [[nodiscard]] bool has_room(std::size_t slots, std::size_t more) const noexcept {
+    return slots <= chunks_.size() * kChunkRows &&
+           used_lists_ + more * kMostLevels <= lists_.size() * kListsInPart;
+  }
+
+  [[nodiscard]] std::uint32_t m() const noexcept { return m_; }
+  // Most links of a list.
+  [[nodiscard]] std::uint32_t degree(int level) const noexcept {
+    return level == 0 ? 2 * m_ : m_;
+  }
+  // How high a slot rises: with probability m^-level, the same every time.
+  [[nodiscard]] int level_of(Slot slot) const noexcept;
+
+  // The list of a slot, ended by kNobody where it is not full. REQUIRES: level is 0, or
+  // the slot has lists up to it.
+  [[nodiscard]] Link* links(Slot slot, int level) const noexcept {
+    const Chunk& chunk = *chunks_[slot / kChunkRows];
+    const std::size_t row = slot % kChunkRows;
+    if (level == 0) return chunk.links.get() + row * stride_;
+    const std::uint32_t list = chunk.upper[row].load(std::memory_order_acquire);
+    return list_at(list + static_cast<std::uint32_t>(level) - 1);
+  }
+  // True if the slot was linked; what stands in it since may be another row.
+  [[nodiscard]] bool is_linked(Slot slot) const noexcept {
+    return slot < chunks_.size() * kChunkRows &&
+           chunks_[slot / kChunkRows]->linked[slot % kChunkRows].load(
+               std::memory_order_acquire) != 0;
+  }
+
+  // Gives the slot its upper lists, empty, if it has none. REQUIRES: has_room.
+  void raise(Slot slot) noexcept;
+  void set_linked(Slot slot) noexcept {
+    chunks_[slot / kChunkRows]->linked[slot % kChunkRows].store(
+        1, std::memory_order_release);
+  }
+  // Copies ids into a list and ends it.
+  void set_links(Slot slot, int level, const Slot* ids, std::size_t count) noexcept;
+  // Copies a list out; `out` has room for degree(level). Returns how many.
+  std::size_t copy_links(Slot slot, int level, Slot* out) const noexcept;
+
+  // Where searches begin, and its level; kNobody while the graph is empty.
+  struct Entry {
+    Slot slot;
+    int level;
+  };
+  [[nodiscard]] Entry entry() const noexcept {
+    const std::uint64_t packed = entry_.load(std::memory_order_acquire);
+    return {static_cast<Slot>(packed), static_cast<int>(packed >> 32)};
+  }
+  void set_entry(Entry entry) noexcept {
+    entry_.store(static_cast<std::uint64_t>(entry.level) << 32 | entry.slot,
+                 std::memory_order_release);
+  }
+  [[nodiscard]] std::size_t nbytes() const noexcept;
+
+ private:
+  friend class GraphSnapshot;
+
+  static constexpr std::size_t kListsInPart = 1024;
+  static constexpr std::uint32_t kNoList = static_cast<std::uint32_t>(-1);
+
+  struct FreeLinks {
+    void operator()(Link* links) const noexcept;
+  };
+  using Links = std::unique_ptr<Link[], FreeLinks>;
+  struct Chunk {
+    Links links;                                 // (kChunkRows, stride)
+    std::atomic<std::uint32_t> upper[kChunkRows];  // first upper list of each row
+    std::atomic<std::uint8_t> linked[kChunkRows];
+  };
+
+  static Links make_links(std::size_t count);
+  [[nodiscard]] Link* list_at(std::uint32_t list) const noexcept {
+    return lists_[list / kListsInPart].get() + list % kListsInPart * upper_stride_;
+  }
+
+  const std::uint32_t m_;
+  const std::size_t stride_;        // words of a lowest list, whole cache lines
+  const std::size_t upper_stride_;  // words of an upper list
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::vector<Links> lists_;  // of the upper levels, in parts that never move
+  std::uint32_t used_lists_ = 0;
+  std::atomic<std::uint64_t> entry_{kNobody};
+};
+
+}  // namespace vecall

@@ -1,0 +1,194 @@
+#include "index/graph_index.hpp"
+
+#include <algorithm>
+#include <shared_mutex>
+
+#include "index/flat_search.hpp"
+#include "index/rescore.hpp"
+
+namespace vecall {
+
+namespace {
+
+constexpr std::size_t kSampledRows = 256;  // from which the spread is estimated
+
+// What a row costs when it is compared, in rows of a scan in order (measured, see
+// docs/performance.md).
+constexpr double kGatheredRow = 2.0;
+constexpr double kTraversedRow = 5.0;
+// Rows that a traversal compares for each entry of its pool.
+constexpr double kComparedPerEf = 18.0;
+// A filtered traversal needs a pool this much larger, beside 1 / share, to find as much.
+constexpr double kFilteredBreadth = 1.5;
+
+}  // namespace
+
+void GraphIndex::reserve(std::size_t more) {
+  pending_.reserve(pending_.size() + more);
+  if (next_) stale_.reserve(stale_.size() + more);
+}
+
+void GraphIndex::on_vector(Slot slot, RowTable& rows) noexcept {
+  if (graph_ && rows.is_pending(slot)) {
+    for (std::size_t i = 0; i < in_slice_; ++i) {
+      if (pending_[i] == slot) changed_ |= std::uint64_t{1} << i;
+    }
+  } else if (graph_) {
+    rows.set_pending(slot, true);
+    pending_.push_back(slot);
+  }
+  if (next_ && slot < cursor_) stale_.push_back(slot);
+}
+
+void GraphIndex::on_remove() noexcept {
+  if (graph_) ++churn_;
+}
+
+std::size_t GraphIndex::pending(const RowTable& rows) const noexcept {
+  return graph_ ? pending_.size() : rows.vectors();
+}
+
+bool GraphIndex::wants_rebuild(const RowTable& rows) const noexcept {
+  return churn_ > 1'000 + rows.vectors() / 2;
+}
+
+bool GraphIndex::has_work(const RowTable& rows) const noexcept {
+  return next_ || !pending_.empty() || wants_rebuild(rows) ||
+         (!graph_ && rows.vectors() > 0);
+}
+
+bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows) {
+  const std::lock_guard one(linking_);
+  bool tail = false;
+  {
+    const std::unique_lock lock(mutex);
+    tail = graph_ && !pending_.empty();
+    if (!tail && !next_ && !begin_build(rows)) return false;
+    Graph& graph = tail ? *graph_ : *next_;
+    if (!graph.has_room(rows.slots(), kSliceRows)) {
+      graph.reserve(rows.slots() + kSliceRows, kSliceRows);
+    }
+    in_slice_ = tail ? std::min(kSliceRows, pending_.size()) : 0;
+    changed_ = 0;
+  }
+  return tail ? link_pending(mutex, rows) : build_some(mutex, rows);
+}
+
+bool GraphIndex::begin_build(const RowTable& rows) {
+  if (rows.vectors() == 0 || (graph_ && !wants_rebuild(rows))) return false;
+  next_ = std::make_unique<Graph>(options_.m);
+  cursor_ = 0;
+  churn_ = 0;
+  stale_.clear();
+  stale_.reserve(pending_.capacity());
+  return true;
+}
+
+bool GraphIndex::build_some(SharedMutex& mutex, RowTable& rows) {
+  for (std::size_t i = 0; i < kSliceRows; ++i) {
+    const std::shared_lock lock(mutex);
+    while (cursor_ < rows.slots() && !rows.has_vector(cursor_)) ++cursor_;
+    if (cursor_ >= rows.slots()) break;
+    if (!next_->has_room(cursor_ + std::size_t{1}, 1)) return true;
+    linker_.link(*next_, rows, cursor_, options_.ef_construction);
+    ++cursor_;
+  }
+  const std::unique_lock lock(mutex);
+  if (cursor_ < rows.slots()) return true;
+  finish_build(rows);
+  return has_work(rows);
+}
+
+// Searches use the new graph from here on.
+void GraphIndex::finish_build(RowTable& rows) {
+  for (const Slot slot : pending_) rows.set_pending(slot, false);
+  pending_.clear();
+  pending_.reserve(stale_.size());
+  graph_ = std::move(next_);
+  graph_->reserve(rows.slots(), 1);
+  for (const Slot slot : stale_) {
+    if (rows.has_vector(slot) && !rows.is_pending(slot)) {
+      rows.set_pending(slot, true);
+      pending_.push_back(slot);
+    }
+  }
+  std::vector<Slot>().swap(stale_);
+}
+
+// The rows of the slice stay pending, and are scanned, until all of them are linked.
+bool GraphIndex::link_pending(SharedMutex& mutex, RowTable& rows) {
+  for (std::size_t i = 0; i < in_slice_; ++i) {
+    const std::shared_lock lock(mutex);
+    const Slot slot = pending_[i];
+    if (rows.has_vector(slot)) {
+      linker_.link(*graph_, rows, slot, options_.ef_construction);
+    }
+  }
+  const std::unique_lock lock(mutex);
+  for (std::size_t i = 0; i < in_slice_; ++i) {
+    const Slot slot = pending_[i];
+    if ((changed_ >> i & 1) != 0) {
+      pending_.push_back(slot);  // capacity: it leaves the front in a moment
+    } else {
+      rows.set_pending(slot, false);
+    }
+  }
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(in_slice_));
+  in_slice_ = 0;
+  return has_work(rows);
+}
+
+std::size_t GraphIndex::nbytes() const noexcept {
+  return sizeof(*this) + (graph_ ? graph_->nbytes() : 0) +
+         (next_ ? next_->nbytes() : 0) +
+         (pending_.capacity() + stale_.capacity()) * sizeof(Slot);
+}
+
+bool GraphIndex::pays(const DenseQuery& asked, std::size_t ef) const noexcept {
+  if (!graph_) return false;
+  const auto slots = static_cast<double>(asked.rows.slots());
+  const auto matches = static_cast<double>(asked.selection.count());
+  const double share =
+      asked.selection.everything() ? 1.0 : std::max(matches, 1.0) / slots;
+  const double breadth = static_cast<double>(std::max(ef, asked.k)) / share;
+  const double tail = static_cast<double>(pending_.size()) * kGatheredRow;
+  const double traversal = breadth * kComparedPerEf * kTraversedRow + tail;
+  const double scan = asked.selection.everything()
+                          ? slots
+                          : std::min(matches * kGatheredRow, slots);
+  return options_.kind == IndexKind::kHnsw && asked.selection.everything()
+             ? tail < slots
+             : traversal < scan;
+}
+
+bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& scratch,
+                        CosineSpread& spread) const {
+  thread_local GraphSearch graph_search;
+  const RowTable& rows = asked.rows;
+  if (graph_->entry().slot == Graph::kNobody) return false;
+  scratch.shortlist.begin(asked.k, shortlist_margin(rows));
+  scan_slots(asked, pending_, scratch);
+  std::size_t breadth = std::max(ef, asked.k);
+  const bool every_row = asked.selection.everything();
+  if (!every_row) {
+    const double share = static_cast<double>(asked.selection.count()) /
+                         static_cast<double>(rows.slots());
+    breadth = static_cast<std::size_t>(static_cast<double>(breadth) *
+                                       kFilteredBreadth / share);
+  }
+  graph_search.descend(*graph_, rows, asked.query, 0);
+  graph_search.search(*graph_, rows, asked.query, 0, breadth,
+                      [&](Slot slot, float estimate) {
+                        if (estimate < scratch.shortlist.floor()) return;
+                        if (!rows.has_vector(slot) || rows.is_pending(slot)) return;
+                        if (!every_row && !asked.selection.contains(slot)) return;
+                        scratch.shortlist.offer(slot, estimate);
+                      });
+  rescore(asked, scratch);
+  const std::size_t there = every_row ? rows.vectors() : asked.selection.count();
+  if (scratch.best.size() < std::min(asked.k, there)) return false;
+  if (asked.want_spread) spread = sampled_spread(asked, kSampledRows, scratch);
+  return true;
+}
+
+}  // namespace vecall

@@ -1,0 +1,77 @@
+#pragma once
+
+// A partition's graph from its first row to its last: it is built in the background
+// while searches scan, and once it is whole, new rows wait in a tail that is scanned
+// exactly until they are linked. After enough changes it is built anew beside the old
+// one.
+//
+// Thread safety: const methods need the partition's lock shared, the others unique, but
+// for link_some(), which takes it itself. Only one thread links at a time.
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "index/dense_query.hpp"
+#include "index/graph.hpp"
+#include "index/graph_linker.hpp"
+#include "index/graph_options.hpp"
+#include "index/graph_search.hpp"
+#include "rows/row_table.hpp"
+#include "sync/shared_mutex.hpp"
+
+namespace vecall {
+
+class GraphIndex {
+ public:
+  explicit GraphIndex(const GraphOptions& options) : options_(options) {}
+
+  // Makes room for `more` rows; the following two cannot fail afterwards.
+  void reserve(std::size_t more);
+  void on_vector(Slot slot, RowTable& rows) noexcept;
+  void on_remove() noexcept;
+
+  // True once searches may use the graph.
+  [[nodiscard]] bool ready() const noexcept { return graph_ != nullptr; }
+  // Rows that wait to be linked.
+  [[nodiscard]] std::size_t pending(const RowTable& rows) const noexcept;
+  [[nodiscard]] bool has_work(const RowTable& rows) const noexcept;
+
+  // Links a few rows under short holds of `mutex`; true if there is more to do.
+  bool link_some(SharedMutex& mutex, RowTable& rows);
+
+  // Whether the graph is likely faster than looking at the rows that pass.
+  [[nodiscard]] bool pays(const DenseQuery& asked, std::size_t ef) const noexcept;
+  // Fills scratch.best with about the k best rows; false where fewer came back than
+  // there may be, and the answer is to be looked for otherwise.
+  bool search(const DenseQuery& asked, std::size_t ef, DenseScratch& scratch,
+              CosineSpread& spread) const;
+
+  [[nodiscard]] std::size_t nbytes() const noexcept;
+
+ private:
+  friend class GraphSnapshot;
+
+  static constexpr std::size_t kSliceRows = 32;  // linked in one call
+
+  [[nodiscard]] bool wants_rebuild(const RowTable& rows) const noexcept;
+  bool build_some(SharedMutex& mutex, RowTable& rows);
+  bool link_pending(SharedMutex& mutex, RowTable& rows);
+  void finish_build(RowTable& rows);
+  bool begin_build(const RowTable& rows);
+
+  const GraphOptions options_;
+  std::mutex linking_;  // one linker; taken before the partition's lock
+  GraphLinker linker_;  // guarded by linking_
+  std::unique_ptr<Graph> graph_;
+  std::vector<Slot> pending_;  // rows that graph_ does not answer for
+  std::size_t in_slice_ = 0;   // of them, from the front, being linked now
+  std::uint64_t changed_ = 0;  // of those, by bit, replaced by another row meanwhile
+  std::unique_ptr<Graph> next_;  // being built; not yet searched
+  Slot cursor_ = 0;              // next_ has the slots below
+  std::vector<Slot> stale_;      // of them, those that hold another row since
+  std::size_t churn_ = 0;        // rows removed since graph_ was begun
+};
+
+}  // namespace vecall

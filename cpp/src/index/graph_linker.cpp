@@ -1,0 +1,192 @@
+#include "index/graph_linker.hpp"
+
+#include <algorithm>
+
+#include "kernels/dispatch.hpp"
+
+namespace vecall {
+
+namespace {
+
+constexpr std::size_t kHeirs = 4;  // links that may replace one to a row that is gone
+
+bool nearer(const GraphSearch::Entry& a, const GraphSearch::Entry& b) noexcept {
+  if (a.estimate != b.estimate) return a.estimate > b.estimate;
+  return a.slot() < b.slot();
+}
+
+}  // namespace
+
+void GraphLinker::link(Graph& graph, const RowTable& rows, Slot slot,
+                       std::uint32_t ef_construction) {
+  if (graph.is_linked(slot)) unlink(graph, rows, slot);
+  const int level = graph.level_of(slot);
+  graph.raise(slot);
+  const Graph::Entry entry = graph.entry();
+  if (entry.slot == Graph::kNobody) {
+    graph.set_linked(slot);
+    graph.set_entry({slot, level});
+    return;
+  }
+  query_.from_row(rows.space(), rows.high(slot), rows.factor(slot));
+  search_.descend(graph, rows, query_, level);
+  for (int at = std::min(level, entry.level); at >= 0; --at) {
+    search_.search(graph, rows, query_, at, ef_construction, [](Slot, float) {});
+    link_level(graph, rows, slot, at);
+  }
+  graph.set_linked(slot);
+  if (level > entry.level) graph.set_entry({slot, level});
+}
+
+void GraphLinker::link_level(Graph& graph, const RowTable& rows, Slot slot, int level) {
+  near_.clear();
+  for (const Near& found : search_.pool()) {
+    if (found.slot() != slot && rows.has_vector(found.slot())) {
+      near_.emplace_back(found.estimate, found.slot());
+    }
+  }
+  diversify(rows, graph.m());
+  list_.clear();
+  for (const Near& other : chosen_) list_.push_back(other.slot());
+  graph.set_links(slot, level, list_.data(), list_.size());
+  const std::vector<Near> chosen = chosen_;
+  for (const Near& other : chosen) {
+    link_back(graph, rows, other.slot(), slot, other.estimate, level);
+  }
+}
+
+void GraphLinker::estimate_from(const RowTable& rows, Slot slot,
+                                const std::vector<Slot>& others,
+                                std::vector<float>& estimates) {
+  other_.from_row(rows.space(), rows.high(slot), rows.factor(slot));
+  codes_.clear();
+  factors_.clear();
+  for (const Slot other : others) {
+    codes_.push_back(rows.high(other));
+    factors_.push_back(rows.factor(other));
+  }
+  estimates.resize(others.size());
+  kernels::active().gather(other_.code(), codes_.data(), factors_.data(), others.size(),
+                           estimates.data());
+}
+
+// The heuristic of Malkov and Yashunin (their algorithm 4, pruned connections kept): a
+// row is chosen unless one that was chosen before is nearer to it than it is to the
+// middle; what room is left goes to the nearest of the others.
+void GraphLinker::diversify(const RowTable& rows, std::size_t most) {
+  chosen_.clear();
+  if (near_.size() <= most) {
+    chosen_ = near_;
+    return;
+  }
+  dominated_.assign(near_.size(), 0);
+  for (std::size_t i = 0; i < near_.size() && chosen_.size() < most; ++i) {
+    if (dominated_[i] != 0) continue;
+    chosen_.push_back(near_[i]);
+    slots_.clear();
+    for (std::size_t j = i + 1; j < near_.size(); ++j) {
+      if (dominated_[j] == 0) slots_.push_back(near_[j].slot());
+    }
+    if (slots_.empty()) break;
+    estimate_from(rows, near_[i].slot(), slots_, estimates_);
+    std::size_t at = 0;
+    for (std::size_t j = i + 1; j < near_.size(); ++j) {
+      if (dominated_[j] != 0) continue;
+      if (estimates_[at++] > near_[j].estimate) dominated_[j] = 1;
+    }
+  }
+  for (std::size_t i = 0; i < near_.size() && chosen_.size() < most; ++i) {
+    if (dominated_[i] != 0) chosen_.push_back(near_[i]);
+  }
+}
+
+void GraphLinker::link_back(Graph& graph, const RowTable& rows, Slot from, Slot to,
+                            float estimate, int level) {
+  const std::size_t most = graph.degree(level);
+  list_.resize(most + 1);
+  std::size_t count = graph.copy_links(from, level, list_.data());
+  for (std::size_t i = 0; i < count; ++i) {
+    if (list_[i] == to) return;
+  }
+  if (count < most) {
+    graph.links(from, level)[count].store(to, std::memory_order_release);
+    return;
+  }
+  list_.resize(count);
+  estimate_from(rows, from, list_, estimates_);
+  near_.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (rows.has_vector(list_[i])) near_.emplace_back(estimates_[i], list_[i]);
+  }
+  near_.emplace_back(estimate, to);
+  std::sort(near_.begin(), near_.end(), nearer);
+  diversify(rows, most);
+  list_.clear();
+  for (const Near& other : chosen_) list_.push_back(other.slot());
+  graph.set_links(from, level, list_.data(), list_.size());
+}
+
+// Takes a slot whose row was replaced out of the graph, so that its old place keeps no
+// links to its new row: those who link to it are looked for among its neighbours and
+// theirs, and each gets some of its neighbours instead (in the manner of Xu et al.,
+// "In-Place Updates of a Graph Index for Streaming Approximate Nearest Neighbor
+// Search", 2025).
+void GraphLinker::unlink(Graph& graph, const RowTable& rows, Slot slot) {
+  const int top = graph.level_of(slot);
+  std::vector<Slot> heirs;
+  for (int level = 0; level <= top; ++level) {
+    heirs.resize(graph.degree(level));
+    heirs.resize(graph.copy_links(slot, level, heirs.data()));
+    second_.resize(graph.degree(level));
+    std::vector<Slot> holders = heirs;
+    for (const Slot heir : heirs) {
+      const std::size_t count = graph.copy_links(heir, level, second_.data());
+      holders.insert(holders.end(), second_.begin(),
+                     second_.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+    std::sort(holders.begin(), holders.end());
+    holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
+    for (const Slot holder : holders) {
+      if (holder != slot) {
+        mend(graph, rows, holder, slot, level, heirs.data(), heirs.size());
+      }
+    }
+  }
+}
+
+void GraphLinker::mend(Graph& graph, const RowTable& rows, Slot holder, Slot lost,
+                       int level, const Slot* heirs, std::size_t heir_count) {
+  const std::size_t most = graph.degree(level);
+  list_.resize(most);
+  list_.resize(graph.copy_links(holder, level, list_.data()));
+  const auto at = std::find(list_.begin(), list_.end(), lost);
+  if (at == list_.end()) return;
+  list_.erase(at);
+  std::vector<Slot> fresh;
+  for (std::size_t i = 0; i < heir_count; ++i) {
+    const Slot heir = heirs[i];
+    const bool is_new = heir != holder && heir != lost && rows.has_vector(heir) &&
+                        std::find(list_.begin(), list_.end(), heir) == list_.end();
+    if (is_new) fresh.push_back(heir);
+  }
+  estimate_from(rows, holder, fresh, estimates_);
+  near_.clear();
+  for (std::size_t i = 0; i < fresh.size(); ++i) near_.emplace_back(estimates_[i], fresh[i]);
+  std::sort(near_.begin(), near_.end(), nearer);
+  if (near_.size() > kHeirs) near_.erase(near_.begin() + kHeirs, near_.end());
+  if (list_.size() + near_.size() > most) {
+    estimate_from(rows, holder, list_, estimates_);
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      if (rows.has_vector(list_[i])) near_.emplace_back(estimates_[i], list_[i]);
+    }
+    std::sort(near_.begin(), near_.end(), nearer);
+    diversify(rows, most);
+    list_.clear();
+    for (const Near& other : chosen_) list_.push_back(other.slot());
+  } else {
+    for (const Near& heir : near_) list_.push_back(heir.slot());
+  }
+  graph.set_links(holder, level, list_.data(), list_.size());
+}
+
+}  // namespace vecall

@@ -1,0 +1,106 @@
+#pragma once
+
+// Best-first search of one level of a graph. The pool is one array sorted by estimate
+// with a mark on what was expanded (as in Intel's and Zilliz's searchers), instead of
+// two heaps; visited slots are bits; the codes of all new neighbours are fetched before
+// the first is compared.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "index/graph.hpp"
+#include "index/top_k.hpp"
+#include "kernels/dispatch.hpp"
+#include "rows/row_table.hpp"
+#include "vectors/row_codes.hpp"
+
+namespace vecall {
+
+// Keeps its memory between searches; one a thread.
+class GraphSearch {
+ public:
+  // Goes from the entry down to `level`, always to the best neighbour, and leaves the
+  // best slot found in the pool. REQUIRES: the graph is not empty.
+  void descend(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
+               int level);
+
+  // Searches `level` from what the pool holds, with a pool of `ef`. Calls visit(slot,
+  // estimate) once for every slot that it compares.
+  template <class Visit>
+  void search(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
+              int level, std::size_t ef, Visit visit) {
+    begin(rows, ef);
+    for (const Entry& entry : pool_) visit(entry.slot(), entry.estimate);
+    std::size_t next = 0;
+    while (next < pool_.size()) {
+      if (pool_[next].expanded()) {
+        ++next;
+        continue;
+      }
+      pool_[next].expand();
+      const std::size_t found = collect(graph, rows, pool_[next].slot(), level);
+      ++next;
+      if (found == 0) continue;
+      compare(rows, query, found);
+      std::size_t lowest = next;
+      for (std::size_t i = 0; i < found; ++i) {
+        visit(slots_[i], estimates_[i]);
+        lowest = std::min(lowest, insert({estimates_[i], slots_[i]}, ef));
+      }
+      next = lowest;
+    }
+  }
+
+  struct Entry {
+    float estimate;
+    Slot marked;
+
+    Entry(float how_near, Slot slot) noexcept : estimate(how_near), marked(slot) {}
+    [[nodiscard]] Slot slot() const noexcept { return marked & ~kExpanded; }
+    [[nodiscard]] bool expanded() const noexcept { return (marked & kExpanded) != 0; }
+    void expand() noexcept { marked |= kExpanded; }
+  };
+  // What the last search kept, best first.
+  [[nodiscard]] const std::vector<Entry>& pool() const noexcept { return pool_; }
+
+  // Estimates of slots_[0, count) into estimates_.
+  void compare(const RowTable& rows, const EncodedQuery& query, std::size_t count);
+
+ private:
+  static constexpr Slot kExpanded = Slot{1} << 31;
+
+  void begin(const RowTable& rows, std::size_t ef);
+  // The unvisited neighbours of a slot into slots_, their codes on the way to the cache.
+  std::size_t collect(const Graph& graph, const RowTable& rows, Slot slot, int level);
+
+  bool visit_once(Slot slot) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << (slot % 64);
+    const bool is_new = (visited_[slot / 64] & bit) == 0;
+    visited_[slot / 64] |= bit;
+    return is_new;
+  }
+
+  // Puts an entry into its place if there is one; returns the place, or the end.
+  std::size_t insert(Entry entry, std::size_t ef) {
+    const std::size_t size = pool_.size();
+    if (size == ef && entry.estimate <= pool_.back().estimate) return size;
+    const auto at = std::upper_bound(
+        pool_.begin(), pool_.end(), entry,
+        [](const Entry& a, const Entry& b) { return a.estimate > b.estimate; });
+    const auto place = static_cast<std::size_t>(at - pool_.begin());
+    if (size == ef) pool_.pop_back();
+    pool_.insert(pool_.begin() + static_cast<std::ptrdiff_t>(place), entry);
+    return place;
+  }
+
+  std::vector<Entry> pool_;
+  std::vector<std::uint64_t> visited_;
+  std::vector<Slot> slots_;
+  std::vector<const std::uint8_t*> codes_;
+  std::vector<float> factors_;
+  std::vector<float> estimates_;
+};
+
+}  // namespace vecall

@@ -1,0 +1,264 @@
+// AVX-512 with VNNI (Ice Lake, Zen 4 and later). One 64-byte line of a nibble plane is
+// two ANDs and two VPDPBUSD: the high nibbles are multiplied where they stand, as 16
+// times their value, and the sum is shifted once at the end.
+
+#include <immintrin.h>
+
+#include "kernels/cpu.hpp"
+#include "kernels/kernel_table.hpp"
+#include "kernels/rotation_body.hpp"
+
+namespace vecall::kernels {
+
+namespace {
+
+constexpr std::size_t kLine = 64;          // bytes
+constexpr std::size_t kLineValues = 128;   // nibbles of one line
+constexpr std::size_t kFlushValues = 512;  // sums of 16-bit products fit until here
+
+float dot(const float* a, const float* b, std::size_t dim) noexcept {
+  __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(),
+                    _mm512_setzero_ps()};
+  std::size_t i = 0;
+  for (; i + 64 <= dim; i += 64) {
+    for (std::size_t part = 0; part < 4; ++part) {
+      sums[part] = _mm512_fmadd_ps(_mm512_loadu_ps(a + i + 16 * part),
+                                   _mm512_loadu_ps(b + i + 16 * part), sums[part]);
+    }
+  }
+  for (std::size_t part = 0; i < dim; i += 16, ++part) {
+    const std::size_t left = dim - i;
+    const auto mask = static_cast<__mmask16>(left >= 16 ? 0xFFFF : (1U << left) - 1U);
+    sums[part] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, a + i),
+                                 _mm512_maskz_loadu_ps(mask, b + i), sums[part]);
+  }
+  return _mm512_reduce_add_ps(
+      _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])));
+}
+
+__m256i load32(const std::uint8_t* from) noexcept {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+
+// Sums of one row.
+struct RowSum {
+  __m512i low = _mm512_setzero_si512();
+  __m512i high = _mm512_setzero_si512();  // 16 times what it counts for
+
+  void add_line(__m512i codes, __m512i q_low, __m512i q_high) noexcept {
+    const __m512i mask = _mm512_set1_epi8(15);
+    low = _mm512_dpbusd_epi32(low, _mm512_and_si512(codes, mask), q_low);
+    high = _mm512_dpbusd_epi32(high, _mm512_andnot_si512(mask, codes), q_high);
+  }
+  // The last 64 values of a row whose width is no multiple of 128: their low nibbles in
+  // one half of the register, their high ones in the other, as the query has them.
+  void add_half_line(const std::uint8_t* codes, __m512i q) noexcept {
+    const __m512i shifts = _mm512_setr_epi64(0, 0, 0, 0, 4, 4, 4, 4);
+    const __m512i twice = _mm512_broadcast_i64x4(load32(codes));
+    const __m512i values =
+        _mm512_and_si512(_mm512_srlv_epi64(twice, shifts), _mm512_set1_epi8(15));
+    low = _mm512_dpbusd_epi32(low, values, q);
+  }
+  [[nodiscard]] __m512i total() const noexcept {
+    return _mm512_add_epi32(low, _mm512_srai_epi32(high, 4));
+  }
+};
+
+// The sums of four registers, one in each element.
+__m128i sum_each(__m512i a, __m512i b, __m512i c, __m512i d) noexcept {
+  const __m512i ab =
+      _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  const __m512i cd =
+      _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+  const __m512i all =
+      _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+  const __m256i half =
+      _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+  return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+}
+
+__m128 estimates(const CodeQuery& query, __m128i sums, __m128 factors) noexcept {
+  const __m128i centred =
+      _mm_sub_epi32(_mm_slli_epi32(sums, 1), _mm_set1_epi32(query.bias));
+  const __m128 scaled = _mm_mul_ps(_mm_set1_ps(query.scale), _mm_cvtepi32_ps(centred));
+  return _mm_mul_ps(factors, scaled);
+}
+
+// Rows that share each load of the query. Four of them keep eight multiplications in
+// flight, which hides how long one takes.
+template <std::size_t kRows>
+[[gnu::always_inline]] inline void add_rows(const CodeQuery& query, const std::uint8_t* const* rows,
+              RowSum* sums) noexcept {
+  const std::int8_t* q8 = query.q8;
+  std::size_t at = 0;
+  for (; at + kLineValues <= query.width; at += kLineValues) {
+    const __m512i q_low = _mm512_loadu_si512(q8 + at);
+    const __m512i q_high = _mm512_loadu_si512(q8 + at + kLine);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      sums[row].add_line(_mm512_loadu_si512(rows[row] + at / 2), q_low, q_high);
+    }
+  }
+  if (at < query.width) {
+    const __m512i q = _mm512_loadu_si512(q8 + at);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      sums[row].add_half_line(rows[row] + at / 2, q);
+    }
+  }
+}
+
+// row_at(i) is where row i lies.
+template <class RowAt>
+void estimate_rows(const CodeQuery& query, RowAt row_at, const float* factors,
+                   std::size_t count, float* out) noexcept {
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const std::uint8_t* rows[4] = {row_at(i), row_at(i + 1), row_at(i + 2),
+                                   row_at(i + 3)};
+    RowSum sums[4];
+    add_rows<4>(query, rows, sums);
+    const __m128i sum =
+        sum_each(sums[0].total(), sums[1].total(), sums[2].total(), sums[3].total());
+    _mm_storeu_ps(out + i, estimates(query, sum, _mm_loadu_ps(factors + i)));
+  }
+  for (; i < count; ++i) {
+    const std::uint8_t* row = row_at(i);
+    RowSum sum;
+    add_rows<1>(query, &row, &sum);
+    const __m128i total = _mm_cvtsi32_si128(_mm512_reduce_add_epi32(sum.total()));
+    _mm_store_ss(out + i, estimates(query, total, _mm_load_ss(factors + i)));
+  }
+}
+
+void scan(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
+          std::size_t count, float* out) noexcept {
+  const std::size_t bytes = query.width / 2;
+  estimate_rows(
+      query, [rows, bytes](std::size_t i) { return rows + i * bytes; }, factors, count,
+      out);
+}
+
+void gather(const CodeQuery& query, const std::uint8_t* const* rows,
+            const float* factors, std::size_t count, float* out) noexcept {
+  estimate_rows(query, [rows](std::size_t i) { return rows[i]; }, factors, count, out);
+}
+
+std::int64_t sum_of_int32(__m512i x) noexcept {
+  const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(x));
+  const __m512i high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(x, 1));
+  return _mm512_reduce_add_epi64(_mm512_add_epi64(low, high));
+}
+
+// 32 bytes as 32 values of 16 bits.
+__m512i widen(const std::uint8_t* bytes) noexcept {
+  return _mm512_cvtepu8_epi16(load32(bytes));
+}
+
+// 32 values with their query, where `high` is already shifted to bits 8 to 11. A value
+// is below 2^12, so an element takes 16 products before it can overflow: two of each
+// call.
+__m512i add_products(__m512i sum, __m512i high, const std::uint8_t* low,
+                     const std::int16_t* q) noexcept {
+  return _mm512_dpwssd_epi32(sum, _mm512_or_si512(high, widen(low)),
+                             _mm512_loadu_si512(q));
+}
+
+std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
+                      const std::int16_t* q, std::size_t width) noexcept {
+  const __m512i low_nibble = _mm512_set1_epi16(0x0F);
+  const __m512i high_nibble = _mm512_set1_epi16(0xF0);
+  std::int64_t total = 0;
+  for (std::size_t begin = 0; begin < width; begin += kFlushValues) {
+    const std::size_t end = width - begin < kFlushValues ? width : begin + kFlushValues;
+    __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    std::size_t at = begin;
+    for (; at + kLineValues <= end; at += kLineValues) {
+      for (std::size_t part = 0; part < 2; ++part) {
+        const std::size_t i = at + 32 * part;
+        const __m512i bytes = widen(high + at / 2 + 32 * part);
+        const __m512i lows = _mm512_slli_epi16(_mm512_and_si512(bytes, low_nibble), 8);
+        const __m512i highs =
+            _mm512_slli_epi16(_mm512_and_si512(bytes, high_nibble), 4);
+        sums[part] = add_products(sums[part], lows, low + i, q + i);
+        sums[part] = add_products(sums[part], highs, low + i + 64, q + i + 64);
+      }
+    }
+    if (at < end) {
+      const __m512i bytes = widen(high + at / 2);
+      const __m512i lows = _mm512_slli_epi16(_mm512_and_si512(bytes, low_nibble), 8);
+      const __m512i highs = _mm512_slli_epi16(_mm512_and_si512(bytes, high_nibble), 4);
+      sums[0] = add_products(sums[0], lows, low + at, q + at);
+      sums[1] = add_products(sums[1], highs, low + at + 32, q + at + 32);
+    }
+    total += sum_of_int32(sums[0]) + sum_of_int32(sums[1]);
+  }
+  return total;
+}
+
+std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
+                         std::size_t width) noexcept {
+  const __m512i low_nibble = _mm512_set1_epi16(0x0F);
+  std::int64_t total = 0;
+  // 15 * 32,512 * 2 a call and element: 2,048 of them fit.
+  constexpr std::size_t kFlush = 32'768;
+  for (std::size_t begin = 0; begin < width; begin += kFlush) {
+    const std::size_t end = width - begin < kFlush ? width : begin + kFlush;
+    __m512i sum = _mm512_setzero_si512();
+    const auto add = [&](std::size_t at, std::size_t distance, std::size_t offset) {
+      const __m512i bytes = widen(nibbles + at / 2 + offset);
+      sum = _mm512_dpwssd_epi32(sum, _mm512_and_si512(bytes, low_nibble),
+                                _mm512_loadu_si512(q + at + offset));
+      sum = _mm512_dpwssd_epi32(sum, _mm512_srli_epi16(bytes, 4),
+                                _mm512_loadu_si512(q + at + offset + distance));
+    };
+    std::size_t at = begin;
+    for (; at + kLineValues <= end; at += kLineValues) {
+      add(at, 64, 0);
+      add(at, 64, 32);
+    }
+    if (at < end) add(at, 32, 0);
+    total += sum_of_int32(sum);
+  }
+  return total;
+}
+
+std::size_t at_least(const float* values, std::size_t count, float threshold,
+                     std::uint32_t* positions) noexcept {
+  const __m512 limit = _mm512_set1_ps(threshold);
+  std::size_t found = 0;
+  std::size_t i = 0;
+  const auto take = [&](std::uint64_t mask, std::size_t base) {
+    while (mask != 0) {
+      positions[found++] = static_cast<std::uint32_t>(base) +
+                           static_cast<std::uint32_t>(__builtin_ctzll(mask));
+      mask &= mask - 1;
+    }
+  };
+  for (; i + 64 <= count; i += 64) {
+    std::uint64_t mask = 0;
+    for (std::size_t part = 0; part < 4; ++part) {
+      const std::uint64_t bits = _mm512_cmp_ps_mask(
+          _mm512_loadu_ps(values + i + 16 * part), limit, _CMP_GE_OQ);
+      mask |= bits << (16 * part);
+    }
+    take(mask, i);
+  }
+  for (; i < count; i += 16) {
+    const std::size_t left = count - i;
+    const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xFFFF : (1U << left) - 1U);
+    take(_mm512_mask_cmp_ps_mask(lanes, _mm512_maskz_loadu_ps(lanes, values + i), limit,
+                                 _CMP_GE_OQ),
+         i);
+  }
+  return found;
+}
+
+}  // namespace
+
+extern const KernelTable kAvx512VnniTable;
+const KernelTable kAvx512VnniTable = {"avx512_vnni", kCpuAvx512Vnni | kCpuAvx2Fma,
+                                      dot,           scan,
+                                      gather,        sum_high,
+                                      sum_nibbles,   rotate,
+                                      at_least,      nullptr};
+
+}  // namespace vecall::kernels

@@ -1,0 +1,55 @@
+#pragma once
+
+// Adding a batch of rows in two steps: first everything that can fail, where nobody sees
+// it; then what cannot. If the first step runs out of memory, the partition is as it
+// was.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "partition/partition.hpp"
+#include "vectors/row_codes.hpp"
+
+namespace vecall {
+
+class Partition::Addition {
+ public:
+  // Makes room for the batch and indexes its words and names. Must be committed.
+  Addition(Partition& partition, const RowBatch& batch);
+  Addition(const Addition&) = delete;
+  Addition& operator=(const Addition&) = delete;
+
+  // Removes what is replaced and shows the new rows.
+  void commit() noexcept;
+
+ private:
+  // A row of the batch and what was taken for it.
+  struct Staged {
+    std::size_t row;
+    Slot slot = RowTable::kNobody;  // of a row with words; others take theirs last
+    std::uint32_t session = 0;
+    std::uint32_t author = 0;
+    std::uint32_t kind = 0;
+  };
+
+  void choose_rows();
+  void reserve();
+  void stage(Staged& staged);
+  void acquire_names(const RowMeta& meta, Staged& staged);
+  void roll_back() noexcept;
+  void publish(const Staged& staged, Slot slot) noexcept;
+  [[nodiscard]] bool has_words(std::size_t row) const noexcept {
+    return !batch_.offsets.empty() && batch_.offsets[row] != batch_.offsets[row + 1];
+  }
+  [[nodiscard]] bool has_vector(std::size_t row) const noexcept {
+    return !batch_.has_vector.empty() && batch_.has_vector[row] != 0;
+  }
+
+  Partition& partition_;
+  const RowBatch& batch_;
+  std::vector<Staged> staged_;  // the last row of each id
+  RowEncoder encoder_;
+};
+
+}  // namespace vecall

@@ -1,0 +1,100 @@
+#include "partition/linker.hpp"
+
+#include <pthread.h>
+
+#include <new>
+#include <thread>
+
+#include "partition/partition.hpp"
+
+namespace vecall {
+
+void add_rows(const std::shared_ptr<Partition>& partition, const RowBatch& batch) {
+  bool to_link = false;
+  {
+    const std::unique_lock lock(partition->mutex());
+    partition->add(batch);
+    to_link = partition->has_links_to_make();
+  }
+  if (to_link) Linker::shared().request(partition);
+}
+
+std::size_t remove_rows(const std::shared_ptr<Partition>& partition,
+                        std::span<const RowId> ids) {
+  std::size_t removed = 0;
+  bool to_link = false;
+  {
+    const std::unique_lock lock(partition->mutex());
+    removed = partition->remove(ids);
+    to_link = partition->has_links_to_make();
+  }
+  if (to_link) Linker::shared().request(partition);
+  return removed;
+}
+
+Linker& Linker::shared() {
+  static auto* linker = new Linker();  // outlives every static destructor
+  return *linker;
+}
+
+Linker::Linker() {
+  pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+}
+
+void Linker::request(const std::shared_ptr<Partition>& partition) {
+  if (partition->mark_queued()) return;
+  const std::lock_guard lock(mutex_);
+  queue_.push_back(partition);
+  if (!started_) start();
+  wanted_.notify_one();
+}
+
+void Linker::start() {
+  std::thread(&Linker::run, this).detach();
+  started_ = true;
+}
+
+void Linker::run() {
+  for (;;) {
+    std::shared_ptr<Partition> partition;
+    {
+      std::unique_lock lock(mutex_);
+      wanted_.wait(lock, [this] { return !queue_.empty(); });
+      partition = queue_.front().lock();
+      queue_.pop_front();
+    }
+    if (!partition) continue;
+    partition->clear_queued();
+    bool more = false;
+    {
+      const std::lock_guard working(working_);
+      try {
+        more = partition->link_some();
+      } catch (const std::bad_alloc&) {
+        // Rows stay in the tail, where searches find them; the next change asks again.
+      }
+    }
+    if (more) request(partition);
+  }
+}
+
+void Linker::before_fork() {
+  shared().working_.lock();
+  shared().mutex_.lock();
+}
+
+void Linker::after_fork_in_parent() {
+  shared().mutex_.unlock();
+  shared().working_.unlock();
+}
+
+void Linker::after_fork_in_child() {
+  Linker& linker = shared();
+  // The thread may have been waiting: what it left in the condition is of no use here.
+  new (&linker.wanted_) std::condition_variable();
+  linker.started_ = false;
+  linker.mutex_.unlock();
+  linker.working_.unlock();
+}
+
+}  // namespace vecall

@@ -1,0 +1,50 @@
+#pragma once
+
+// The one background thread of the process that links rows into graphs. Started when
+// the first partition needs it and never joined: it holds no files and no locks of the
+// interpreter, and ends with the process.
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "vecall/types.hpp"
+
+namespace vecall {
+
+class Partition;
+
+// Change a partition under its lock, then have its rows linked if there is need.
+void add_rows(const std::shared_ptr<Partition>& partition, const RowBatch& batch);
+std::size_t remove_rows(const std::shared_ptr<Partition>& partition,
+                        std::span<const RowId> ids);
+
+class Linker {
+ public:
+  static Linker& shared();
+
+  // Has the partition's rows linked by and by; a partition that nobody holds any more
+  // is forgotten.
+  void request(const std::shared_ptr<Partition>& partition);
+
+ private:
+  Linker();
+  void start();
+  [[noreturn]] void run();
+
+  // A child of fork has no such thread: `before` waits for it to hold no lock, `after`
+  // in the child starts it again when it is needed.
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+
+  std::mutex working_;  // held while rows are linked
+  std::mutex mutex_;    // guards what follows
+  std::condition_variable wanted_;
+  std::deque<std::weak_ptr<Partition>> queue_;
+  bool started_ = false;
+};
+
+}  // namespace vecall

@@ -1,0 +1,146 @@
+// Recall: words and vectors of one partition in one pass.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "index/rescore.hpp"
+#include "index/top_k.hpp"
+#include "partition/fusion.hpp"
+#include "partition/partition.hpp"
+
+namespace vecall {
+
+// Grown, never freed: a thread's searches allocate nothing once they are warm.
+struct Partition::RecallScratch {
+  RowSelection selection;
+  EncodedQuery encoded;
+  DenseScratch dense;
+  std::vector<Scored> lexical;
+  TermScores terms;
+  std::vector<Candidate> candidates;
+  std::vector<std::uint32_t> index_plus_one;  // by slot, into candidates; 0 = none
+
+  void clear() noexcept {
+    for (const Candidate& candidate : candidates) index_plus_one[candidate.slot] = 0;
+    candidates.clear();
+    terms.clear();
+    dense.best.clear();
+    lexical.clear();
+  }
+};
+
+// Whatever either side ranks high, and the turns beside it.
+void Partition::propose(const RecallQuery& query, RecallScratch& scratch) const {
+  TopK words(scratch.lexical, std::max(query.candidates, query.k), rows_);
+  for (const Slot slot : scratch.terms.touched) {
+    const float bm25 = scratch.terms.bm25[slot];
+    if (words.wants(bm25) && scratch.selection.contains(slot)) {
+      words.offer({slot, bm25});
+    }
+  }
+  words.finish();
+  for (const Scored& row : scratch.dense.best) {
+    add_candidate(row.slot, scratch, row.score);
+  }
+  const bool has_vector = !query.unit_vector.empty();
+  const auto add_scored = [&](Slot slot) {
+    if (scratch.index_plus_one[slot] != 0) return;
+    const bool scored = has_vector && rows_.has_vector(slot);
+    add_candidate(slot, scratch,
+                  scored ? full_cosine(rows_, scratch.encoded, slot, false)
+                         : std::numeric_limits<float>::quiet_NaN());
+  };
+  for (const Scored& row : scratch.lexical) add_scored(row.slot);
+  const std::size_t proposed = scratch.candidates.size();
+  for (std::size_t i = 0; i < proposed; ++i) {
+    const Slot slot = scratch.candidates[i].slot;
+    for (const Slot beside :
+         {SessionOrder::previous(slot, rows_), SessionOrder::next(slot, rows_)}) {
+      if (beside != SessionOrder::kNobody && scratch.selection.contains(beside)) {
+        add_scored(beside);
+      }
+    }
+  }
+  link_neighbours(scratch);
+}
+
+void Partition::add_candidate(Slot slot, RecallScratch& scratch, float similarity) {
+  Candidate candidate{slot, 0.0F, similarity, 0.0F, 0.0F};
+  if (slot < scratch.terms.bm25.size()) candidate.lexical = scratch.terms.bm25[slot];
+  scratch.candidates.push_back(candidate);
+  scratch.index_plus_one[slot] = static_cast<std::uint32_t>(scratch.candidates.size());
+}
+
+void Partition::link_neighbours(RecallScratch& scratch) const {
+  const auto index_of = [&scratch](Slot slot) {
+    if (slot == SessionOrder::kNobody || scratch.index_plus_one[slot] == 0) {
+      return kNoCandidate;
+    }
+    return static_cast<std::size_t>(scratch.index_plus_one[slot] - 1);
+  };
+  for (Candidate& candidate : scratch.candidates) {
+    candidate.previous = index_of(SessionOrder::previous(candidate.slot, rows_));
+    candidate.next = index_of(SessionOrder::next(candidate.slot, rows_));
+  }
+}
+
+void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) const {
+  thread_local RecallScratch scratch;
+  scratch.clear();
+  out.clear();
+  if (scratch.index_plus_one.size() < rows_.slots()) {
+    scratch.index_plus_one.resize(rows_.slots(), 0);
+  }
+  select(query.filter, scratch.selection);
+  if (scratch.selection.count() == 0) return;
+  FusionInput input{
+      !query.unit_vector.empty(), 0.0F, {}, query.dense_weight, query.neighbour_weight};
+  if (input.has_vector) {
+    scratch.encoded.encode(rows_.space(), query.unit_vector);
+    const std::size_t wanted =
+        std::min(std::max(query.candidates, query.k), rows_.vectors());
+    if (wanted > 0) {
+      input.spread = dense({rows_, scratch.selection, scratch.encoded, wanted, false,
+                            /*want_spread=*/true},
+                           query.ef, scratch.dense);
+    }
+  }
+  if (postings_) postings_->score(query.terms, scratch.terms);
+  propose(query, scratch);
+  for (const Scored& row : scratch.lexical) {
+    input.coverage = std::max(
+        input.coverage, scratch.terms.matched[row.slot] / scratch.terms.query_idf);
+  }
+  fuse(scratch.candidates, input);
+  rank(query, scratch.candidates, out);
+}
+
+void Partition::rank(const RecallQuery& query, std::vector<Candidate>& found,
+                     std::vector<RecallHit>& out) const {
+  const bool has_floor = query.min_similarity > -std::numeric_limits<float>::infinity();
+  auto end = found.end();
+  if (has_floor) {
+    end = std::partition(
+        found.begin(), found.end(), [&query](const Candidate& candidate) {
+          return candidate.similarity >= query.min_similarity;  // false for NaN
+        });
+  }
+  const auto better = [this](const Candidate& a, const Candidate& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return rows_.precedes(a.slot, b.slot);
+  };
+  std::sort(found.begin(), end, better);
+  auto last = found.begin();
+  const auto available = static_cast<std::size_t>(end - found.begin());
+  last += static_cast<std::ptrdiff_t>(std::min(query.k, available));
+  while (last != end && last != found.begin() && last->score == (last - 1)->score &&
+         rows_.time(last->slot) == rows_.time((last - 1)->slot)) {
+    ++last;
+  }
+  for (auto hit = found.begin(); hit != last; ++hit) {
+    out.push_back({rows_.id(hit->slot), hit->score, hit->similarity, hit->lexical});
+  }
+}
+
+}  // namespace vecall

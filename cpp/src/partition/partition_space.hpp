@@ -1,0 +1,21 @@
+#pragma once
+
+// What all partitions of an engine share.
+
+#include <cstddef>
+
+#include "index/graph_options.hpp"
+#include "rows/row_space.hpp"
+
+namespace vecall {
+
+struct PartitionSpace {
+  RowSpace rows;
+  GraphOptions graph;
+
+  PartitionSpace(std::size_t dim, Codec codec, bool keep_float32,
+                 const GraphOptions& options)
+      : rows(dim, codec, keep_float32), graph(options) {}
+};
+
+}  // namespace vecall

@@ -1,0 +1,59 @@
+#include "rows/id_map.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "rows/row_table.hpp"
+
+namespace vecall {
+
+void IdMap::reserve(std::size_t rows, const RowTable& table) {
+  if (rows <= kSearchedRows || rows * 3 <= size_ * 2) return;
+  const std::size_t grown = std::bit_ceil(rows * 3 / 2 + 1);
+  auto slots = std::make_unique_for_overwrite<Slot[]>(grown);
+  std::fill_n(slots.get(), grown, kNobody);
+  slots_ = std::move(slots);
+  size_ = grown;
+  for (Slot slot = 0; slot < table.slots(); ++slot) {
+    if (table.is_live(slot)) insert(slot, table);
+  }
+}
+
+Slot IdMap::find(RowId id, const RowTable& table) const noexcept {
+  if (size_ == 0) {
+    for (Slot slot = 0; slot < table.slots(); ++slot) {
+      if (table.id(slot) == id && table.is_live(slot)) return slot;
+    }
+    return kNobody;
+  }
+  for (std::size_t at = home(id);; at = (at + 1) & (size_ - 1)) {
+    const Slot slot = slots_[at];
+    if (slot == kNobody || table.id(slot) == id) return slot;
+  }
+}
+
+void IdMap::insert(Slot slot, const RowTable& table) noexcept {
+  if (size_ == 0) return;
+  std::size_t at = home(table.id(slot));
+  while (slots_[at] != kNobody) at = (at + 1) & (size_ - 1);
+  slots_[at] = slot;
+}
+
+// Closes the gap, so that no marks of the dead pile up (Knuth, "The Art of Computer
+// Programming", volume 3, section 6.4, algorithm R).
+void IdMap::erase(Slot slot, const RowTable& table) noexcept {
+  if (size_ == 0) return;
+  const std::size_t mask = size_ - 1;
+  std::size_t hole = home(table.id(slot));
+  while (slots_[hole] != slot) hole = (hole + 1) & mask;
+  for (std::size_t at = (hole + 1) & mask; slots_[at] != kNobody; at = (at + 1) & mask) {
+    const std::size_t wanted = home(table.id(slots_[at]));
+    if (((at - wanted) & mask) >= ((at - hole) & mask)) {
+      slots_[hole] = slots_[at];
+      hole = at;
+    }
+  }
+  slots_[hole] = kNobody;
+}
+
+}  // namespace vecall

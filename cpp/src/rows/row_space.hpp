@@ -1,0 +1,27 @@
+#pragma once
+
+// What all row tables of an engine share: the vectors' form and the two layouts of a
+// chunk, for bare vectors and for rows with times, sessions and authors.
+
+#include <cstddef>
+
+#include "rows/row_layout.hpp"
+#include "vectors/vector_space.hpp"
+
+namespace vecall {
+
+class RowSpace : public VectorSpace {
+ public:
+  RowSpace(std::size_t dim, Codec codec, bool keep_float32)
+      : VectorSpace(dim, codec, keep_float32), bare_(*this, false), full_(*this, true) {}
+
+  [[nodiscard]] const RowLayout& layout(bool has_meta) const noexcept {
+    return has_meta ? full_ : bare_;
+  }
+
+ private:
+  RowLayout bare_;
+  RowLayout full_;
+};
+
+}  // namespace vecall

@@ -1,0 +1,204 @@
+#include "rows/row_table.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "vecall/errors.hpp"
+
+namespace vecall {
+
+namespace {
+
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kAlignedFrom = 16'384;  // smaller chunks spare the alignment
+
+struct FreeChunk {
+  void operator()(std::byte* chunk) const noexcept { std::free(chunk); }
+};
+using OwnedChunk = std::unique_ptr<std::byte, FreeChunk>;
+
+OwnedChunk allocate(std::size_t bytes) {
+  void* chunk = nullptr;
+  if (bytes < kAlignedFrom) {
+    chunk = std::malloc(std::max<std::size_t>(bytes, 1));
+  } else {
+    chunk = std::aligned_alloc(kCacheLine,
+                               (bytes + kCacheLine - 1) / kCacheLine * kCacheLine);
+  }
+  if (chunk == nullptr) throw std::bad_alloc();
+  return OwnedChunk(static_cast<std::byte*>(chunk));
+}
+
+// Room for `wanted` rows: exactly that for the first batch, a quarter more later, so
+// that a small partition wastes little and one that is fed row by row is rarely copied.
+std::size_t grown_capacity(std::size_t wanted, std::size_t capacity) noexcept {
+  const std::size_t more = capacity == 0 ? wanted : capacity + capacity / 4 + 4;
+  return std::min(std::max(wanted, more), RowTable::kChunkRows);
+}
+
+}  // namespace
+
+RowTable::RowTable(const RowSpace& space)
+    : space_(&space), layout_(&space.layout(false)) {}
+
+RowTable::~RowTable() {
+  for (std::size_t i = 0; i < chunks_; ++i) std::free(table_[i]);
+  if (table_ != &first_) std::free(static_cast<void*>(table_));
+}
+
+void RowTable::reserve(std::size_t more, bool has_meta, bool expires) {
+  if (has_meta && !has_meta_) add_meta();
+  const std::size_t free = free_slots();
+  const std::size_t wanted = slots_ + (more > free ? more - free : 0);
+  if (wanted > kMostRows) {
+    throw LimitExceededError("rows: a partition holds at most 2^31 - 2 rows");
+  }
+  if (expires || expires_) {
+    if (!expires_) expires_ = std::make_unique<std::vector<Micros>>();
+    if (expires_->capacity() < wanted) expires_->reserve(wanted + wanted / 2);
+    if (expires_->size() < wanted) expires_->resize(wanted, kMaxTime);
+  }
+  if (wanted > chunk_rows_ && chunk_rows_ < kChunkRows) {
+    grow_first(grown_capacity(wanted, chunk_rows_));
+  }
+  const std::size_t chunks = (wanted + kChunkRows - 1) / kChunkRows;
+  if (chunks > chunks_) add_chunks(chunks);
+}
+
+// The only chunk moves to a larger block.
+void RowTable::grow_first(std::size_t rows) {
+  OwnedChunk grown = allocate(rows * layout_->row_bytes());
+  for (std::size_t i = 0; slots_ > 0 && i < RowLayout::kColumns; ++i) {
+    const auto which = static_cast<RowLayout::Column>(i);
+    const std::size_t bytes = layout_->bytes(which) * slots_;
+    if (bytes == 0) continue;
+    std::memcpy(grown.get() + layout_->begin(which, rows), column(which, 0), bytes);
+  }
+  std::free(first_);
+  first_ = grown.release();
+  chunks_ = 1;
+  chunk_rows_ = static_cast<std::uint32_t>(rows);
+}
+
+void RowTable::add_chunks(std::size_t count) {
+  std::vector<OwnedChunk> made;
+  for (std::size_t i = chunks_; i < count; ++i) {
+    made.push_back(allocate(kChunkRows * layout_->row_bytes()));
+  }
+  auto* table = static_cast<std::byte**>(std::malloc(count * sizeof(std::byte*)));
+  if (table == nullptr) throw std::bad_alloc();
+  std::copy_n(table_, chunks_, table);
+  for (std::size_t i = chunks_; i < count; ++i) table[i] = made[i - chunks_].release();
+  if (table_ != &first_) std::free(static_cast<void*>(table_));
+  table_ = table;
+  chunks_ = static_cast<std::uint32_t>(count);
+}
+
+// Rows that came without times, sessions and authors get room for them: every chunk is
+// laid out anew.
+void RowTable::add_meta() {
+  const RowLayout& full = space_->layout(true);
+  std::vector<OwnedChunk> made;
+  for (std::size_t i = 0; i < chunks_; ++i) {
+    made.push_back(allocate(chunk_rows_ * full.row_bytes()));
+  }
+  for (std::size_t i = 0; i < chunks_; ++i) {
+    std::byte* chunk = made[i].release();
+    for (std::size_t which = 0; which < RowLayout::kColumns; ++which) {
+      const auto of = static_cast<RowLayout::Column>(which);
+      std::byte* to = chunk + full.begin(of, chunk_rows_);
+      const std::size_t bytes = layout_->bytes(of) * chunk_rows_;
+      if (bytes > 0) {
+        std::memcpy(to, table_[i] + layout_->begin(of, chunk_rows_), bytes);
+      } else if (of == RowLayout::kPrevious || of == RowLayout::kNext) {
+        std::memset(to, 0xFF, full.bytes(of) * chunk_rows_);  // nobody
+      } else {
+        std::memset(to, 0, full.bytes(of) * chunk_rows_);
+      }
+    }
+    std::free(table_[i]);
+    table_[i] = chunk;
+  }
+  layout_ = &full;
+  has_meta_ = true;
+}
+
+Slot RowTable::take(RowId id) noexcept {
+  Slot slot = first_free_;
+  if (slot == kNobody) {
+    slot = slots_++;
+    put(RowLayout::kFlags, slot, std::uint8_t{0});
+  } else {
+    first_free_ = static_cast<Slot>(this->id(slot));
+  }
+  put(RowLayout::kId, slot, id);
+  if (expires_) (*expires_)[slot] = kMaxTime;
+  if (has_meta_) {
+    set_time(slot, 0);
+    set_session(slot, 0, 0);
+    set_labels(slot, 0, 0);
+    set_previous(slot, kNobody);
+    set_next(slot, kNobody);
+  }
+  if (space_->dim() > 0) {
+    // A scan reads the codes of every slot, so they must be there.
+    const RowCodes codes = this->codes(slot);
+    std::memset(codes.high, 0, space_->high_bytes());
+    *codes.factor = 0.0F;
+  }
+  ++taken_;
+  return slot;
+}
+
+void RowTable::publish(Slot slot) noexcept {
+  put(RowLayout::kFlags, slot, static_cast<std::uint8_t>(flags(slot) | kLive));
+  ++live_;
+}
+
+void RowTable::release(Slot slot) noexcept {
+  if (has_vector(slot)) --vectors_;
+  if (is_live(slot)) --live_;
+  if (expires(slot) != kMaxTime) --expiring_;
+  put(RowLayout::kFlags, slot, static_cast<std::uint8_t>(flags(slot) & kPending));
+  put(RowLayout::kId, slot, static_cast<RowId>(first_free_));
+  first_free_ = slot;
+  --taken_;
+}
+
+void RowTable::set_vector(Slot slot, std::span<const float> unit,
+                          RowEncoder& encoder) noexcept {
+  const RowCodes row = codes(slot);
+  encoder.encode(*space_, unit, row);
+  largest_factor_ = std::max(largest_factor_, *row.factor);
+  if (!has_vector(slot)) ++vectors_;
+  put(RowLayout::kFlags, slot, static_cast<std::uint8_t>(flags(slot) | kVector));
+}
+
+void RowTable::set_expiry(Slot slot, Micros expires) noexcept {
+  if (expires == kMaxTime) return;
+  (*expires_)[slot] = expires;
+  ++expiring_;
+  first_expiry_ = std::min(first_expiry_, expires);
+}
+
+RowCodes RowTable::codes(Slot slot) const noexcept {
+  const auto at = [this, slot](RowLayout::Column which) {
+    return layout_->bytes(which) == 0 ? nullptr : column(which, slot);
+  };
+  return {at(RowLayout::kHigh),
+          at(RowLayout::kLow),
+          at(RowLayout::kRest),
+          reinterpret_cast<float*>(at(RowLayout::kFloats)),
+          reinterpret_cast<float*>(at(RowLayout::kFactor)),
+          reinterpret_cast<float*>(at(RowLayout::kStep))};
+}
+
+std::size_t RowTable::nbytes() const noexcept {
+  return std::size_t{chunks_} * chunk_rows_ * layout_->row_bytes() +
+         (table_ == &first_ ? 0 : chunks_ * sizeof(std::byte*)) +
+         (expires_ ? expires_->capacity() * sizeof(Micros) : 0);
+}
+
+}  // namespace vecall

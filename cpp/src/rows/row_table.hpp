@@ -1,0 +1,195 @@
+#pragma once
+
+// The rows of one partition by slot: ids, vectors as codes, times, sessions, authors.
+// Chunks of kChunkRows rows never move once they are whole; the first one grows by
+// copies while the partition is small. Not thread-safe: the partition's lock guards it.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "rows/row_layout.hpp"
+#include "rows/row_space.hpp"
+#include "vecall/types.hpp"
+#include "vectors/row_codes.hpp"
+
+namespace vecall {
+
+class RowTable {
+ public:
+  static constexpr Slot kNobody = static_cast<Slot>(-1);
+  static constexpr std::size_t kChunkRows = 4096;
+  static constexpr std::size_t kMostRows = 0x7FFF'FFFE;
+
+  // `space` must outlive the table.
+  explicit RowTable(const RowSpace& space);
+  ~RowTable();
+  RowTable(const RowTable&) = delete;
+  RowTable& operator=(const RowTable&) = delete;
+
+  // Makes room for `more` rows beside those that are there, with times, sessions and
+  // authors if has_meta, with expiries if they expire. Strong guarantee; take() cannot
+  // fail afterwards.
+  void reserve(std::size_t more, bool has_meta, bool expires);
+  // A free slot for a new row that nobody sees yet: its columns are to be set and then
+  // it is to be published. REQUIRES: reserved.
+  Slot take(RowId id) noexcept;
+  void publish(Slot slot) noexcept;
+  // Frees a slot, published or not.
+  void release(Slot slot) noexcept;
+
+  // REQUIRES: the encoder was prepared; the slot is published.
+  void set_vector(Slot slot, std::span<const float> unit, RowEncoder& encoder) noexcept;
+  void set_expiry(Slot slot, Micros expires) noexcept;
+  // A pending row waits to be linked into the graph: scans look at it, the graph does
+  // not answer for it.
+  void set_pending(Slot slot, bool pending) noexcept {
+    const auto rest = static_cast<std::uint8_t>(flags(slot) & ~kPending);
+    put(RowLayout::kFlags, slot,
+        static_cast<std::uint8_t>(pending ? rest | kPending : rest));
+  }
+
+  [[nodiscard]] const RowSpace& space() const noexcept { return *space_; }
+  [[nodiscard]] bool has_meta() const noexcept { return has_meta_; }
+  // Slots ever taken; those of released rows among them.
+  [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+  [[nodiscard]] std::size_t live() const noexcept { return live_; }
+  [[nodiscard]] std::size_t vectors() const noexcept { return vectors_; }
+  [[nodiscard]] std::size_t free_slots() const noexcept { return slots_ - taken_; }
+  // True if every slot is a live row with a vector, which spares a scan the question.
+  [[nodiscard]] bool all_have_vectors() const noexcept { return vectors_ == slots_; }
+  [[nodiscard]] bool any_expires_by(Micros now) const noexcept {
+    return expiring_ > 0 && now >= first_expiry_;
+  }
+  // At least the factor of every row.
+  [[nodiscard]] float largest_factor() const noexcept { return largest_factor_; }
+  [[nodiscard]] std::size_t nbytes() const noexcept;
+  // Bytes of one row: what the layout takes, without maps and lists.
+  [[nodiscard]] std::size_t row_bytes() const noexcept { return layout_->row_bytes(); }
+
+  [[nodiscard]] RowId id(Slot slot) const noexcept {
+    return get<RowId>(RowLayout::kId, slot);
+  }
+  [[nodiscard]] bool is_live(Slot slot) const noexcept { return (flags(slot) & kLive) != 0; }
+  // Live and with a vector.
+  [[nodiscard]] bool has_vector(Slot slot) const noexcept {
+    return (flags(slot) & kVector) != 0;
+  }
+  [[nodiscard]] bool is_pending(Slot slot) const noexcept {
+    return (flags(slot) & kPending) != 0;
+  }
+  [[nodiscard]] Micros time(Slot slot) const noexcept {
+    return has_meta_ ? get<Micros>(RowLayout::kTime, slot) : 0;
+  }
+  [[nodiscard]] Micros expires(Slot slot) const noexcept {
+    return expires_ ? (*expires_)[slot] : kMaxTime;
+  }
+  // Numbers of the partition's dictionaries; 0 = none.
+  [[nodiscard]] std::uint32_t session(Slot slot) const noexcept {
+    return has_meta_ ? get<std::uint32_t>(RowLayout::kSession, slot) : 0;
+  }
+  [[nodiscard]] std::uint32_t author(Slot slot) const noexcept {
+    return has_meta_ ? get<std::uint32_t>(RowLayout::kAuthor, slot) : 0;
+  }
+  [[nodiscard]] std::uint32_t kind(Slot slot) const noexcept {
+    return has_meta_ ? get<std::uint16_t>(RowLayout::kKind, slot) : 0;
+  }
+  [[nodiscard]] std::int32_t position(Slot slot) const noexcept {
+    return get<std::int32_t>(RowLayout::kPosition, slot);
+  }
+  [[nodiscard]] Slot previous(Slot slot) const noexcept {
+    return get<Slot>(RowLayout::kPrevious, slot);
+  }
+  [[nodiscard]] Slot next(Slot slot) const noexcept {
+    return get<Slot>(RowLayout::kNext, slot);
+  }
+  // REQUIRES for the setters: has_meta().
+  void set_time(Slot slot, Micros time) noexcept { put(RowLayout::kTime, slot, time); }
+  void set_session(Slot slot, std::uint32_t session, std::int32_t position) noexcept {
+    put(RowLayout::kSession, slot, session);
+    put(RowLayout::kPosition, slot, position);
+  }
+  void set_labels(Slot slot, std::uint32_t author, std::uint16_t kind) noexcept {
+    put(RowLayout::kAuthor, slot, author);
+    put(RowLayout::kKind, slot, kind);
+  }
+  void set_previous(Slot slot, Slot to) noexcept { put(RowLayout::kPrevious, slot, to); }
+  void set_next(Slot slot, Slot to) noexcept { put(RowLayout::kNext, slot, to); }
+
+  // The high planes of the rows from `slot` on, one after another to the chunk's end.
+  [[nodiscard]] const std::uint8_t* high(Slot slot) const noexcept {
+    return column(RowLayout::kHigh, slot);
+  }
+  [[nodiscard]] const float* factors(Slot slot) const noexcept {
+    return reinterpret_cast<const float*>(column(RowLayout::kFactor, slot));
+  }
+  [[nodiscard]] float factor(Slot slot) const noexcept { return *factors(slot); }
+  [[nodiscard]] RowCodes codes(Slot slot) const noexcept;
+  // Rows of `slot`'s chunk from it on, at most up to slots().
+  [[nodiscard]] std::size_t rows_in_chunk(Slot slot) const noexcept {
+    const std::size_t left = kChunkRows - slot % kChunkRows;
+    return left < slots_ - slot ? left : slots_ - slot;
+  }
+
+  // The order of equal scores: the newer row, then the smaller id.
+  [[nodiscard]] bool precedes(Slot a, Slot b) const noexcept {
+    const Micros time_a = time(a);
+    const Micros time_b = time(b);
+    return time_a != time_b ? time_a > time_b : id(a) < id(b);
+  }
+
+ private:
+  friend class RowTableSnapshot;
+
+  static constexpr std::uint8_t kLive = 1;
+  static constexpr std::uint8_t kVector = 2;
+  static constexpr std::uint8_t kPending = 4;
+
+  void grow_first(std::size_t rows);
+  void add_chunks(std::size_t count);
+  void add_meta();
+
+  [[nodiscard]] std::uint8_t* column(RowLayout::Column column,
+                                     Slot slot) const noexcept {
+    std::byte* chunk = table_[slot / kChunkRows];
+    const std::size_t at = layout_->begin(column, chunk_rows_) +
+                           layout_->bytes(column) * (slot % kChunkRows);
+    return reinterpret_cast<std::uint8_t*>(chunk + at);
+  }
+  template <class T>
+  [[nodiscard]] T get(RowLayout::Column of, Slot slot) const noexcept {
+    const std::byte* chunk = table_[slot / kChunkRows];
+    return reinterpret_cast<const T*>(
+        chunk + layout_->begin(of, chunk_rows_))[slot % kChunkRows];
+  }
+  template <class T>
+  void put(RowLayout::Column of, Slot slot, T value) noexcept {
+    std::byte* chunk = table_[slot / kChunkRows];
+    reinterpret_cast<T*>(chunk +
+                         layout_->begin(of, chunk_rows_))[slot % kChunkRows] = value;
+  }
+  [[nodiscard]] std::uint8_t flags(Slot slot) const noexcept {
+    return get<std::uint8_t>(RowLayout::kFlags, slot);
+  }
+
+  const RowSpace* space_;
+  const RowLayout* layout_;
+  std::byte** table_ = &first_;  // the chunks, owned; an array of them where several
+  std::byte* first_ = nullptr;
+  std::unique_ptr<std::vector<Micros>> expires_;  // by slot; null while no row expires
+  Micros first_expiry_ = kMaxTime;                // at most that of any live row
+  std::uint32_t chunks_ = 0;
+  std::uint32_t chunk_rows_ = 0;  // capacity of each chunk
+  std::uint32_t slots_ = 0;
+  std::uint32_t taken_ = 0;  // slots that are not free
+  std::uint32_t live_ = 0;   // of them, published
+  std::uint32_t vectors_ = 0;
+  std::uint32_t expiring_ = 0;
+  Slot first_free_ = kNobody;  // the id of a released row is the next free slot
+  float largest_factor_ = 0;
+  bool has_meta_ = false;
+};
+
+}  // namespace vecall

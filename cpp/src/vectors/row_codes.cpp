@@ -1,0 +1,197 @@
+#include "vectors/row_codes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/dispatch.hpp"
+
+namespace vecall {
+
+namespace {
+
+constexpr float kLargest = 32'512.0F;  // of a 16-bit code about its middle
+constexpr double kMiddle = 32'768.0;
+constexpr double kMissingRest = 7.5;  // the middle of the 4 bits that are not kept
+constexpr std::size_t kBlock = 128;
+
+float largest_magnitude(const float* x, std::size_t count) noexcept {
+  float largest[8] = {};
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    for (std::size_t lane = 0; lane < 8; ++lane) {
+      const float magnitude = std::fabs(x[i + lane]);
+      largest[lane] = magnitude > largest[lane] ? magnitude : largest[lane];
+    }
+  }
+  for (; i < count; ++i) largest[0] = std::max(largest[0], std::fabs(x[i]));
+  return *std::max_element(std::begin(largest), std::end(largest));
+}
+
+// Four running sums, in the same order everywhere.
+template <class Term>
+double sum_of(std::size_t count, Term term) noexcept {
+  double sums[4] = {};
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (std::size_t lane = 0; lane < 4; ++lane) sums[lane] += term(i + lane);
+  }
+  for (; i < count; ++i) sums[0] += term(i);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// Packs 4-bit values as kernels/kernel_table.hpp wants them.
+template <class NibbleAt>
+void pack(std::uint8_t* out, std::size_t width, NibbleAt nibble) noexcept {
+  for (std::size_t at = 0; at < width; at += kBlock) {
+    const std::size_t half = (std::min(kBlock, width - at)) / 2;
+    for (std::size_t j = 0; j < half; ++j) {
+      out[at / 2 + j] = static_cast<std::uint8_t>(
+          nibble(at + j) | static_cast<unsigned>(nibble(at + half + j)) << 4);
+    }
+  }
+}
+
+}  // namespace
+
+void RowEncoder::prepare(const VectorSpace& space) {
+  rotated_.resize(space.width());
+  codes_.resize(space.width());
+}
+
+void RowEncoder::encode(const VectorSpace& space, std::span<const float> unit,
+                        RowCodes row) noexcept {
+  const std::size_t dim = space.dim();
+  const std::size_t width = space.width();
+  std::fill(rotated_.begin(), rotated_.end(), 0.0F);
+  std::copy(unit.begin(), unit.end(), rotated_.begin());
+  space.rotation().apply(rotated_.data());
+  const float* x = rotated_.data();
+  const float scale = kLargest / largest_magnitude(x, dim);
+  for (std::size_t i = 0; i < width; ++i) {
+    // Positive, so that truncation rounds to nearest.
+    codes_[i] = static_cast<std::uint16_t>(static_cast<int>(x[i] * scale + 32'768.5F));
+  }
+  const std::uint16_t* u = codes_.data();
+  pack(row.high, width, [u](std::size_t i) { return u[i] >> 12; });
+  const double squares = sum_of(dim, [x](std::size_t i) {
+    return static_cast<double>(x[i]) * x[i];
+  });
+  *row.factor = static_cast<float>(squares / sum_of(dim, [x, u](std::size_t i) {
+                                     return (static_cast<double>(u[i] >> 12) - 7.5) *
+                                            x[i];
+                                   }));
+  *row.step = 0.0F;
+  if (row.low != nullptr) {
+    for (std::size_t i = 0; i < width; ++i) {
+      row.low[i] = static_cast<std::uint8_t>(u[i] >> 4);
+    }
+    const bool whole = row.rest != nullptr;
+    *row.step =
+        static_cast<float>(squares / sum_of(dim, [x, u, whole](std::size_t i) {
+                             const double rest =
+                                 whole ? static_cast<double>(u[i] & 15) : kMissingRest;
+                             return ((u[i] & 0xFFF0) + rest - kMiddle) * x[i];
+                           }));
+    if (whole) pack(row.rest, width, [u](std::size_t i) { return u[i] & 15; });
+  }
+  if (row.floats != nullptr) {
+    std::memcpy(row.floats, unit.data(), dim * sizeof(float));
+  }
+}
+
+void EncodedQuery::encode(const VectorSpace& space, std::span<const float> unit) {
+  unit_ = unit;
+  rotated_.resize(space.width());
+  std::copy(unit.begin(), unit.end(), rotated_.begin());
+  std::fill(rotated_.begin() + static_cast<std::ptrdiff_t>(unit.size()),
+            rotated_.end(), 0.0F);
+  space.rotation().apply(rotated_.data());
+  quantise(space);
+}
+
+void EncodedQuery::quantise(const VectorSpace& space) {
+  const std::size_t width = space.width();
+  q8_.resize(width);
+  q16_.resize(width);
+  const float* x = rotated_.data();
+  const float largest = std::max(largest_magnitude(x, width), 1e-30F);
+  const float scale8 = 127.0F / largest;
+  const float scale16 = kLargest / largest;
+  std::int32_t sum8 = 0;
+  std::int64_t sum16 = 0;
+  std::int8_t* q8 = q8_.data();
+  std::int16_t* q16 = q16_.data();
+  for (std::size_t begin = 0; begin < width; begin += kBlock / 2) {
+    std::int32_t sum = 0;
+    for (std::size_t i = begin; i < begin + kBlock / 2; ++i) {
+      const int eight = static_cast<int>(x[i] * scale8 + 128.5F) - 128;
+      const int sixteen = static_cast<int>(x[i] * scale16 + 32'768.5F) - 32'768;
+      q8[i] = static_cast<std::int8_t>(eight);
+      q16[i] = static_cast<std::int16_t>(sixteen);
+      sum8 += eight;
+      sum += sixteen;
+    }
+    sum16 += sum;
+  }
+  code_ = {q8, width, 15 * sum8, largest / 127.0F * 0.5F};
+  step16_ = static_cast<double>(largest) / kLargest;
+  sum16_ = sum16;
+}
+
+void EncodedQuery::from_row(const VectorSpace& space, const std::uint8_t* high,
+                            float factor) {
+  const std::size_t width = space.width();
+  q8_.resize(width);
+  std::int32_t sum8 = 0;
+  const auto centred = [](int nibble) { return 16 * nibble - 120; };
+  for (std::size_t at = 0; at < width; at += kBlock) {
+    const std::size_t half = (std::min(kBlock, width - at)) / 2;
+    const std::uint8_t* bytes = high + at / 2;
+    std::int8_t* q8 = q8_.data() + at;
+    for (std::size_t j = 0; j < half; ++j) {
+      const int first = centred(bytes[j] & 15);
+      const int second = centred(bytes[j] >> 4);
+      q8[j] = static_cast<std::int8_t>(first);
+      q8[half + j] = static_cast<std::int8_t>(second);
+      sum8 += first + second;
+    }
+  }
+  // Padding holds nibble 8; it must count for nothing.
+  for (std::size_t i = space.dim(); i < width; ++i) {
+    sum8 -= q8_[i];
+    q8_[i] = 0;
+  }
+  code_ = {q8_.data(), width, 15 * sum8, factor / 16.0F * 0.5F};
+}
+
+float EncodedQuery::cosine(const VectorSpace& space, const std::uint8_t* high,
+                           const std::uint8_t* low, const std::uint8_t* rest,
+                           float factor, float step) const noexcept {
+  const auto& kernel = kernels::active();
+  const std::size_t width = space.width();
+  const auto sum16 = static_cast<double>(sum16_);
+  double cosine = 0;
+  if (low == nullptr) {
+    const auto sum =
+        static_cast<double>(kernel.sum_nibbles(high, q16_.data(), width));
+    cosine = static_cast<double>(factor) * (sum - 7.5 * sum16);
+  } else {
+    const auto top =
+        static_cast<double>(kernel.sum_high(high, low, q16_.data(), width));
+    const double bottom =
+        rest == nullptr
+            ? kMissingRest * sum16
+            : static_cast<double>(kernel.sum_nibbles(rest, q16_.data(), width));
+    cosine = static_cast<double>(step) * (16.0 * top + bottom - kMiddle * sum16);
+  }
+  return static_cast<float>(std::clamp(cosine * step16_, -1.0, 1.0));
+}
+
+float EncodedQuery::exact_cosine(const float* floats) const noexcept {
+  const float cosine =
+      kernels::active().dot(unit_.data(), floats, unit_.size());
+  return std::clamp(cosine, -1.0F, 1.0F);
+}
+
+}  // namespace vecall

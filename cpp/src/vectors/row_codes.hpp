@@ -1,0 +1,79 @@
+#pragma once
+
+// Vectors as codes. A rotated unit vector x is scaled so that its largest value is
+// 32,512 and rounded to 16-bit numbers u = round(x * 32512 / max|x|) + 32768, kept as
+// planes: the top 4 bits (`high`), the next 8 (`low`) and, if asked, the last 4
+// (`rest`). Scans and graphs read the high plane alone; what they find is scored again
+// from all planes that are kept. The idea of a nested code is that of LVQ (Aguerrebere
+// et al., "Similarity search in the blink of an eye with compressed indices", 2023), the
+// unbiased factor that of RaBitQ (Gao and Long, 2024).
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/kernel_table.hpp"
+#include "vectors/vector_space.hpp"
+
+namespace vecall {
+
+// Where the codes of one row lie; planes that are not kept are null.
+struct RowCodes {
+  std::uint8_t* high;
+  std::uint8_t* low;
+  std::uint8_t* rest;
+  float* floats;
+  float* factor;  // estimate = factor * dot(high - 7.5, query)
+  float* step;    // cosine = step * dot(code, query)
+};
+
+// Encodes vectors of norm 1. Keeps its scratch; one a thread.
+class RowEncoder {
+ public:
+  // Allocates what encode() needs.
+  void prepare(const VectorSpace& space);
+  // REQUIRES: prepared; unit.size() == space.dim().
+  void encode(const VectorSpace& space, std::span<const float> unit,
+              RowCodes row) noexcept;
+
+ private:
+  std::vector<float> rotated_;
+  std::vector<std::uint16_t> codes_;
+};
+
+// A query in the forms that the planes are compared with. Keeps its memory between
+// queries; one a thread.
+class EncodedQuery {
+ public:
+  // REQUIRES: unit has norm 1 and space.dim() values; it is kept, not copied.
+  void encode(const VectorSpace& space, std::span<const float> unit);
+  // A row of the partition as the query, for estimates alone: what a graph is built by.
+  void from_row(const VectorSpace& space, const std::uint8_t* high, float factor);
+
+  // For estimates from the high plane.
+  [[nodiscard]] const kernels::CodeQuery& code() const noexcept { return code_; }
+  // The cosine from all planes of a row, in [-1, 1].
+  [[nodiscard]] float cosine(const VectorSpace& space, const std::uint8_t* high,
+                             const std::uint8_t* low, const std::uint8_t* rest,
+                             float factor, float step) const noexcept;
+  // The cosine from the float32 vector itself.
+  [[nodiscard]] float exact_cosine(const float* floats) const noexcept;
+
+ private:
+  void quantise(const VectorSpace& space);
+
+  std::span<const float> unit_;
+  std::vector<float> rotated_;
+  std::vector<std::int8_t> q8_;
+  std::vector<std::int16_t> q16_;
+  kernels::CodeQuery code_;
+  double step16_ = 0;
+  std::int64_t sum16_ = 0;
+};
+
+// One standard deviation of a row's estimate about its cosine, in units of its factor:
+// rounding to whole steps is off by 1 / sqrt(12) of one.
+inline constexpr float kEstimateDeviation = 0.2886751F;
+
+}  // namespace vecall

@@ -1,0 +1,51 @@
+#pragma once
+
+// What all vectors of an engine have in common: their length, how many bits of each
+// value stay in memory, and the rotation that is applied before they are taken.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "vecall/types.hpp"
+#include "vectors/rotation.hpp"
+
+namespace vecall {
+
+class VectorSpace {
+ public:
+  VectorSpace(std::size_t dim, Codec codec, bool keep_float32)
+      : dim_(dim), codec_(codec), keep_float32_(keep_float32), rotation_(dim) {}
+
+  [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
+  // dim rounded up to whole blocks of a plane; values beyond dim are padding.
+  [[nodiscard]] std::size_t width() const noexcept {
+    return (dim_ + kWidthStep - 1) / kWidthStep * kWidthStep;
+  }
+  [[nodiscard]] Codec codec() const noexcept { return codec_; }
+  [[nodiscard]] bool has_low() const noexcept { return codec_ != Codec::kInt4; }
+  [[nodiscard]] bool has_rest() const noexcept { return codec_ == Codec::kInt4Plus8Plus4; }
+  [[nodiscard]] bool keeps_float32() const noexcept { return keep_float32_; }
+  [[nodiscard]] const Rotation& rotation() const noexcept { return rotation_; }
+
+  // Bytes of one row of each plane.
+  [[nodiscard]] std::size_t high_bytes() const noexcept { return width() / 2; }
+  [[nodiscard]] std::size_t low_bytes() const noexcept {
+    return has_low() ? width() : 0;
+  }
+  [[nodiscard]] std::size_t rest_bytes() const noexcept {
+    return has_rest() ? width() / 2 : 0;
+  }
+  [[nodiscard]] std::size_t float_bytes() const noexcept {
+    return keep_float32_ ? (dim_ * sizeof(float) + 31) / 32 * 32 : 0;
+  }
+
+ private:
+  static constexpr std::size_t kWidthStep = 64;
+
+  std::size_t dim_;
+  Codec codec_;
+  bool keep_float32_;
+  Rotation rotation_;
+};
+
+}  // namespace vecall

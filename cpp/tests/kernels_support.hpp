@@ -1,0 +1,131 @@
+#pragma once
+
+// What the kernel tests share: buffers that cannot be overrun in silence, the tiers of
+// this machine, and codes read value by value from the description of their layout.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/dispatch.hpp"
+
+namespace vecall::testing {
+
+// `count` elements right before a page that nobody may touch, and behind another: a
+// kernel that reads or writes past them ends the process. With `slack`, so many unused
+// elements lie between them and the page, which takes away their alignment.
+template <class T>
+class Guarded {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>);
+
+  explicit Guarded(std::size_t count, std::size_t slack = 0) : count_(count) {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const std::size_t bytes = (count + slack) * sizeof(T);
+    const std::size_t inner = (bytes + page - 1) / page * page;
+    mapped_bytes_ = inner + 2 * page;
+    mapped_ =
+        ::mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped_ == MAP_FAILED) throw std::runtime_error("mmap failed");
+    std::byte* begin = static_cast<std::byte*>(mapped_) + page;
+    if (inner > 0 && ::mprotect(begin, inner, PROT_READ | PROT_WRITE) != 0) {
+      ::munmap(mapped_, mapped_bytes_);
+      throw std::runtime_error("mprotect failed");
+    }
+    data_ = reinterpret_cast<T*>(begin + inner - bytes);
+  }
+  explicit Guarded(const std::vector<T>& values, std::size_t slack = 0)
+      : Guarded(values.size(), slack) {
+    std::copy(values.begin(), values.end(), data_);
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() { ::munmap(mapped_, mapped_bytes_); }
+
+  [[nodiscard]] T* data() const noexcept { return data_; }
+  // The last `count` elements.
+  [[nodiscard]] std::span<T> last(std::size_t count) const noexcept {
+    return {data_ + (count_ - count), count};
+  }
+  [[nodiscard]] std::span<T> all() const noexcept { return last(count_); }
+
+ private:
+  std::size_t count_;
+  std::size_t mapped_bytes_ = 0;
+  void* mapped_ = nullptr;
+  T* data_ = nullptr;
+};
+
+// Every instruction set that runs here, best first, its empty slots filled.
+inline std::vector<const kernels::KernelTable*> tiers() {
+  std::vector<const kernels::KernelTable*> tables;
+  for (const auto name : kernels::runnable()) {
+    tables.push_back(&kernels::table_of(name));
+  }
+  return tables;
+}
+
+inline std::string name_of(const kernels::KernelTable& tier) {
+  return tier.name;
+}
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+
+  // A whole number from low to high, both included.
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
+  }
+  // A value of a normal distribution.
+  float normal() { return normal_(engine_); }
+
+ private:
+  std::mt19937_64 engine_;
+  std::normal_distribution<float> normal_;
+};
+
+// Value i of a nibble plane, from the description in kernel_table.hpp.
+inline std::int64_t nibble_at(const std::uint8_t* plane, std::size_t i,
+                              std::size_t width) {
+  const std::size_t begin = i / 128 * 128;
+  const std::size_t half = std::min<std::size_t>(128, width - begin) / 2;
+  const std::size_t within = i - begin;
+  const std::uint8_t byte = plane[begin / 2 + within % half];
+  return within < half ? byte % 16 : byte / 16;
+}
+
+// The widths that every kernel of codes is tested with.
+inline std::vector<std::size_t> code_widths() {
+  std::vector<std::size_t> widths;
+  for (std::size_t width = 64; width <= 1536; width += 64) widths.push_back(width);
+  widths.insert(widths.end(), {3072, 4096, 65536});
+  return widths;
+}
+
+inline constexpr std::size_t kSame = std::numeric_limits<std::size_t>::max();
+
+// Where two runs of floats first differ in their bits, or kSame.
+inline std::size_t first_difference(std::span<const float> a,
+                                    std::span<const float> b) {
+  if (a.size() != b.size()) return std::min(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i])) {
+      return i;
+    }
+  }
+  return kSame;
+}
+
+}  // namespace vecall::testing
