@@ -23,6 +23,13 @@ NEVER = 2**63 - 1
 HUGE_K = 10**18
 
 
+def score_tolerance(dim: int, codec: str = "int4+8") -> float:
+    """How far a cosine may be from float64: short vectors are scored from float32."""
+    if dim <= 32:
+        return 2e-6
+    return {"int4": 0.2, "int4+8": 3e-4, "int4+8+4": 3e-5}[codec]
+
+
 class UndecidedError(Exception):
     """Which rows are proposed hangs on the last bits of a float32."""
 

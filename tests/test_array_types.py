@@ -53,7 +53,6 @@ def every_vector_call(vector: object, matrix: object) -> list:
         lambda: engine.add_rows(**columns(vectors=matrix)),
         lambda: testing.dot("scalar", vector, QUERY),
         lambda: testing.dot("scalar", QUERY, vector),
-        lambda: testing.dot_rows("scalar", QUERY, matrix),
         lambda: testing.normalise(vector),
     ]
 

@@ -24,10 +24,11 @@ def test_search_is_exact_top_k(references, dim):
             exact = dict(zip(ids.tolist(), (wide @ q / norms).tolist(), strict=True))
             for k in (1, 2, 10, count, count + 1):
                 found = index.search(query, k)
-                references.assert_nearest(found, exact, k, rows)
+                tolerance = references.score_tolerance(dim)
+                references.assert_nearest(found, exact, k, rows, tolerance=tolerance)
 
 
-def test_hnswlib_finds_the_same_neighbours():
+def test_hnswlib_finds_the_same_neighbours(references):
     hnswlib = pytest.importorskip("hnswlib")
     for dim, count in ((5, 50), (33, 300), (128, 1000)):
         # Of norm 1 already: its brute-force index normalises rows but not queries.
@@ -40,8 +41,9 @@ def test_hnswlib_finds_the_same_neighbours():
         other.add_items(vectors, np.arange(count))
         labels, distances = other.knn_query(queries, k=10)
         ids, cosines = filled(vectors).search_batch(queries, 10)
-        np.testing.assert_allclose(cosines, 1 - distances, atol=2e-6)
-        assert np.mean(ids == labels.astype(np.int64)) > 0.99  # but for near ties
+        tolerance = references.score_tolerance(dim)
+        np.testing.assert_allclose(cosines, 1 - distances, atol=tolerance)
+        assert np.mean(ids == labels.astype(np.int64)) > 0.97  # but for near ties
 
 
 def test_equal_vectors_come_by_smaller_id_whatever_their_order_of_arrival():

@@ -133,30 +133,6 @@ def test_dot_does_not_depend_on_the_order_of_its_arguments(isa):
         assert testing.dot(isa, a, b) == testing.dot(isa, b, a)
 
 
-@pytest.mark.parametrize("kind", ["normal", "wild"])
-@pytest.mark.parametrize("isa", ISAS)
-def test_dot_rows_equals_dot_to_the_last_bit(isa, kind):
-    rng = np.random.default_rng(6)
-    for dim in DIMS:
-        count = 1 + dim % 5
-        rows = KINDS[kind](rng, (count, dim)) if kind == "normal" else None
-        if rows is None:
-            rows = KINDS[kind](rng, count * dim).reshape(count, dim)
-        rows = rows.astype(np.float32)
-        query = KINDS[kind](rng, dim).astype(np.float32)
-        got = testing.dot_rows(isa, query, rows)
-        assert got.dtype == np.float32
-        assert got.tolist() == [testing.dot(isa, query, row) for row in rows]
-
-
-@pytest.mark.parametrize("isa", ISAS)
-def test_dot_rows_takes_no_rows_and_many(isa):
-    query = np.arange(5, dtype=np.float32)
-    assert testing.dot_rows(isa, query, np.zeros((0, 5), np.float32)).shape == (0,)
-    rows = np.random.default_rng(7).integers(-9, 9, (1031, 5)).astype(np.float32)
-    assert testing.dot_rows(isa, query, rows).tolist() == (rows @ query).tolist()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="guard pages by mprotect")
 @pytest.mark.parametrize("isa", ISAS)
 def test_nothing_before_or_after_the_vectors_is_read(isa):
@@ -186,8 +162,6 @@ def test_nothing_before_or_after_the_vectors_is_read(isa):
             at = len(a) - dim
             assert testing.dot("{isa}", a[at:], b[at:]) == dim
             assert testing.dot("{isa}", a[:dim], b[:dim]) == dim
-            for rows in (a[at:].reshape(1, dim), a[:dim].reshape(1, dim)):
-                assert testing.dot_rows("{isa}", b[at:], rows).tolist() == [dim]
         print("read nothing else", flush=True)
         os._exit(0)  # the maps cannot be freed while arrays look into them
         """
@@ -198,8 +172,6 @@ def test_nothing_before_or_after_the_vectors_is_read(isa):
 def test_kernels_refuse_vectors_of_two_lengths():
     with pytest.raises(DimensionError):
         testing.dot("scalar", np.ones(3, np.float32), np.ones(4, np.float32))
-    with pytest.raises(DimensionError):
-        testing.dot_rows("scalar", np.ones(3, np.float32), np.ones((3, 4), np.float32))
     with pytest.raises(InvalidTypeError):
         testing.dot("scalar", np.ones(3), np.ones(3))
 
@@ -218,6 +190,29 @@ def test_vecall_isa_forces_one_instruction_set(isa):
         VECALL_ISA=isa,
     )
     assert done.stdout.strip() == isa, done.stderr
+
+
+def test_every_instruction_set_finds_the_same_rows_with_the_same_scores():
+    code = """
+        import hashlib
+        import numpy as np, vecall
+        rng = np.random.default_rng(5)
+        answers = hashlib.sha256()
+        for dim in (33, 64, 100, 128, 384, 1000):
+            for codec in ("int4", "int4+8", "int4+8+4"):
+                for kind in ("flat", "hnsw"):
+                    index = vecall.Index(dim, kind, codec=codec, m=4, ef_construction=20)
+                    vectors = rng.standard_normal((700, dim)).astype(np.float32)
+                    index.add(np.arange(700), vectors)
+                    index.build()
+                    for query in rng.standard_normal((5, dim)).astype(np.float32):
+                        for column in index.search(query, 20, 30):
+                            answers.update(column.tobytes())
+        print(answers.hexdigest())
+        """
+    done = [run_python(code, VECALL_ISA=isa) for isa in ISAS]
+    assert {one.returncode for one in done} == {0}, done[0].stderr
+    assert len({one.stdout for one in done}) == 1
 
 
 def test_an_empty_vecall_isa_means_the_best_one():

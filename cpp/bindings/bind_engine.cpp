@@ -208,18 +208,17 @@ Raises:
     InvalidArgumentError: an option is outside what is allowed.
     ConfigError: VECALL_ISA names an instruction set that cannot run here.)";
   py::class_<Engine> bound(module, "Engine", doc.c_str());
-  def_strict_init(
-      bound,
-      py::init([](Dim dim, const std::string& kind, Links m,
-                  BuildBreadth ef_construction, const std::string& codec,
-                  bool keep_float32, FlatBytes flat_bytes) {
-        return std::make_unique<Engine>(
-            dim.value, parse_codec(codec), keep_float32,
-            parse_graph(kind, m, ef_construction, flat_bytes));
-      }),
-      "dim"_a, py::kw_only(), "kind"_a = "auto", "m"_a = Links{16},
-      "ef_construction"_a = BuildBreadth{100}, "codec"_a = "int4+8",
-      "keep_float32"_a = false, "flat_bytes"_a = FlatBytes{4 << 20});
+  def_strict_init(bound,
+                  py::init([](Dim dim, const std::string& kind, Links m,
+                              BuildBreadth ef_construction, const std::string& codec,
+                              bool keep_float32, FlatBytes flat_bytes) {
+                    return std::make_unique<Engine>(
+                        dim.value, parse_codec(codec), keep_float32,
+                        parse_graph(kind, m, ef_construction, flat_bytes));
+                  }),
+                  "dim"_a, py::kw_only(), "kind"_a = "auto", "m"_a = Links{16},
+                  "ef_construction"_a = BuildBreadth{100}, "codec"_a = "int4+8",
+                  "keep_float32"_a = false, "flat_bytes"_a = FlatBytes{4 << 20});
   def_strict(bound, "add", &add, "key"_a, "ids"_a, "vectors"_a,
              R"(Adds vectors to one partition, or replaces those with the same id.
 
@@ -229,8 +228,8 @@ Args:
     vectors: float32 (n, dim), finite and not zero.)");
   def_strict(bound, "add_rows", &add_rows, "key"_a, "ids"_a, "times"_a, "expires"_a,
              "sessions"_a, "positions"_a, "terms"_a, "offsets"_a,
-             "vectors"_a = py::none(), "has_vector"_a = py::none(), "authors"_a = py::none(),
-             "kinds"_a = py::none(),
+             "vectors"_a = py::none(), "has_vector"_a = py::none(),
+             "authors"_a = py::none(), "kinds"_a = py::none(),
              R"(Adds whole rows to one partition, or replaces those with the same id.
 
 Args:

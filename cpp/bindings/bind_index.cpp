@@ -30,8 +30,8 @@ std::shared_ptr<Partition> make_partition(Dim dim, Codec codec, bool keep_float3
     throw InvalidArgumentError("dim: must be from 1 to 65536");
   }
   kernels::active();
-  return std::make_shared<Partition>(std::make_shared<const PartitionSpace>(
-      dim.value, codec, keep_float32, graph));
+  return std::make_shared<Partition>(
+      std::make_shared<const PartitionSpace>(dim.value, codec, keep_float32, graph));
 }
 
 // One partition without words or names.
@@ -98,7 +98,13 @@ class Index {
       is_zero[row] = to_unit(query, dim(), unit) ? 0 : 1;
       std::copy(unit.begin(), unit.end(), units.begin() + row * dim());
     }
-    Batch batch{*partition_, units, is_zero, width, ef.value, exact, ids.mutable_data(),
+    Batch batch{*partition_,
+                units,
+                is_zero,
+                width,
+                ef.value,
+                exact,
+                ids.mutable_data(),
                 scores.mutable_data()};
     with_shared_lock(
         partition_->mutex(), [] { return kLongWork + 1; },

@@ -162,8 +162,9 @@ VECALL_ARRAY_CASTER(FloatMatrix, "numpy.typing.NDArray[numpy.float32]",
 VECALL_ARRAY_CASTER(
     IdVector, "numpy.typing.NDArray[numpy.int64]",
     "ids, times, expires, offsets and only: expected 1-D numpy arrays of int64")
-VECALL_ARRAY_CASTER(HashVector, "numpy.typing.NDArray[numpy.uint64]",
-                    "sessions, authors, kinds and terms: expected 1-D numpy arrays of uint64")
+VECALL_ARRAY_CASTER(
+    HashVector, "numpy.typing.NDArray[numpy.uint64]",
+    "sessions, authors, kinds and terms: expected 1-D numpy arrays of uint64")
 VECALL_ARRAY_CASTER(ByteVector, "numpy.typing.NDArray[numpy.uint8]",
                     "has_vector: expected a 1-D numpy array of uint8")
 VECALL_ARRAY_CASTER(PositionVector, "numpy.typing.NDArray[numpy.int32]",

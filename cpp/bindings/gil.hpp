@@ -19,8 +19,8 @@ namespace vecall::bindings {
 // Bytes of codes above which a search is long: about 70 us of work.
 inline constexpr std::size_t kLongWork = std::size_t{2} << 20;
 
-// Runs `read` under a shared lock; `work` says, under that lock, how many bytes of codes
-// it looks at.
+// Runs `read` under a shared lock; `work` says, under that lock, how many bytes of
+// codes it looks at.
 template <class Work, class Read>
 void with_shared_lock(SharedMutex& mutex, Work work, Read read) {
   std::optional<pybind11::gil_scoped_release> release;

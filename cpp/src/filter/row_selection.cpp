@@ -25,7 +25,7 @@ struct Test {
         by_session(asked.session.has_value()),
         by_author(asked.author.has_value()),
         by_kind(asked.kind.has_value()) {
-    const auto number = [labels](const LabelDictionary Labels::*which,
+    const auto number = [labels](const LabelDictionary Labels::* which,
                                  std::uint64_t hash) {
       if (labels != nullptr) return (labels->*which).find(hash);
       return hash == 0 ? LabelDictionary::kNone : LabelDictionary::kUnknown;
@@ -35,12 +35,16 @@ struct Test {
     if (by_kind) kind = number(&Labels::kinds, *asked.kind);
   }
 
+  [[nodiscard]] bool has_expired(Slot slot) const noexcept {
+    const Micros expires = rows.expires(slot);
+    return expires != kMaxTime && expires <= filter.now;
+  }
   [[nodiscard]] bool passes(Slot slot) const noexcept {
     if (!rows.is_live(slot)) return false;
     if (by_session && rows.session(slot) != session) return false;
     if (by_author && rows.author(slot) != author) return false;
     if (by_kind && rows.kind(slot) != kind) return false;
-    if (by_expiry && rows.expires(slot) <= filter.now) return false;
+    if (by_expiry && has_expired(slot)) return false;
     if (!by_time) return true;
     const Micros time = rows.time(slot);
     return filter.after <= time && (filter.before == kMaxTime || time < filter.before);
@@ -54,8 +58,8 @@ void RowSelection::select(const Filter& filter, const RowTable& rows,
                           const std::vector<Slot>& last_of_session, const IdMap& ids) {
   rows_ = &rows;
   const Test test(filter, rows, labels);
-  everything_ = !(test.by_time || test.by_expiry || test.by_session ||
-                  test.by_author || test.by_kind || filter.only);
+  everything_ = !(test.by_time || test.by_expiry || test.by_session || test.by_author ||
+                  test.by_kind || filter.only);
   count_ = rows.live();
   if (everything_) return;
   count_ = 0;

@@ -26,8 +26,8 @@ struct DenseQuery {
   const RowTable& rows;
   const RowSelection& selection;
   const EncodedQuery& query;
-  std::size_t k;            // > 0
-  bool exact = false;       // score from float32 vectors where they are kept
+  std::size_t k;       // > 0
+  bool exact = false;  // score from float32 vectors where they are kept
   bool want_spread = false;
 };
 

@@ -17,27 +17,32 @@ constexpr std::size_t kPrefetched = 8;       // rows ahead in a gather
 // A gathered row costs about this many rows of a scan.
 constexpr std::size_t kGatherCost = 3;
 
+// Gathers cosines or estimates of them. An estimate is spread wider than the cosine by
+// what its rounding adds, which is known and taken off.
 class Spread {
  public:
-  void add(const float* estimates, std::size_t count) noexcept {
+  void add(const float* estimates, const float* factors, std::size_t count) noexcept {
     float sums[4] = {};
     float squares[4] = {};
     std::size_t i = 0;
     for (; i + 4 <= count; i += 4) {
       for (std::size_t lane = 0; lane < 4; ++lane) {
         const float x = estimates[i + lane];
+        const float noise = kEstimateDeviation * factors[i + lane];
         sums[lane] += x;
-        squares[lane] += x * x;
+        squares[lane] += x * x - noise * noise;
       }
     }
-    for (; i < count; ++i) add(estimates[i]);
+    for (; i < count; ++i) add(estimates[i], factors[i]);
     sum_ += static_cast<double>((sums[0] + sums[1]) + (sums[2] + sums[3]));
-    squares_ += static_cast<double>((squares[0] + squares[1]) + (squares[2] + squares[3]));
+    squares_ +=
+        static_cast<double>((squares[0] + squares[1]) + (squares[2] + squares[3]));
     count_ += count / 4 * 4;
   }
-  void add(float estimate) noexcept {
+  void add(float estimate, float factor) noexcept {
+    const double noise = static_cast<double>(kEstimateDeviation) * factor;
     sum_ += estimate;
-    squares_ += static_cast<double>(estimate) * estimate;
+    squares_ += static_cast<double>(estimate) * estimate - noise * noise;
     ++count_;
   }
   [[nodiscard]] CosineSpread result() const noexcept {
@@ -53,12 +58,17 @@ class Spread {
   std::size_t count_ = 0;
 };
 
+// From every step-th slot that passes; short vectors are too rough in 4 bits.
+CosineSpread spread_of(const DenseQuery& asked, std::size_t step,
+                       DenseScratch& scratch);
+
 // Every row of the partition in order.
 CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch) {
   const auto& kernel = kernels::active();
   const RowTable& rows = asked.rows;
   Shortlist& shortlist = scratch.shortlist;
   const bool every_row = asked.selection.everything() && rows.all_have_vectors();
+  const bool want_spread = asked.want_spread && !rows.space().is_short();
   scratch.estimates.resize(kBlockRows);
   scratch.positions.resize(kBlockRows);
   float* estimates = scratch.estimates.data();
@@ -78,14 +88,15 @@ CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch) {
         shortlist.offer(slot, estimates[positions[i]]);
       }
     }
-    if (asked.want_spread) {
+    if (want_spread) {
+      const float* factors = rows.factors(first);
       if (every_row) {
-        spread.add(estimates, count);
+        spread.add(estimates, factors, count);
       } else {
         for (std::size_t i = 0; i < count; ++i) {
           const Slot slot = first + static_cast<Slot>(i);
           if (rows.has_vector(slot) && asked.selection.contains(slot)) {
-            spread.add(estimates[i]);
+            spread.add(estimates[i], factors[i]);
           }
         }
       }
@@ -130,9 +141,31 @@ CosineSpread scan_selected(const DenseQuery& asked, DenseScratch& scratch) {
   });
   Spread spread;
   gather(asked, scratch.slots, scratch, [&](Slot slot, float estimate) {
-    spread.add(estimate);
+    spread.add(estimate, asked.rows.factor(slot));
     if (estimate >= scratch.shortlist.floor()) scratch.shortlist.offer(slot, estimate);
   });
+  return spread.result();
+}
+
+CosineSpread spread_of(const DenseQuery& asked, std::size_t step,
+                       DenseScratch& scratch) {
+  scratch.slots.clear();
+  for (std::size_t slot = 0; slot < asked.rows.slots(); slot += step) {
+    const auto at = static_cast<Slot>(slot);
+    if (asked.rows.has_vector(at) && asked.selection.contains(at)) {
+      scratch.slots.push_back(at);
+    }
+  }
+  Spread spread;
+  if (asked.rows.space().is_short()) {
+    for (const Slot slot : scratch.slots) {
+      spread.add(full_cosine(asked.rows, asked.query, slot, asked.exact), 0.0F);
+    }
+  } else {
+    gather(asked, scratch.slots, scratch, [&](Slot slot, float estimate) {
+      spread.add(estimate, asked.rows.factor(slot));
+    });
+  }
   return spread.result();
 }
 
@@ -145,6 +178,9 @@ CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch) {
   const CosineSpread spread =
       few ? scan_selected(asked, scratch) : scan_all(asked, scratch);
   rescore(asked, scratch);
+  if (asked.want_spread && asked.rows.space().is_short()) {
+    return spread_of(asked, 1, scratch);
+  }
   return spread;
 }
 
@@ -161,18 +197,8 @@ void scan_slots(const DenseQuery& asked, const std::vector<Slot>& slots,
 
 CosineSpread sampled_spread(const DenseQuery& asked, std::size_t count,
                             DenseScratch& scratch) {
-  scratch.slots.clear();
-  const std::size_t step = std::max<std::size_t>(1, asked.rows.slots() / count);
-  for (std::size_t slot = 0; slot < asked.rows.slots(); slot += step) {
-    const auto at = static_cast<Slot>(slot);
-    if (asked.rows.has_vector(at) && asked.selection.contains(at)) {
-      scratch.slots.push_back(at);
-    }
-  }
-  Spread spread;
-  gather(asked, scratch.slots, scratch,
-         [&](Slot, float estimate) { spread.add(estimate); });
-  return spread.result();
+  return spread_of(asked, std::max<std::size_t>(1, asked.rows.slots() / count),
+                   scratch);
 }
 
 }  // namespace vecall

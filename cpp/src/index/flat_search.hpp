@@ -11,8 +11,8 @@ namespace vecall {
 // Looks at all rows of the partition in order where most pass, else at those that do.
 CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch);
 
-// Offers the rows of `slots` that pass and have a vector to scratch.shortlist, which was
-// begun.
+// Offers the rows of `slots` that pass and have a vector to scratch.shortlist, which
+// was begun.
 void scan_slots(const DenseQuery& asked, const std::vector<Slot>& slots,
                 DenseScratch& scratch);
 

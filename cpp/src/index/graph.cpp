@@ -14,7 +14,9 @@ constexpr std::size_t kLineWords = kCacheLine / sizeof(Slot);
 
 }  // namespace
 
-void Graph::FreeLinks::operator()(Link* links) const noexcept { std::free(links); }
+void Graph::FreeLinks::operator()(Link* links) const noexcept {
+  std::free(links);
+}
 
 Graph::Links Graph::make_links(std::size_t count) {
   static_assert(Link::is_always_lock_free && sizeof(Link) == sizeof(Slot));

@@ -1,9 +1,9 @@
 #pragma once
 
-// The links of a hierarchical navigable small world (Malkov and Yashunin, "Efficient and
-// robust approximate nearest neighbor search using Hierarchical Navigable Small World
-// graphs", 2018) over the slots of a row table: a list of up to 2 m neighbours on the
-// lowest level, of up to m on each of the levels that a slot rises to.
+// The links of a hierarchical navigable small world (Malkov and Yashunin, "Efficient
+// and robust approximate nearest neighbor search using Hierarchical Navigable Small
+// World graphs", 2018) over the slots of a row table: a list of up to 2 m neighbours on
+// the lowest level, of up to m on each of the levels that a slot rises to.
 //
 // Thread safety: reserve() excludes everybody (the partition's lock, taken unique). One
 // thread at a time links; any number search meanwhile. Links are atomic words: a reader
@@ -98,7 +98,7 @@ class Graph {
   };
   using Links = std::unique_ptr<Link[], FreeLinks>;
   struct Chunk {
-    Links links;                                 // (kChunkRows, stride)
+    Links links;                                   // (kChunkRows, stride)
     std::atomic<std::uint32_t> upper[kChunkRows];  // first upper list of each row
     std::atomic<std::uint8_t> linked[kChunkRows];
   };

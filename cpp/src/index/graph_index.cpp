@@ -18,7 +18,8 @@ constexpr double kGatheredRow = 2.0;
 constexpr double kTraversedRow = 5.0;
 // Rows that a traversal compares for each entry of its pool.
 constexpr double kComparedPerEf = 18.0;
-// A filtered traversal needs a pool this much larger, beside 1 / share, to find as much.
+// A filtered traversal needs a pool this much larger, beside 1 / share, to find as
+// much.
 constexpr double kFilteredBreadth = 1.5;
 
 }  // namespace
@@ -133,7 +134,8 @@ bool GraphIndex::link_pending(SharedMutex& mutex, RowTable& rows) {
       rows.set_pending(slot, false);
     }
   }
-  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(in_slice_));
+  pending_.erase(pending_.begin(),
+                 pending_.begin() + static_cast<std::ptrdiff_t>(in_slice_));
   in_slice_ = 0;
   return has_work(rows);
 }
@@ -153,9 +155,8 @@ bool GraphIndex::pays(const DenseQuery& asked, std::size_t ef) const noexcept {
   const double breadth = static_cast<double>(std::max(ef, asked.k)) / share;
   const double tail = static_cast<double>(pending_.size()) * kGatheredRow;
   const double traversal = breadth * kComparedPerEf * kTraversedRow + tail;
-  const double scan = asked.selection.everything()
-                          ? slots
-                          : std::min(matches * kGatheredRow, slots);
+  const double scan =
+      asked.selection.everything() ? slots : std::min(matches * kGatheredRow, slots);
   return options_.kind == IndexKind::kHnsw && asked.selection.everything()
              ? tail < slots
              : traversal < scan;
@@ -173,8 +174,8 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
   if (!every_row) {
     const double share = static_cast<double>(asked.selection.count()) /
                          static_cast<double>(rows.slots());
-    breadth = static_cast<std::size_t>(static_cast<double>(breadth) *
-                                       kFilteredBreadth / share);
+    breadth = static_cast<std::size_t>(static_cast<double>(breadth) * kFilteredBreadth /
+                                       share);
   }
   graph_search.descend(*graph_, rows, asked.query, 0);
   graph_search.search(*graph_, rows, asked.query, 0, breadth,

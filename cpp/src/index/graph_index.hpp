@@ -65,9 +65,9 @@ class GraphIndex {
   std::mutex linking_;  // one linker; taken before the partition's lock
   GraphLinker linker_;  // guarded by linking_
   std::unique_ptr<Graph> graph_;
-  std::vector<Slot> pending_;  // rows that graph_ does not answer for
-  std::size_t in_slice_ = 0;   // of them, from the front, being linked now
-  std::uint64_t changed_ = 0;  // of those, by bit, replaced by another row meanwhile
+  std::vector<Slot> pending_;    // rows that graph_ does not answer for
+  std::size_t in_slice_ = 0;     // of them, from the front, being linked now
+  std::uint64_t changed_ = 0;    // of those, by bit, replaced by another row meanwhile
   std::unique_ptr<Graph> next_;  // being built; not yet searched
   Slot cursor_ = 0;              // next_ has the slots below
   std::vector<Slot> stale_;      // of them, those that hold another row since

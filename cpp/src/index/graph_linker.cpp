@@ -171,7 +171,8 @@ void GraphLinker::mend(Graph& graph, const RowTable& rows, Slot holder, Slot los
   }
   estimate_from(rows, holder, fresh, estimates_);
   near_.clear();
-  for (std::size_t i = 0; i < fresh.size(); ++i) near_.emplace_back(estimates_[i], fresh[i]);
+  for (std::size_t i = 0; i < fresh.size(); ++i)
+    near_.emplace_back(estimates_[i], fresh[i]);
   std::sort(near_.begin(), near_.end(), nearer);
   if (near_.size() > kHeirs) near_.erase(near_.begin() + kHeirs, near_.end());
   if (list_.size() + near_.size() > most) {

@@ -72,7 +72,8 @@ class GraphSearch {
   static constexpr Slot kExpanded = Slot{1} << 31;
 
   void begin(const RowTable& rows, std::size_t ef);
-  // The unvisited neighbours of a slot into slots_, their codes on the way to the cache.
+  // The unvisited neighbours of a slot into slots_, their codes on the way to the
+  // cache.
   std::size_t collect(const Graph& graph, const RowTable& rows, Slot slot, int level);
 
   bool visit_once(Slot slot) noexcept {

@@ -31,7 +31,9 @@ void prefetch(const RowTable& rows, Slot slot) noexcept {
 float full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
                   bool exact) noexcept {
   const RowCodes row = rows.codes(slot);
-  if (exact && row.floats != nullptr) return query.exact_cosine(row.floats);
+  if (row.floats != nullptr && (exact || rows.space().is_short())) {
+    return query.exact_cosine(row.floats);
+  }
   return query.cosine(rows.space(), row.high, row.low, row.rest, *row.factor,
                       *row.step);
 }

@@ -15,12 +15,6 @@ constexpr std::size_t kWidth = 8;
 constexpr std::size_t kBlock = 4 * kWidth;
 constexpr std::size_t kLineValues = 128;  // nibbles of one 64-byte block
 
-// All ones for the first `count` of eight lanes; loads under it read nothing beyond.
-__m256i first_lanes(std::size_t count) noexcept {
-  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lane);
-}
-
 float sum_of(__m256 x) noexcept {
   __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   half = _mm_add_ps(half, _mm_movehl_ps(half, half));
@@ -43,57 +37,72 @@ float dot(const float* a, const float* b, std::size_t dim) noexcept {
   for (; i + kWidth <= dim; i += kWidth) {
     sums[0] = _mm256_fmadd_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i), sums[0]);
   }
-  if (i < dim) {
-    const __m256i rest = first_lanes(dim - i);
-    sums[1] = _mm256_fmadd_ps(_mm256_maskload_ps(a + i, rest),
-                              _mm256_maskload_ps(b + i, rest), sums[1]);
-  }
-  return sum_of(
+  float sum = sum_of(
       _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3])));
+  for (; i < dim; ++i) sum += a[i] * b[i];
+  return sum;
 }
 
 __m256i load(const void* from) noexcept {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
-// 32 bytes of codes against the query under their low and their high nibbles, as 16-bit
-// sums of at most 7,620.
-__m256i products(const std::uint8_t* codes, const std::int8_t* q_low,
-                 const std::int8_t* q_high) noexcept {
-  const __m256i mask = _mm256_set1_epi8(15);
-  const __m256i bytes = load(codes);
-  const __m256i low = _mm256_and_si256(bytes, mask);
-  const __m256i high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
-  return _mm256_add_epi16(_mm256_maddubs_epi16(low, load(q_low)),
-                          _mm256_maddubs_epi16(high, load(q_high)));
+// Sums of one row.
+struct RowSum {
+  __m256i part = _mm256_setzero_si256();  // of 16 bits
+  __m256i whole = _mm256_setzero_si256();
+
+  // 32 bytes of codes against the query under their low and their high nibbles: at most
+  // 7,680 more in each 16-bit sum, which has room for four calls.
+  void add(const std::uint8_t* codes, __m256i q_low, __m256i q_high) noexcept {
+    const __m256i mask = _mm256_set1_epi8(15);
+    const __m256i bytes = load(codes);
+    const __m256i low = _mm256_and_si256(bytes, mask);
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
+    part = _mm256_add_epi16(part, _mm256_add_epi16(_mm256_maddubs_epi16(low, q_low),
+                                                   _mm256_maddubs_epi16(high, q_high)));
+  }
+  void widen() noexcept {
+    whole = _mm256_add_epi32(whole, _mm256_madd_epi16(part, _mm256_set1_epi16(1)));
+    part = _mm256_setzero_si256();
+  }
+};
+
+// One block: kHalf values in low nibbles and as many in high ones.
+template <std::size_t kRows, std::size_t kHalf>
+[[gnu::always_inline]] inline void add_block(const std::int8_t* q8,
+                                             const std::uint8_t* const* rows,
+                                             std::size_t at, RowSum* sums) noexcept {
+  for (std::size_t j = 0; j < kHalf; j += 32) {
+    const __m256i q_low = load(q8 + at + j);
+    const __m256i q_high = load(q8 + at + kHalf + j);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      sums[row].add(rows[row] + at / 2 + j, q_low, q_high);
+    }
+  }
 }
 
-__m256i widened(__m256i sums) noexcept {
-  return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
-}
-
-// Two blocks of 128 values are four calls of products(): 30,480, then it must widen.
-__m256i row_sum(const CodeQuery& query, const std::uint8_t* row) noexcept {
-  const std::int8_t* q8 = query.q8;
-  const auto block = [&](std::size_t at) {
-    const std::uint8_t* codes = row + at / 2;
-    return _mm256_add_epi16(products(codes, q8 + at, q8 + at + 64),
-                            products(codes + 32, q8 + at + 32, q8 + at + 96));
+// Rows that share each load of the query.
+template <std::size_t kRows>
+[[gnu::always_inline]] inline void add_rows(const CodeQuery& query,
+                                            const std::uint8_t* const* rows,
+                                            RowSum* sums) noexcept {
+  const auto widen = [sums] {
+    for (std::size_t row = 0; row < kRows; ++row) sums[row].widen();
   };
-  __m256i sum = _mm256_setzero_si256();
   std::size_t at = 0;
   for (; at + 2 * kLineValues <= query.width; at += 2 * kLineValues) {
-    sum = _mm256_add_epi32(
-        sum, widened(_mm256_add_epi16(block(at), block(at + kLineValues))));
+    add_block<kRows, 64>(query.q8, rows, at, sums);
+    add_block<kRows, 64>(query.q8, rows, at + kLineValues, sums);
+    widen();
   }
+  if (at == query.width) return;
   if (at + kLineValues <= query.width) {
-    sum = _mm256_add_epi32(sum, widened(block(at)));
+    add_block<kRows, 64>(query.q8, rows, at, sums);
     at += kLineValues;
   }
-  if (at < query.width) {
-    sum = _mm256_add_epi32(sum, widened(products(row + at / 2, q8 + at, q8 + at + 32)));
-  }
-  return sum;
+  if (at < query.width) add_block<kRows, 32>(query.q8, rows, at, sums);
+  widen();
 }
 
 // The sums of four registers, one in each element.
@@ -110,20 +119,27 @@ __m128 estimates(const CodeQuery& query, __m128i sums, __m128 factors) noexcept 
   return _mm_mul_ps(factors, scaled);
 }
 
+// row_at(i) is where row i lies.
 template <class RowAt>
 void estimate_rows(const CodeQuery& query, RowAt row_at, const float* factors,
                    std::size_t count, float* out) noexcept {
   std::size_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    const __m128i sums =
-        sum_each(row_sum(query, row_at(i)), row_sum(query, row_at(i + 1)),
-                 row_sum(query, row_at(i + 2)), row_sum(query, row_at(i + 3)));
-    _mm_storeu_ps(out + i, estimates(query, sums, _mm_loadu_ps(factors + i)));
+    const std::uint8_t* rows[4] = {row_at(i), row_at(i + 1), row_at(i + 2),
+                                   row_at(i + 3)};
+    RowSum sums[4];
+    add_rows<4>(query, rows, sums);
+    const __m128i sum =
+        sum_each(sums[0].whole, sums[1].whole, sums[2].whole, sums[3].whole);
+    _mm_storeu_ps(out + i, estimates(query, sum, _mm_loadu_ps(factors + i)));
   }
   for (; i < count; ++i) {
+    const std::uint8_t* row = row_at(i);
+    RowSum sum;
+    add_rows<1>(query, &row, &sum);
     const __m256i zero = _mm256_setzero_si256();
-    const __m128i sum = sum_each(row_sum(query, row_at(i)), zero, zero, zero);
-    _mm_store_ss(out + i, estimates(query, sum, _mm_load_ss(factors + i)));
+    const __m128i total = sum_each(sum.whole, zero, zero, zero);
+    _mm_store_ss(out + i, estimates(query, total, _mm_load_ss(factors + i)));
   }
 }
 

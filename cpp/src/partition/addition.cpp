@@ -37,9 +37,8 @@ void Partition::Addition::choose_rows() {
   std::vector<std::size_t> order(ids.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (!strictly_increasing(ids)) {
-    std::stable_sort(order.begin(), order.end(), [&ids](std::size_t a, std::size_t b) {
-      return ids[a] < ids[b];
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&ids](std::size_t a, std::size_t b) { return ids[a] < ids[b]; });
     const auto last = [&](std::size_t i) {
       return i + 1 == order.size() || ids[order[i]] != ids[order[i + 1]];
     };

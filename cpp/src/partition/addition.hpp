@@ -1,8 +1,8 @@
 #pragma once
 
-// Adding a batch of rows in two steps: first everything that can fail, where nobody sees
-// it; then what cannot. If the first step runs out of memory, the partition is as it
-// was.
+// Adding a batch of rows in two steps: first everything that can fail, where nobody
+// sees it; then what cannot. If the first step runs out of memory, the partition is as
+// it was.
 
 #include <cstddef>
 #include <cstdint>

@@ -6,9 +6,9 @@
 // cleared.
 //
 // Thread safety: callers hold mutex() shared for const methods and unique for the
-// others, but for link_some(), which takes it itself. The lock is theirs to take because
-// the bindings try it with the interpreter lock held and give that up before they wait
-// (bindings/gil.hpp). Whoever holds mutex() never waits for the interpreter.
+// others, but for link_some(), which takes it itself. The lock is theirs to take
+// because the bindings try it with the interpreter lock held and give that up before
+// they wait (bindings/gil.hpp). Whoever holds mutex() never waits for the interpreter.
 
 #include <atomic>
 #include <cstddef>

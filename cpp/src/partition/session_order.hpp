@@ -1,8 +1,8 @@
 #pragma once
 
 // Who stands next to whom in a session: a linked list a session, in order of position,
-// so that a search finds neighbours by one look. The links are columns of the row table.
-// Not thread-safe: the partition's lock guards it.
+// so that a search finds neighbours by one look. The links are columns of the row
+// table. Not thread-safe: the partition's lock guards it.
 
 #include <cstddef>
 #include <cstdint>

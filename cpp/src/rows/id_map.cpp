@@ -46,7 +46,8 @@ void IdMap::erase(Slot slot, const RowTable& table) noexcept {
   const std::size_t mask = size_ - 1;
   std::size_t hole = home(table.id(slot));
   while (slots_[hole] != slot) hole = (hole + 1) & mask;
-  for (std::size_t at = (hole + 1) & mask; slots_[at] != kNobody; at = (at + 1) & mask) {
+  for (std::size_t at = (hole + 1) & mask; slots_[at] != kNobody;
+       at = (at + 1) & mask) {
     const std::size_t wanted = home(table.id(slots_[at]));
     if (((at - wanted) & mask) >= ((at - hole) & mask)) {
       slots_[hole] = slots_[at];

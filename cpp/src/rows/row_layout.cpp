@@ -8,21 +8,21 @@ RowLayout::RowLayout(const VectorSpace& space, bool has_meta) noexcept {
     return space.dim() == 0 ? 0 : bytes;
   };
   const std::size_t bytes[kColumns] = {
-      space.high_bytes(),            // kHigh
-      space.low_bytes(),             // kLow
-      space.rest_bytes(),            // kRest
-      space.float_bytes(),           // kFloats
-      sizeof(RowId),                 // kId
-      meta(sizeof(Micros)),          // kTime
-      meta(sizeof(std::uint32_t)),   // kSession
-      meta(sizeof(Slot)),            // kPrevious
-      meta(sizeof(Slot)),            // kNext
-      meta(sizeof(std::int32_t)),    // kPosition
-      meta(sizeof(std::uint32_t)),   // kAuthor
-      vector(sizeof(float)),         // kFactor
-      vector(sizeof(float)),         // kStep
-      meta(sizeof(std::uint16_t)),   // kKind
-      sizeof(std::uint8_t),          // kFlags
+      space.high_bytes(),           // kHigh
+      space.low_bytes(),            // kLow
+      space.rest_bytes(),           // kRest
+      space.float_bytes(),          // kFloats
+      sizeof(RowId),                // kId
+      meta(sizeof(Micros)),         // kTime
+      meta(sizeof(std::uint32_t)),  // kSession
+      meta(sizeof(Slot)),           // kPrevious
+      meta(sizeof(Slot)),           // kNext
+      meta(sizeof(std::int32_t)),   // kPosition
+      meta(sizeof(std::uint32_t)),  // kAuthor
+      vector(sizeof(float)),        // kFactor
+      vector(sizeof(float)),        // kStep
+      meta(sizeof(std::uint16_t)),  // kKind
+      sizeof(std::uint8_t),         // kFlags
   };
   begin_[0] = 0;
   for (std::size_t i = 0; i < kColumns; ++i) {

@@ -13,7 +13,9 @@ namespace vecall {
 class RowSpace : public VectorSpace {
  public:
   RowSpace(std::size_t dim, Codec codec, bool keep_float32)
-      : VectorSpace(dim, codec, keep_float32), bare_(*this, false), full_(*this, true) {}
+      : VectorSpace(dim, codec, keep_float32),
+        bare_(*this, false),
+        full_(*this, true) {}
 
   [[nodiscard]] const RowLayout& layout(bool has_meta) const noexcept {
     return has_meta ? full_ : bare_;

@@ -72,7 +72,9 @@ class RowTable {
   [[nodiscard]] RowId id(Slot slot) const noexcept {
     return get<RowId>(RowLayout::kId, slot);
   }
-  [[nodiscard]] bool is_live(Slot slot) const noexcept { return (flags(slot) & kLive) != 0; }
+  [[nodiscard]] bool is_live(Slot slot) const noexcept {
+    return (flags(slot) & kLive) != 0;
+  }
   // Live and with a vector.
   [[nodiscard]] bool has_vector(Slot slot) const noexcept {
     return (flags(slot) & kVector) != 0;
@@ -115,7 +117,9 @@ class RowTable {
     put(RowLayout::kAuthor, slot, author);
     put(RowLayout::kKind, slot, kind);
   }
-  void set_previous(Slot slot, Slot to) noexcept { put(RowLayout::kPrevious, slot, to); }
+  void set_previous(Slot slot, Slot to) noexcept {
+    put(RowLayout::kPrevious, slot, to);
+  }
   void set_next(Slot slot, Slot to) noexcept { put(RowLayout::kNext, slot, to); }
 
   // The high planes of the rows from `slot` on, one after another to the chunk's end.
@@ -167,8 +171,8 @@ class RowTable {
   template <class T>
   void put(RowLayout::Column of, Slot slot, T value) noexcept {
     std::byte* chunk = table_[slot / kChunkRows];
-    reinterpret_cast<T*>(chunk +
-                         layout_->begin(of, chunk_rows_))[slot % kChunkRows] = value;
+    reinterpret_cast<T*>(chunk + layout_->begin(of, chunk_rows_))[slot % kChunkRows] =
+        value;
   }
   [[nodiscard]] std::uint8_t flags(Slot slot) const noexcept {
     return get<std::uint8_t>(RowLayout::kFlags, slot);

@@ -1,8 +1,8 @@
 #pragma once
 
 // A random rotation that is the same for all vectors of one length, on every machine.
-// It spreads what stands out in single dimensions over all of them, so that a few bits a
-// dimension describe any vector about equally well, and changes no cosine.
+// It spreads what stands out in single dimensions over all of them, so that a few bits
+// a dimension describe any vector about equally well, and changes no cosine.
 
 #include <cstddef>
 #include <cstdint>

@@ -74,13 +74,12 @@ void RowEncoder::encode(const VectorSpace& space, std::span<const float> unit,
   }
   const std::uint16_t* u = codes_.data();
   pack(row.high, width, [u](std::size_t i) { return u[i] >> 12; });
-  const double squares = sum_of(dim, [x](std::size_t i) {
-    return static_cast<double>(x[i]) * x[i];
-  });
-  *row.factor = static_cast<float>(squares / sum_of(dim, [x, u](std::size_t i) {
-                                     return (static_cast<double>(u[i] >> 12) - 7.5) *
-                                            x[i];
-                                   }));
+  const double squares =
+      sum_of(dim, [x](std::size_t i) { return static_cast<double>(x[i]) * x[i]; });
+  *row.factor =
+      static_cast<float>(squares / sum_of(dim, [x, u](std::size_t i) {
+                           return (static_cast<double>(u[i] >> 12) - 7.5) * x[i];
+                         }));
   *row.step = 0.0F;
   if (row.low != nullptr) {
     for (std::size_t i = 0; i < width; ++i) {
@@ -104,8 +103,8 @@ void EncodedQuery::encode(const VectorSpace& space, std::span<const float> unit)
   unit_ = unit;
   rotated_.resize(space.width());
   std::copy(unit.begin(), unit.end(), rotated_.begin());
-  std::fill(rotated_.begin() + static_cast<std::ptrdiff_t>(unit.size()),
-            rotated_.end(), 0.0F);
+  std::fill(rotated_.begin() + static_cast<std::ptrdiff_t>(unit.size()), rotated_.end(),
+            0.0F);
   space.rotation().apply(rotated_.data());
   quantise(space);
 }
@@ -173,8 +172,7 @@ float EncodedQuery::cosine(const VectorSpace& space, const std::uint8_t* high,
   const auto sum16 = static_cast<double>(sum16_);
   double cosine = 0;
   if (low == nullptr) {
-    const auto sum =
-        static_cast<double>(kernel.sum_nibbles(high, q16_.data(), width));
+    const auto sum = static_cast<double>(kernel.sum_nibbles(high, q16_.data(), width));
     cosine = static_cast<double>(factor) * (sum - 7.5 * sum16);
   } else {
     const auto top =
@@ -189,8 +187,7 @@ float EncodedQuery::cosine(const VectorSpace& space, const std::uint8_t* high,
 }
 
 float EncodedQuery::exact_cosine(const float* floats) const noexcept {
-  const float cosine =
-      kernels::active().dot(unit_.data(), floats, unit_.size());
+  const float cosine = kernels::active().dot(unit_.data(), floats, unit_.size());
   return std::clamp(cosine, -1.0F, 1.0F);
 }
 

@@ -5,8 +5,8 @@
 // planes: the top 4 bits (`high`), the next 8 (`low`) and, if asked, the last 4
 // (`rest`). Scans and graphs read the high plane alone; what they find is scored again
 // from all planes that are kept. The idea of a nested code is that of LVQ (Aguerrebere
-// et al., "Similarity search in the blink of an eye with compressed indices", 2023), the
-// unbiased factor that of RaBitQ (Gao and Long, 2024).
+// et al., "Similarity search in the blink of an eye with compressed indices", 2023),
+// the unbiased factor that of RaBitQ (Gao and Long, 2024).
 
 #include <cstddef>
 #include <cstdint>

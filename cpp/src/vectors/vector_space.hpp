@@ -14,7 +14,10 @@ namespace vecall {
 class VectorSpace {
  public:
   VectorSpace(std::size_t dim, Codec codec, bool keep_float32)
-      : dim_(dim), codec_(codec), keep_float32_(keep_float32), rotation_(dim) {}
+      : dim_(dim),
+        codec_(codec),
+        keep_float32_(dim > 0 && (keep_float32 || dim <= kShortDim)),
+        rotation_(dim) {}
 
   [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
   // dim rounded up to whole blocks of a plane; values beyond dim are padding.
@@ -23,8 +26,13 @@ class VectorSpace {
   }
   [[nodiscard]] Codec codec() const noexcept { return codec_; }
   [[nodiscard]] bool has_low() const noexcept { return codec_ != Codec::kInt4; }
-  [[nodiscard]] bool has_rest() const noexcept { return codec_ == Codec::kInt4Plus8Plus4; }
+  [[nodiscard]] bool has_rest() const noexcept {
+    return codec_ == Codec::kInt4Plus8Plus4;
+  }
   [[nodiscard]] bool keeps_float32() const noexcept { return keep_float32_; }
+  // Short vectors are always scored from float32: rounding shows more in the cosine of
+  // few values, and their planes are mostly padding.
+  [[nodiscard]] bool is_short() const noexcept { return dim_ <= kShortDim; }
   [[nodiscard]] const Rotation& rotation() const noexcept { return rotation_; }
 
   // Bytes of one row of each plane.
@@ -41,6 +49,7 @@ class VectorSpace {
 
  private:
   static constexpr std::size_t kWidthStep = 64;
+  static constexpr std::size_t kShortDim = 32;
 
   std::size_t dim_;
   Codec codec_;
