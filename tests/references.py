@@ -43,6 +43,8 @@ class Row:
     expires: int = NEVER
     session: int = 0
     position: int = 0
+    author: int = 0
+    kind: int = 0
 
 
 Rows = dict[int, Row]
@@ -92,6 +94,8 @@ def columns(new: Sequence[Row], dim: int) -> dict[str, np.ndarray | None]:
         "offsets": np.cumsum([0, *lengths], dtype=np.int64),
         "vectors": vectors if dim else None,
         "has_vector": has_vector if dim else None,
+        "authors": np.array([row.author for row in new], dtype=np.uint64),
+        "kinds": np.array([row.kind for row in new], dtype=np.uint64),
     }
 
 
@@ -111,8 +115,13 @@ def ask(engine: Any, key: tuple[str, str], query: Query) -> tuple[np.ndarray, ..
 def passes(row: Row, options: dict[str, Any]) -> bool:
     session, after = options.get("session"), options.get("after")
     before, now = options.get("before"), options.get("now")
+    author, kind = options.get("author"), options.get("kind")
+    only = options.get("only")
     return (
         (session is None or row.session == session)
+        and (author is None or row.author == author)
+        and (kind is None or row.kind == kind)
+        and (only is None or bool(np.isin(row.id, only)))
         and (after is None or after <= row.time)
         and (before is None or row.time < before)
         and (now is None or row.expires == NEVER or now < row.expires)

@@ -187,6 +187,36 @@ RecallArrays recall(const Engine& engine, const Key& key,
   return to_arrays(hits);
 }
 
+std::optional<py::bytes> snapshot(const Engine& engine, const Key& key,
+                                  const py::bytes& tag) {
+  const std::string copy = tag;
+  std::vector<std::byte> bytes;
+  {
+    const py::gil_scoped_release release;
+    bytes = engine.snapshot(key.value, std::as_bytes(std::span(copy)));
+  }
+  if (bytes.empty()) return std::nullopt;
+  return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+// The tag that the snapshot was made with.
+py::bytes restore(Engine& engine, const Key& key, const py::bytes& snapshot) {
+  char* data = nullptr;
+  Py_ssize_t length = 0;
+  PyBytes_AsStringAndSize(snapshot.ptr(), &data, &length);
+  SnapshotHeader header{};
+  {
+    const py::gil_scoped_release release;
+    // A copy is aligned as the sections want it.
+    const auto given = std::as_bytes(std::span(data, static_cast<std::size_t>(length)));
+    const std::vector<std::byte> bytes(given.begin(), given.end());
+    const SnapshotReader reader(bytes);
+    header = reader.header();
+    engine.restore(key.value, reader);
+  }
+  return py::bytes(reinterpret_cast<const char*>(header.tag), sizeof(header.tag));
+}
+
 std::size_t remove(Engine& engine, const Key& key, const IdVector& ids) {
   const py::gil_scoped_release release;
   return engine.remove(key.value, ids.values);
@@ -303,6 +333,25 @@ Returns:
 
 Returns:
     How many of them were there.)");
+  def_strict(bound, "snapshot", &snapshot, "key"_a, "tag"_a = py::bytes(),
+             R"(One partition as bytes, checksummed, to be restored later.
+
+Args:
+    key: (app_name, user_id).
+    tag: Up to 48 bytes that come back with the snapshot, padded with zeros.
+
+Returns:
+    The bytes, or None for an unknown key.)");
+  def_strict(bound, "restore", &restore, "key"_a, "snapshot"_a,
+             R"(Puts the partition of a snapshot in the place of what stood there.
+
+Returns:
+    The tag, 48 bytes.
+
+Raises:
+    CorruptFileError: the bytes are damaged; nothing changed.
+    IncompatibleFileError: they are no snapshot, of another version, or of vectors that
+        this engine cannot hold; nothing changed.)");
   def_strict(
       bound, "drop", [](Engine& self, const Key& key) { return self.drop(key.value); },
       "key"_a, Unlocked(), "Frees a whole partition; True if there was one.");

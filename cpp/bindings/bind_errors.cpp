@@ -28,6 +28,14 @@ void translate(std::exception_ptr thrown) {
     raise("InvalidArgumentError", error);
   } catch (const ConfigError& error) {
     raise("ConfigError", error);
+  } catch (const CorruptDataError& error) {
+    raise("CorruptFileError", error);
+  } catch (const IncompatibleDataError& error) {
+    raise("IncompatibleFileError", error);
+  } catch (const FileFullError& error) {
+    raise("StorageFullError", error);
+  } catch (const FileError& error) {
+    raise("StorageError", error);
   } catch (const Error& error) {
     raise("VecallError", error);
   }

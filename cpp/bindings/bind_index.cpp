@@ -13,8 +13,10 @@
 #include "options.hpp"
 #include "partition/linker.hpp"
 #include "partition/partition.hpp"
+#include "partition/partition_snapshot.hpp"
 #include "query.hpp"
 #include "results.hpp"
+#include "snapshot/snapshot_file.hpp"
 #include "strict.hpp"
 
 namespace vecall::bindings {
@@ -124,6 +126,24 @@ class Index {
     }
   }
 
+  void save(const Path& path) const {
+    const py::gil_scoped_release release;
+    write_snapshot_file(path.value, PartitionSnapshot::save(*partition_, {}));
+  }
+  static std::unique_ptr<Index> load(const Path& path) {
+    std::shared_ptr<Partition> partition;
+    {
+      const py::gil_scoped_release release;
+      const std::vector<std::byte> bytes = read_snapshot_file(path.value);
+      const SnapshotReader reader(bytes);
+      if (reader.header().dim == 0) refuse_snapshot("holds no vectors");
+      partition =
+          PartitionSnapshot::restore(reader, PartitionSnapshot::space_of(reader));
+      request_links(partition);
+    }
+    return std::unique_ptr<Index>(new Index(std::move(partition)));
+  }
+
   [[nodiscard]] bool contains(const py::int_& number) const {
     int overflow = 0;
     const long long id = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
@@ -170,6 +190,9 @@ class Index {
       }
     }
   };
+
+  explicit Index(std::shared_ptr<Partition> partition)
+      : partition_(std::move(partition)) {}
 
   std::shared_ptr<Partition> partition_;
 };
@@ -246,6 +269,23 @@ Returns:
     How many of them were here.)");
   def_strict(bound, "build", &Index::build,
              "Links now what the background would link by and by.");
+  def_strict(
+      bound, "save", &Index::save, "path"_a,
+      R"(Writes the index to a file, which then is the new one whole or the old one.
+
+The graph goes with it, and of removed vectors that the graph still passes through, their
+4-bit codes.
+
+Raises:
+    StorageFullError: no room was left.
+    StorageError: the file could not be written.)");
+  def_strict_static(bound, "load", &Index::load, "path"_a,
+                    R"(Reads an index that `save` wrote.
+
+Raises:
+    IncompatibleFileError: the file is no snapshot of vecall, or of another version.
+    CorruptFileError: the file is damaged.
+    StorageError: the file could not be read.)");
   def_strict(bound, "__contains__", &Index::contains, "id"_a);
   def_strict(bound, "__len__", &Index::size);
   bound.def_property_readonly("dim", &Index::dim, "Length of every vector.");

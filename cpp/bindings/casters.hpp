@@ -97,6 +97,11 @@ struct Key {
   PartitionKey value;
 };
 
+// A file's name in the encoding of the file system.
+struct Path {
+  std::string value;
+};
+
 // The words of a query.
 struct TermList {
   std::vector<TermHash> values;
@@ -217,6 +222,21 @@ struct type_caster<vecall::bindings::Real> {
   }
   static handle cast(vecall::bindings::Real number, return_value_policy, handle) {
     return PyFloat_FromDouble(static_cast<double>(number.value));
+  }
+};
+
+template <>
+struct type_caster<vecall::bindings::Path> {
+  PYBIND11_TYPE_CASTER(vecall::bindings::Path, const_name("str | os.PathLike[str]"));
+  bool load(handle source, bool) {
+    PyObject* encoded = nullptr;
+    if (PyUnicode_FSConverter(source.ptr(), &encoded) == 0) {
+      PyErr_Clear();  // Python's message would print the argument
+      throw vecall::InvalidTypeError(
+          "path: expected a str or an os.PathLike without NUL");
+    }
+    value.value = reinterpret_steal<bytes>(encoded);
+    return true;
   }
 };
 

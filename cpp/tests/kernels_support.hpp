@@ -22,17 +22,26 @@
 
 namespace vecall::testing {
 
-// `count` elements right before a page that nobody may touch, and behind another: a
-// kernel that reads or writes past them ends the process. With `slack`, so many unused
-// elements lie between them and the page, which takes away their alignment.
+// Where a buffer lies between its two untouchable pages: it ends `slack` elements
+// before the second, which takes away its alignment, or it begins right after the
+// first.
+struct Place {
+  std::size_t slack = 0;
+  bool at_begin = false;
+};
+
+inline constexpr Place kPlaces[] = {{}, {.slack = 1}, {.at_begin = true}};
+
+// `count` elements between two pages that nobody may touch: a kernel that reads or
+// writes past the end that lies at a page ends the process.
 template <class T>
 class Guarded {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
 
-  explicit Guarded(std::size_t count, std::size_t slack = 0) : count_(count) {
+  explicit Guarded(std::size_t count, Place place = {}) : count_(count), place_(place) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    const std::size_t bytes = (count + slack) * sizeof(T);
+    const std::size_t bytes = (count + place.slack) * sizeof(T);
     const std::size_t inner = (bytes + page - 1) / page * page;
     mapped_bytes_ = inner + 2 * page;
     mapped_ =
@@ -43,10 +52,10 @@ class Guarded {
       ::munmap(mapped_, mapped_bytes_);
       throw std::runtime_error("mprotect failed");
     }
-    data_ = reinterpret_cast<T*>(begin + inner - bytes);
+    data_ = reinterpret_cast<T*>(place.at_begin ? begin : begin + inner - bytes);
   }
-  explicit Guarded(const std::vector<T>& values, std::size_t slack = 0)
-      : Guarded(values.size(), slack) {
+  explicit Guarded(const std::vector<T>& values, Place place = {})
+      : Guarded(values.size(), place) {
     std::copy(values.begin(), values.end(), data_);
   }
   Guarded(const Guarded&) = delete;
@@ -54,14 +63,15 @@ class Guarded {
   ~Guarded() { ::munmap(mapped_, mapped_bytes_); }
 
   [[nodiscard]] T* data() const noexcept { return data_; }
-  // The last `count` elements.
-  [[nodiscard]] std::span<T> last(std::size_t count) const noexcept {
-    return {data_ + (count_ - count), count};
+  [[nodiscard]] std::span<T> all() const noexcept { return {data_, count_}; }
+  // Those `count` elements that lie at the page.
+  [[nodiscard]] std::span<T> at_page(std::size_t count) const noexcept {
+    return place_.at_begin ? all().first(count) : all().last(count);
   }
-  [[nodiscard]] std::span<T> all() const noexcept { return last(count_); }
 
  private:
   std::size_t count_;
+  Place place_;
   std::size_t mapped_bytes_ = 0;
   void* mapped_ = nullptr;
   T* data_ = nullptr;

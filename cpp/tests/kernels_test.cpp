@@ -9,9 +9,14 @@ namespace vecall::testing {
 
 namespace {
 
+struct Range {
+  std::int64_t least;
+  std::int64_t most;
+};
+
 constexpr std::size_t kMostRows = 37;
-constexpr std::int64_t kMostQ8 = 127;
-constexpr std::int64_t kMostQ16 = 32512;
+constexpr Range kQ8 = {-128, 127};
+constexpr Range kQ16 = {-32512, 32512};
 
 // How codes and queries are filled; every kind but the first reaches for overflows.
 enum class Fill : std::uint8_t { kRandom, kHighest, kLowest, kAlternating, kZero };
@@ -31,23 +36,22 @@ std::vector<std::uint8_t> make_bytes(Fill fill, std::size_t count, Random& rando
 }
 
 template <class T>
-std::vector<T> make_query(Fill fill, std::size_t count, std::int64_t most,
-                          Random& random) {
+std::vector<T> make_query(Fill fill, std::size_t count, Range range, Random& random) {
   std::vector<T> values(count);
   for (std::size_t i = 0; i < count; ++i) {
-    std::int64_t value = most;
-    if (fill == Fill::kRandom) value = random.between(-most, most);
+    std::int64_t value = range.most;
+    if (fill == Fill::kRandom) value = random.between(range.least, range.most);
     if (fill == Fill::kLowest || (fill == Fill::kAlternating && i % 2 != 0)) {
-      value = -most;
+      value = range.least;
     }
     values[i] = static_cast<T>(value);
   }
   return values;
 }
 
-// Rows, a query and what must come out, in buffers that end at a page. Rows are taken
-// from the end, so that any number of them ends there.
+// Rows, a query and what must come out.
 struct Rows {
+  Place place;
   std::size_t bytes;
   Guarded<std::uint8_t> codes;
   Guarded<std::int8_t> q8;
@@ -56,12 +60,13 @@ struct Rows {
   kernels::CodeQuery query;
   std::vector<float> expected;
 
-  Rows(Fill fill, std::size_t width, std::size_t slack, Random& random)
-      : bytes(width / 2),
-        codes(make_bytes(fill, kMostRows * bytes, random), slack),
-        q8(make_query<std::int8_t>(fill, width, kMostQ8, random), slack),
-        factors(kMostRows, slack),
-        out(kMostRows, slack),
+  Rows(Fill fill, std::size_t width, Place where, Random& random)
+      : place(where),
+        bytes(width / 2),
+        codes(make_bytes(fill, kMostRows * bytes, random), place),
+        q8(make_query<std::int8_t>(fill, width, kQ8, random), place),
+        factors(kMostRows, place),
+        out(kMostRows, place),
         expected(kMostRows) {
     std::int64_t q_sum = 0;
     for (const auto q : q8.all()) q_sum += q;
@@ -83,25 +88,27 @@ struct Rows {
 
 void check_scan(const kernels::KernelTable& tier, const Rows& rows, std::size_t count) {
   CAPTURE(count);
-  const auto out = rows.out.last(count);
+  const auto out = rows.out.at_page(count);
   std::fill(out.begin(), out.end(), -1.0F);
-  tier.scan(rows.query, rows.codes.last(count * rows.bytes).data(),
-            rows.factors.last(count).data(), count, out.data());
-  const std::span expected = std::span(rows.expected).last(count);
+  tier.scan(rows.query, rows.codes.at_page(count * rows.bytes).data(),
+            rows.factors.at_page(count).data(), count, out.data());
+  const std::span all(rows.expected);
+  const std::span expected = rows.place.at_begin ? all.first(count) : all.last(count);
   CHECK(first_difference(out, expected) == kSame);
 }
 
-// Rows in no order, the last one, which ends at the page, again and again.
+// Rows in no order, the one that lies at the page again and again.
 void check_gather(const kernels::KernelTable& tier, const Rows& rows,
                   std::size_t count) {
   CAPTURE(count);
-  const Guarded<const std::uint8_t*> pointers(count);
-  const Guarded<float> factors(count);
-  const Guarded<float> out(count);
+  const Guarded<const std::uint8_t*> pointers(count, rows.place);
+  const Guarded<float> factors(count, rows.place);
+  const Guarded<float> out(count, rows.place);
+  const std::size_t at_page = rows.place.at_begin ? 0 : kMostRows - 1;
   std::vector<float> expected(count);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t row =
-        (i + count) % 3 == 0 ? kMostRows - 1 : (i * 11 + count) % kMostRows;
+        (i + count) % 3 == 0 ? at_page : (i * 11 + count) % kMostRows;
     pointers.all()[i] = rows.codes.data() + row * rows.bytes;
     factors.all()[i] = rows.factors.all()[row];
     expected[i] = rows.expected[row];
@@ -119,11 +126,11 @@ struct Planes {
   std::int64_t expected_high = 0;
   std::int64_t expected_nibbles = 0;
 
-  Planes(Fill fill, std::size_t values, std::size_t slack, Random& random)
+  Planes(Fill fill, std::size_t values, Place place, Random& random)
       : width(values),
-        nibbles(make_bytes(fill, width / 2, random), slack),
-        low(make_bytes(fill, width, random), slack),
-        q(make_query<std::int16_t>(fill, width, kMostQ16, random), slack) {
+        nibbles(make_bytes(fill, width / 2, random), place),
+        low(make_bytes(fill, width, random), place),
+        q(make_query<std::int16_t>(fill, width, kQ16, random), place) {
     for (std::size_t i = 0; i < width; ++i) {
       const std::int64_t nibble = nibble_at(nibbles.data(), i, width);
       expected_high += (nibble * 256 + low.all()[i]) * q.all()[i];
@@ -138,9 +145,10 @@ TEST_CASE("scan and gather estimate every number of rows") {
   Random random(1);
   for (const std::size_t width : code_widths()) {
     CAPTURE(width);
-    for (const std::size_t slack : {0U, 1U}) {
-      CAPTURE(slack);
-      const Rows rows(Fill::kRandom, width, slack, random);
+    for (const Place place : kPlaces) {
+      CAPTURE(place.slack);
+      CAPTURE(place.at_begin);
+      const Rows rows(Fill::kRandom, width, place, random);
       for (const auto* tier : tiers()) {
         CAPTURE(name_of(*tier));
         for (std::size_t count = 0; count <= kMostRows; ++count) {
@@ -158,7 +166,7 @@ TEST_CASE("scan and gather take the most extreme codes and queries") {
     CAPTURE(width);
     for (const Fill fill : kFills) {
       CAPTURE(static_cast<int>(fill));
-      const Rows rows(fill, width, 0, random);
+      const Rows rows(fill, width, Place{}, random);
       for (const auto* tier : tiers()) {
         CAPTURE(name_of(*tier));
         for (const std::size_t count : {1U, 4U, 7U}) {
@@ -173,7 +181,7 @@ TEST_CASE("scan and gather take the most extreme codes and queries") {
 TEST_CASE("estimates round in the order of the contract") {
   // The sums that are too long for a float, and factors at the ends of their range.
   Random random(3);
-  const Rows rows(Fill::kHighest, 65536, 0, random);
+  const Rows rows(Fill::kHighest, 65536, Place{}, random);
   const std::vector<float> factors = {0.0F,  -0.0F,  1e-42F, -1e-38F,
                                       3e38F, -1.0F,  0.1F,   1.0F / 3.0F,
                                       1e-6F, 7e-20F, 123.0F, 1e30F};
@@ -183,7 +191,7 @@ TEST_CASE("estimates round in the order of the contract") {
   for (const float factor : factors) {
     expected.push_back(factor * (rows.query.scale * static_cast<float>(centred)));
   }
-  const std::span codes = rows.codes.last(factors.size() * rows.bytes);
+  const std::span codes = rows.codes.at_page(factors.size() * rows.bytes);
   for (const auto* tier : tiers()) {
     CAPTURE(name_of(*tier));
     std::vector<float> out(factors.size());
@@ -198,9 +206,10 @@ TEST_CASE("sum_high and sum_nibbles are exact") {
     CAPTURE(width);
     for (const Fill fill : kFills) {
       CAPTURE(static_cast<int>(fill));
-      for (const std::size_t slack : {0U, 1U}) {
-        CAPTURE(slack);
-        const Planes row(fill, width, slack, random);
+      for (const Place place : kPlaces) {
+        CAPTURE(place.slack);
+        CAPTURE(place.at_begin);
+        const Planes row(fill, width, place, random);
         for (const auto* tier : tiers()) {
           CAPTURE(name_of(*tier));
           CHECK(tier->sum_high(row.nibbles.data(), row.low.data(), row.q.data(),

@@ -4,9 +4,7 @@
 #include <doctest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "kernels_support.hpp"
@@ -84,13 +82,6 @@ std::vector<double> reference_rotate(const std::vector<float>& from, const Turn&
   return x;
 }
 
-// How far from the page the values of a product end. QEMU's AVX reads all elements of a
-// masked load, unlike a CPU; a run under it sets VECALL_TEST_SLACK to so many elements.
-std::size_t least_slack() {
-  const char* value = std::getenv("VECALL_TEST_SLACK");
-  return value == nullptr ? 0 : std::stoul(value);
-}
-
 template <class Values>
 double norm(const Values& values) {
   double sum = 0;
@@ -106,9 +97,9 @@ TEST_CASE("dot is as close to the exact product as promised") {
   Random random(7);
   for (const std::size_t dim : dims()) {
     CAPTURE(dim);
-    for (const std::size_t slack : {least_slack(), least_slack() + 1}) {
-      const Guarded a(make_floats(dim, random), slack);
-      const Guarded b(make_floats(dim, random), slack);
+    for (const Place place : kPlaces) {
+      const Guarded a(make_floats(dim, random), place);
+      const Guarded b(make_floats(dim, random), place);
       double exact = 0;
       double magnitude = 0;
       for (std::size_t i = 0; i < dim; ++i) {
@@ -146,11 +137,11 @@ TEST_CASE("rotate is the rotation that its header describes, to the bit on all t
     const std::vector<double> expected = reference_rotate(from, turn);
     const Guarded scalar(from);
     kernels::table_of("scalar").rotate(scalar.data(), dim, turn.signs.data());
-    for (const std::size_t slack : {0U, 1U}) {
-      const Guarded signs(turn.signs, slack);
+    for (const Place place : kPlaces) {
+      const Guarded signs(turn.signs, place);
       for (const auto* tier : tiers()) {
         CAPTURE(name_of(*tier));
-        const Guarded x(from, slack);
+        const Guarded x(from, place);
         tier->rotate(x.data(), dim, signs.data());
         CHECK(first_difference(x.all(), scalar.all()) == kSame);
         const double before = norm(from);

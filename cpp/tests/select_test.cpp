@@ -62,8 +62,8 @@ TEST_CASE("at_least finds the same positions as a loop") {
   Random random(5);
   for (const std::size_t count : counts()) {
     CAPTURE(count);
-    for (const std::size_t slack : {0U, 1U}) {
-      const Guarded values(make_values(count, random), slack);
+    for (const Place place : kPlaces) {
+      const Guarded values(make_values(count, random), place);
       for (const float threshold :
            {-kInfinity, -1.0F, 0.0F, -0.0F, 0.5F, 2.5F, kInfinity, kNan}) {
         CAPTURE(threshold);
@@ -75,7 +75,7 @@ TEST_CASE("at_least finds the same positions as a loop") {
         }
         for (const auto* tier : tiers()) {
           CAPTURE(name_of(*tier));
-          const Guarded<std::uint32_t> positions(count, slack);
+          const Guarded<std::uint32_t> positions(count, place);
           const std::size_t found =
               tier->at_least(values.data(), count, threshold, positions.data());
           REQUIRE(found == expected.size());
@@ -132,8 +132,9 @@ TEST_CASE("crc32c of every length, whole and in two parts") {
     std::vector<std::uint8_t> bytes(count);
     for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random.between(0, 255));
     const std::uint32_t expected = reference_crc32c(bytes);
-    for (const std::size_t slack : {0U, 1U, 5U}) {
-      const Guarded guarded(bytes, slack);
+    for (const Place place :
+         {Place{}, {.slack = 1}, {.slack = 5}, {.at_begin = true}}) {
+      const Guarded guarded(bytes, place);
       for (const auto* tier : tiers()) {
         CAPTURE(name_of(*tier));
         CHECK(tier->crc32c(0, guarded.data(), count) == expected);

@@ -5,6 +5,7 @@ The C++ engine of vecall: vectors, words, partitions.
 from __future__ import annotations
 import numpy
 import numpy.typing
+import os
 import typing
 
 __all__: list[str] = ["Engine", "Index", "build_info", "testing"]
@@ -17,14 +18,40 @@ class Index:
 
     Args:
         dim: Length of every vector, 1 to 65,536.
-        kind: 'auto' or 'flat'; both scan exactly.
+        kind: 'flat' looks at every row, 'hnsw' keeps a graph of them, 'auto' does so from
+            flat_bytes on. Rows are linked in the background and found at once.
+        m: Links of a row on the graph's upper levels, twice that on the lowest; 2 to 256.
+        ef_construction: Breadth of the search for a new row's links, up to 100,000.
+        codec: What stays in memory of each value: 'int4' (4 bits; scores are rough),
+            'int4+8' (12 bits) or 'int4+8+4' (16 bits).
+        keep_float32: Whether the vectors themselves stay too, for exact=True.
+        flat_bytes: Bytes of 4-bit codes up to which 'auto' scans.
 
     Raises:
-        InvalidArgumentError: dim or kind is outside what is allowed.
+        InvalidArgumentError: an option is outside what is allowed.
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Index:
+        """
+        Reads an index that `save` wrote.
+
+        Raises:
+            IncompatibleFileError: the file is no snapshot of vecall, or of another version.
+            CorruptFileError: the file is damaged.
+            StorageError: the file could not be read.
+        """
     def __contains__(self, id: int) -> bool: ...
-    def __init__(self, dim: int, kind: str = "auto") -> None: ...
+    def __init__(
+        self,
+        dim: int,
+        kind: str = "auto",
+        m: int = 16,
+        ef_construction: int = 100,
+        codec: str = "int4+8",
+        keep_float32: bool = False,
+        flat_bytes: int = 4194304,
+    ) -> None: ...
     def __len__(self) -> int: ...
     def add(
         self,
@@ -43,6 +70,10 @@ class Index:
             InvalidTypeError: not an array of that dtype and shape.
             DimensionError: vectors of another length.
         """
+    def build(self) -> None:
+        """
+        Links now what the background would link by and by.
+        """
     def remove(self, ids: numpy.typing.NDArray[numpy.int64]) -> int:
         """
         Removes vectors by id, int64 (n,); unknown ids are ignored.
@@ -50,8 +81,25 @@ class Index:
         Returns:
             How many of them were here.
         """
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """
+        Writes the index to a file, which then is the new one whole or the old one.
+
+        The graph goes with it, and of removed vectors that the graph still passes through, their
+        4-bit codes.
+
+        Raises:
+            StorageFullError: no room was left.
+            StorageError: the file could not be written.
+        """
     def search(
-        self, query: numpy.typing.NDArray[numpy.float32], k: int, ef: int = 64
+        self,
+        query: numpy.typing.NDArray[numpy.float32],
+        k: int,
+        ef: int = 64,
+        *,
+        exact: bool = False,
+        only: numpy.typing.NDArray[numpy.int64] | None = None,
     ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32]]:
         """
         Finds the k nearest vectors.
@@ -59,7 +107,9 @@ class Index:
         Args:
             query: float32 (dim,), finite. A zero vector finds nothing.
             k: At least 1; fewer come back when fewer are there.
-            ef: Breadth of an approximate search; exact scans do not use it.
+            ef: Breadth of a search of the graph; scans do not use it.
+            exact: Whether to look at every row, and to score from float32 where it is kept.
+            only: int64 (m,), the ids that may be found; None means all.
 
         Returns:
             ids int64 (<= k,) and cosines float32 (<= k,), best first, equal ones by smaller id.
@@ -70,7 +120,13 @@ class Index:
             DimensionError: a query of another length.
         """
     def search_batch(
-        self, queries: numpy.typing.NDArray[numpy.float32], k: int, ef: int = 64
+        self,
+        queries: numpy.typing.NDArray[numpy.float32],
+        k: int,
+        ef: int = 64,
+        *,
+        exact: bool = False,
+        threads: int = 1,
     ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32]]:
         """
         Answers many queries, each as `search` would.
@@ -79,6 +135,8 @@ class Index:
             queries: float32 (n, dim).
             k: At least 1.
             ef: As in `search`.
+            exact: As in `search`.
+            threads: How many threads share the work, at most one a processor.
 
         Returns:
             ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
@@ -88,6 +146,11 @@ class Index:
     def dim(self) -> int:
         """
         Length of every vector.
+        """
+    @property
+    def linked(self) -> int:
+        """
+        Vectors that the graph answers for.
         """
     @property
     def nbytes(self) -> int:
@@ -104,12 +167,31 @@ class Engine:
 
     Args:
         dim: Length of every vector, up to 65,536; 0 for words alone.
+        kind: 'flat' looks at every row, 'hnsw' keeps a graph of them, 'auto' does so from
+            flat_bytes on. Rows are linked in the background and found at once.
+        m: Links of a row on the graph's upper levels, twice that on the lowest; 2 to 256.
+        ef_construction: Breadth of the search for a new row's links, up to 100,000.
+        codec: What stays in memory of each value: 'int4' (4 bits; scores are rough),
+            'int4+8' (12 bits) or 'int4+8+4' (16 bits).
+        keep_float32: Whether the vectors themselves stay too, for exact=True.
+        flat_bytes: Bytes of 4-bit codes up to which 'auto' scans.
 
     Raises:
+        InvalidArgumentError: an option is outside what is allowed.
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
     def __contains__(self, key: tuple[str, str]) -> bool: ...
-    def __init__(self, dim: int) -> None: ...
+    def __init__(
+        self,
+        dim: int,
+        *,
+        kind: str = "auto",
+        m: int = 16,
+        ef_construction: int = 100,
+        codec: str = "int4+8",
+        keep_float32: bool = False,
+        flat_bytes: int = 4194304,
+    ) -> None: ...
     def __len__(self) -> int: ...
     def add(
         self,
@@ -137,6 +219,8 @@ class Engine:
         offsets: numpy.typing.NDArray[numpy.int64],
         vectors: numpy.typing.NDArray[numpy.float32] | None = None,
         has_vector: numpy.typing.NDArray[numpy.uint8] | None = None,
+        authors: numpy.typing.NDArray[numpy.uint64] | None = None,
+        kinds: numpy.typing.NDArray[numpy.uint64] | None = None,
     ) -> None:
         """
         Adds whole rows to one partition, or replaces those with the same id.
@@ -152,6 +236,8 @@ class Engine:
             offsets: int64 (n + 1,), where each row's words begin in terms.
             vectors: float32 (n, dim), or None for rows without vectors.
             has_vector: uint8 (n,), 0 where a row of `vectors` is to be ignored; None means all.
+            authors: uint64 (n,), hash of the author's name; 0 means none. None means no authors.
+            kinds: uint64 (n,), hash of the kind's name, likewise.
         """
     def drop(self, key: tuple[str, str]) -> bool:
         """
@@ -165,13 +251,17 @@ class Engine:
         k: int,
         *,
         session: typing.SupportsInt | typing.SupportsIndex | None = None,
+        author: typing.SupportsInt | typing.SupportsIndex | None = None,
+        kind: typing.SupportsInt | typing.SupportsIndex | None = None,
         after: typing.SupportsInt | typing.SupportsIndex | None = None,
         before: typing.SupportsInt | typing.SupportsIndex | None = None,
         now: typing.SupportsInt | typing.SupportsIndex | None = None,
+        only: numpy.typing.NDArray[numpy.int64] | None = None,
         min_similarity: float | None = None,
         dense_weight: float = 0.4000000059604645,
         neighbour_weight: float = 0.5,
         candidates: int = 50,
+        ef: int = 64,
     ) -> tuple[
         numpy.typing.NDArray[numpy.int64],
         numpy.typing.NDArray[numpy.float32],
@@ -186,14 +276,18 @@ class Engine:
             query: float32 (dim,), or None to search by words alone. So does a zero vector.
             terms: Hashed words of the query; may be empty.
             k: At least 1.
-            session: Only rows of the session with this hash.
+            session: Only rows of the session with this hash; 0 for those without.
+            author: Only rows of the author with this hash.
+            kind: Only rows of the kind with this hash.
             after: Only rows at or after this time, in microseconds.
             before: Only rows before this time, in microseconds.
             now: Rows that expire at or before this time are not found.
+            only: int64 (m,), the ids that may be found; None means all.
             min_similarity: Only rows whose cosine is at least this.
             dense_weight: Weight of the vector side, 0 to 1.
             neighbour_weight: Share of the better neighbour's score that a row receives.
             candidates: How many rows each side proposes, before their neighbours join.
+            ef: Breadth of a search of the graph; scans do not use it.
 
         Returns:
             ids int64, scores float32, cosines float32 (NaN without a vector) and BM25 float32,
@@ -208,6 +302,18 @@ class Engine:
         Returns:
             How many of them were there.
         """
+    def restore(self, key: tuple[str, str], snapshot: bytes) -> bytes:
+        """
+        Puts the partition of a snapshot in the place of what stood there.
+
+        Returns:
+            The tag, 48 bytes.
+
+        Raises:
+            CorruptFileError: the bytes are damaged; nothing changed.
+            IncompatibleFileError: they are no snapshot, of another version, or of vectors that
+                this engine cannot hold; nothing changed.
+        """
     def search(
         self,
         key: tuple[str, str],
@@ -215,9 +321,14 @@ class Engine:
         k: int,
         ef: int = 64,
         *,
+        exact: bool = False,
         session: typing.SupportsInt | typing.SupportsIndex | None = None,
+        author: typing.SupportsInt | typing.SupportsIndex | None = None,
+        kind: typing.SupportsInt | typing.SupportsIndex | None = None,
         after: typing.SupportsInt | typing.SupportsIndex | None = None,
         before: typing.SupportsInt | typing.SupportsIndex | None = None,
+        now: typing.SupportsInt | typing.SupportsIndex | None = None,
+        only: numpy.typing.NDArray[numpy.int64] | None = None,
     ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32]]:
         """
         Finds the k nearest vectors of one partition.
@@ -226,10 +337,15 @@ class Engine:
             key: (app_name, user_id).
             query: float32 (dim,), finite. A zero vector finds nothing.
             k: At least 1.
-            ef: Breadth of an approximate search; exact scans do not use it.
-            session: Only rows of the session with this hash.
+            ef: Breadth of a search of the graph; scans do not use it.
+            exact: Whether to look at every row, and to score from float32 where it is kept.
+            session: Only rows of the session with this hash; 0 for those without.
+            author: Only rows of the author with this hash.
+            kind: Only rows of the kind with this hash.
             after: Only rows at or after this time, in microseconds.
             before: Only rows before this time, in microseconds.
+            now: Rows that expire at or before this time are not found.
+            only: int64 (m,), the ids that may be found; None means all.
 
         Returns:
             ids int64 (<= k,) and cosines float32 (<= k,), best first. An unknown key finds
@@ -238,6 +354,17 @@ class Engine:
     def size(self, key: tuple[str, str]) -> int:
         """
         Rows of one partition.
+        """
+    def snapshot(self, key: tuple[str, str], tag: bytes = b"") -> bytes | None:
+        """
+        One partition as bytes, checksummed, to be restored later.
+
+        Args:
+            key: (app_name, user_id).
+            tag: Up to 48 bytes that come back with the snapshot, padded with zeros.
+
+        Returns:
+            The bytes, or None for an unknown key.
         """
     @property
     def dim(self) -> int:
@@ -262,15 +389,6 @@ class testing:
     ) -> float:
         """
         The dot product by the kernel of one instruction set.
-        """
-    @staticmethod
-    def dot_rows(
-        isa: str,
-        query: numpy.typing.NDArray[numpy.float32],
-        rows: numpy.typing.NDArray[numpy.float32],
-    ) -> numpy.typing.NDArray[numpy.float32]:
-        """
-        One query with every row.
         """
     @staticmethod
     def normalise(

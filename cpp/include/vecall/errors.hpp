@@ -44,4 +44,28 @@ class ConfigError : public Error {
   using Error::Error;
 };
 
+// Bytes that fail their checks.
+class CorruptDataError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Bytes of something else, or of another version.
+class IncompatibleDataError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A file could not be read or written.
+class FileError : public Error {
+ public:
+  using Error::Error;
+};
+
+// No room was left for a file.
+class FileFullError : public FileError {
+ public:
+  using FileError::FileError;
+};
+
 }  // namespace vecall

@@ -17,7 +17,8 @@ using TermHash = std::uint64_t;  // 64-bit hash of one word
 using SessionKey = std::uint64_t;  // 64-bit hash of a session name; 0 = no session
 using Micros = std::int64_t;       // microseconds since the Unix epoch
 
-using LabelHash = std::uint64_t;   // 64-bit hash of an author's or a kind's name; 0 = none
+using LabelHash =
+    std::uint64_t;  // 64-bit hash of an author's or a kind's name; 0 = none
 
 inline constexpr SessionKey kNoSession = 0;
 inline constexpr LabelHash kNoLabel = 0;

@@ -5,6 +5,7 @@
 
 #include "kernels/dispatch.hpp"
 #include "partition/linker.hpp"
+#include "partition/partition_snapshot.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
@@ -34,6 +35,19 @@ void Engine::add(PartitionKey key, const RowBatch& batch) {
 std::size_t Engine::remove(PartitionKey key, std::span<const RowId> ids) {
   const auto partition = partitions_.find(key);
   return partition ? remove_rows(partition, ids) : 0;
+}
+
+std::vector<std::byte> Engine::snapshot(PartitionKey key,
+                                        std::span<const std::byte> tag) const {
+  const auto partition = partitions_.find(key);
+  if (!partition) return {};
+  return PartitionSnapshot::save(*partition, tag);
+}
+
+void Engine::restore(PartitionKey key, const SnapshotReader& reader) {
+  const auto partition = PartitionSnapshot::restore(reader, space_);
+  partitions_.put(key, partition);
+  request_links(partition);
 }
 
 std::size_t Engine::size(PartitionKey key) const {

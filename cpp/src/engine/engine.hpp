@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "index/graph_options.hpp"
 #include "partition/partition_map.hpp"
 #include "partition/partition_space.hpp"
+#include "snapshot/snapshot_reader.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -28,6 +30,12 @@ class Engine {
   std::size_t remove(PartitionKey key, std::span<const RowId> ids);
   // Forgets a whole partition; true if there was one.
   bool drop(PartitionKey key) { return partitions_.erase(key); }
+
+  // A partition as bytes (partition/partition_snapshot.hpp); none if there is none.
+  [[nodiscard]] std::vector<std::byte> snapshot(PartitionKey key,
+                                                std::span<const std::byte> tag) const;
+  // Puts the partition of a snapshot in the place of what stood there.
+  void restore(PartitionKey key, const SnapshotReader& reader);
 
   [[nodiscard]] std::shared_ptr<Partition> find(PartitionKey key) const {
     return partitions_.find(key);

@@ -26,7 +26,7 @@ struct DenseQuery {
   const RowTable& rows;
   const RowSelection& selection;
   const EncodedQuery& query;
-  std::size_t k;       // > 0
+  std::size_t k = 1;   // > 0
   bool exact = false;  // score from float32 vectors where they are kept
   bool want_spread = false;
 };

@@ -10,9 +10,9 @@ namespace vecall {
 
 namespace {
 
-constexpr std::size_t kBlockRows = 512;      // their estimates stay in L1
-constexpr std::size_t kFirstBlockRows = 64;  // sets a floor for the following ones
-constexpr std::size_t kPrefetched = 8;       // rows ahead in a gather
+constexpr std::size_t kBlockRows = 512;       // their estimates stay in L1
+constexpr std::size_t kFirstBlockRows = 128;  // sets a floor for the following ones
+constexpr std::size_t kGathered = 64;         // rows fetched together
 
 // A gathered row costs about this many rows of a scan.
 constexpr std::size_t kGatherCost = 3;
@@ -80,6 +80,7 @@ CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch) {
     const std::size_t count = std::min(block, rows.rows_in_chunk(first));
     kernel.scan(asked.query.code(), rows.high(first), rows.factors(first), count,
                 estimates);
+    if (begin == 0 && every_row) shortlist.raise(estimates, count);
     const std::size_t found =
         kernel.at_least(estimates, count, shortlist.floor(), positions);
     for (std::size_t i = 0; i < found; ++i) {
@@ -102,7 +103,7 @@ CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch) {
       }
     }
     begin += count;
-    block = kBlockRows;
+    block = std::min(2 * block, kBlockRows);
   }
   return spread.result();
 }
@@ -116,8 +117,8 @@ void gather(const DenseQuery& asked, const std::vector<Slot>& slots,
   scratch.estimates.resize(kBlockRows);
   scratch.codes.resize(kBlockRows);
   scratch.factors.resize(kBlockRows);
-  for (std::size_t begin = 0; begin < slots.size(); begin += kFirstBlockRows) {
-    const std::size_t count = std::min(kFirstBlockRows, slots.size() - begin);
+  for (std::size_t begin = 0; begin < slots.size(); begin += kGathered) {
+    const std::size_t count = std::min(kGathered, slots.size() - begin);
     for (std::size_t i = 0; i < count; ++i) {
       const Slot slot = slots[begin + i];
       scratch.codes[i] = rows.high(slot);

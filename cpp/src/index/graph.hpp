@@ -54,6 +54,12 @@ class Graph {
     const std::uint32_t list = chunk.upper[row].load(std::memory_order_acquire);
     return list_at(list + static_cast<std::uint32_t>(level) - 1);
   }
+  void prefetch_links(Slot slot, int level) const noexcept {
+    if (level != 0) return;
+    const Link* list =
+        chunks_[slot / kChunkRows]->links.get() + slot % kChunkRows * stride_;
+    for (std::size_t at = 0; at < stride_; at += 16) __builtin_prefetch(list + at);
+  }
   // True if the slot was linked; what stands in it since may be another row.
   [[nodiscard]] bool is_linked(Slot slot) const noexcept {
     return slot < chunks_.size() * kChunkRows &&

@@ -1,6 +1,7 @@
 #include "index/graph_index.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <shared_mutex>
 
 #include "index/flat_search.hpp"
@@ -164,7 +165,8 @@ bool GraphIndex::pays(const DenseQuery& asked, std::size_t ef) const noexcept {
 
 bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& scratch,
                         CosineSpread& spread) const {
-  thread_local GraphSearch graph_search;
+  thread_local GraphSearch of_thread;
+  GraphSearch& graph_search = of_thread;  // found once: the way to it is a call
   const RowTable& rows = asked.rows;
   if (graph_->entry().slot == Graph::kNobody) return false;
   scratch.shortlist.begin(asked.k, shortlist_margin(rows));
@@ -178,7 +180,8 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
                                        share);
   }
   graph_search.descend(*graph_, rows, asked.query, 0);
-  graph_search.search(*graph_, rows, asked.query, 0, breadth,
+  constexpr float kNoLimit = std::numeric_limits<float>::infinity();
+  graph_search.search(*graph_, rows, asked.query, 0, breadth, kNoLimit,
                       [&](Slot slot, float estimate) {
                         if (estimate < scratch.shortlist.floor()) return;
                         if (!rows.has_vector(slot) || rows.is_pending(slot)) return;

@@ -8,6 +8,8 @@ namespace vecall {
 
 namespace {
 
+// Of its estimate of itself, what a row estimates of another that is as good as a copy.
+constexpr float kCopy = 0.999F;
 constexpr std::size_t kHeirs = 4;  // links that may replace one to a row that is gone
 
 bool nearer(const GraphSearch::Entry& a, const GraphSearch::Entry& b) noexcept {
@@ -29,9 +31,10 @@ void GraphLinker::link(Graph& graph, const RowTable& rows, Slot slot,
     return;
   }
   query_.from_row(rows.space(), rows.high(slot), rows.factor(slot));
+  const float copy = kCopy * estimate_of(rows, slot);
   search_.descend(graph, rows, query_, level);
   for (int at = std::min(level, entry.level); at >= 0; --at) {
-    search_.search(graph, rows, query_, at, ef_construction, [](Slot, float) {});
+    search_.search(graph, rows, query_, at, ef_construction, copy, [](Slot, float) {});
     link_level(graph, rows, slot, at);
   }
   graph.set_linked(slot);
@@ -53,6 +56,14 @@ void GraphLinker::link_level(Graph& graph, const RowTable& rows, Slot slot, int 
   for (const Near& other : chosen) {
     link_back(graph, rows, other.slot(), slot, other.estimate, level);
   }
+}
+
+// What query_ makes of a row.
+float GraphLinker::estimate_of(const RowTable& rows, Slot slot) const noexcept {
+  const std::uint8_t* codes = rows.high(slot);
+  float estimate = 0;
+  kernels::active().gather(query_.code(), &codes, rows.factors(slot), 1, &estimate);
+  return estimate;
 }
 
 void GraphLinker::estimate_from(const RowTable& rows, Slot slot,
@@ -92,7 +103,7 @@ void GraphLinker::diversify(const RowTable& rows, std::size_t most) {
     std::size_t at = 0;
     for (std::size_t j = i + 1; j < near_.size(); ++j) {
       if (dominated_[j] != 0) continue;
-      if (estimates_[at++] > near_[j].estimate) dominated_[j] = 1;
+      if (estimates_[at++] >= near_[j].estimate) dominated_[j] = 1;
     }
   }
   for (std::size_t i = 0; i < near_.size() && chosen_.size() < most; ++i) {

@@ -32,6 +32,7 @@ class GraphLinker {
                  int level);
   // Keeps of `near_`, sorted, at most `most` that see the row from different sides.
   void diversify(const RowTable& rows, std::size_t most);
+  [[nodiscard]] float estimate_of(const RowTable& rows, Slot slot) const noexcept;
   void estimate_from(const RowTable& rows, Slot slot, const std::vector<Slot>& others,
                      std::vector<float>& estimates);
 

@@ -32,6 +32,7 @@ std::size_t GraphSearch::collect(const Graph& graph, const RowTable& rows, Slot 
     for (std::size_t line = 0; line < bytes; line += 64) {
       __builtin_prefetch(codes + line);
     }
+    __builtin_prefetch(rows.factors(other));
     slots_[found] = other;
     codes_[found++] = codes;
   }

@@ -27,12 +27,18 @@ class GraphSearch {
                int level);
 
   // Searches `level` from what the pool holds, with a pool of `ef`. Calls visit(slot,
-  // estimate) once for every slot that it compares.
+  // estimate) once for every slot that it compares. At most kMostCopies rows that reach
+  // `copy` join the pool: a thousand copies of one row would fill it, and a row that is
+  // linked to nothing but its copies leads a search nowhere else.
   template <class Visit>
   void search(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
-              int level, std::size_t ef, Visit visit) {
+              int level, std::size_t ef, float copy, Visit visit) {
     begin(rows, ef);
-    for (const Entry& entry : pool_) visit(entry.slot(), entry.estimate);
+    std::size_t copies = 0;
+    for (const Entry& entry : pool_) {
+      visit(entry.slot(), entry.estimate);
+      if (entry.estimate >= copy) ++copies;
+    }
     std::size_t next = 0;
     while (next < pool_.size()) {
       if (pool_[next].expanded()) {
@@ -43,10 +49,13 @@ class GraphSearch {
       const std::size_t found = collect(graph, rows, pool_[next].slot(), level);
       ++next;
       if (found == 0) continue;
+      // What is likely expanded next comes to the cache while this is compared.
+      if (next < pool_.size()) graph.prefetch_links(pool_[next].slot(), level);
       compare(rows, query, found);
       std::size_t lowest = next;
       for (std::size_t i = 0; i < found; ++i) {
         visit(slots_[i], estimates_[i]);
+        if (estimates_[i] >= copy && copies++ >= kMostCopies) continue;
         lowest = std::min(lowest, insert({estimates_[i], slots_[i]}, ef));
       }
       next = lowest;
@@ -70,6 +79,7 @@ class GraphSearch {
 
  private:
   static constexpr Slot kExpanded = Slot{1} << 31;
+  static constexpr std::size_t kMostCopies = 8;
 
   void begin(const RowTable& rows, std::size_t ef);
   // The unvisited neighbours of a slot into slots_, their codes on the way to the

@@ -18,24 +18,23 @@ float deviations(const RowTable& rows, float wanted) noexcept {
 }
 
 void prefetch(const RowTable& rows, Slot slot) noexcept {
-  const RowCodes row = rows.codes(slot);
-  if (row.low == nullptr) return;
+  const std::uint8_t* low = rows.low(slot);
+  if (low == nullptr) return;
   for (std::size_t at = 0; at < rows.space().low_bytes(); at += 64) {
-    __builtin_prefetch(row.low + at);
+    __builtin_prefetch(low + at);
   }
-  __builtin_prefetch(row.step);
 }
 
 }  // namespace
 
 float full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
                   bool exact) noexcept {
-  const RowCodes row = rows.codes(slot);
-  if (row.floats != nullptr && (exact || rows.space().is_short())) {
-    return query.exact_cosine(row.floats);
+  const RowSpace& space = rows.space();
+  if (space.keeps_float32() && (exact || space.is_short())) {
+    return query.exact_cosine(rows.floats(slot));
   }
-  return query.cosine(rows.space(), row.high, row.low, row.rest, *row.factor,
-                      *row.step);
+  return query.cosine(space, rows.high(slot), rows.low(slot), rows.rest(slot),
+                      rows.factor(slot), rows.step(slot));
 }
 
 float shortlist_margin(const RowTable& rows) noexcept {
@@ -45,29 +44,28 @@ float shortlist_margin(const RowTable& rows) noexcept {
 
 void rescore(const DenseQuery& asked, DenseScratch& scratch) {
   const RowTable& rows = asked.rows;
-  const std::vector<Scored>& kept = scratch.shortlist.kept();
-  const float kth = scratch.shortlist.kth();
-  const float floor = scratch.shortlist.floor();
+  Shortlist& shortlist = scratch.shortlist;
+  shortlist.tighten();
   TopK top(scratch.best, asked.k, rows);
   const auto score = [&](Slot slot) {
     const float cosine = full_cosine(rows, asked.query, slot, asked.exact);
     if (top.wants(cosine)) top.offer({slot, cosine});
   };
   // The best estimates first: they set a floor that spares most of the others.
-  auto& second = scratch.slots;
-  second.clear();
-  for (std::uint32_t i = 0; i < kept.size(); ++i) {
-    if (kept[i].score >= kth) {
-      prefetch(rows, kept[i].slot);
-      second.push_back(i);
-    }
+  const float kth = shortlist.kth();
+  for (std::size_t i = 0; i < shortlist.size(); ++i) {
+    if (shortlist.estimate(i) >= kth) prefetch(rows, shortlist.slot(i));
   }
-  for (const std::uint32_t i : second) score(kept[i].slot);
+  for (std::size_t i = 0; i < shortlist.size(); ++i) {
+    if (shortlist.estimate(i) >= kth) score(shortlist.slot(i));
+  }
   const float margin = deviations(rows, kRescoreDeviations) * kEstimateDeviation;
-  for (const Scored& row : kept) {
-    if (row.score >= kth || row.score < floor) continue;
-    if (row.score + margin * rows.factor(row.slot) < top.floor()) continue;
-    score(row.slot);
+  for (std::size_t i = 0; i < shortlist.size(); ++i) {
+    const Slot slot = shortlist.slot(i);
+    const float estimate = shortlist.estimate(i);
+    if (estimate < kth && estimate + margin * rows.factor(slot) >= top.floor()) {
+      score(slot);
+    }
   }
   top.finish();
 }

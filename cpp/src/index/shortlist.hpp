@@ -4,15 +4,19 @@
 // a value is off by a known deviation, so every row within a margin of the k-th best
 // estimate is kept and scored again from all bits: near ties make the list longer, and
 // the answer stays exact. Depends on estimates alone, so it is the same on every
-// instruction set and in every order of rows.
+// instruction set.
+//
+// The k-th best estimate is bounded from below by bisection: to count how many
+// estimates reach a value takes one comparison each and no branch, where a heap
+// mispredicts.
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "index/top_k.hpp"
+#include "vecall/types.hpp"
 
 namespace vecall {
 
@@ -26,49 +30,78 @@ class Shortlist {
   void begin(std::size_t k, float margin) {
     k_ = k;
     margin_ = margin;
-    best_.clear();
-    kept_.clear();
+    kth_ = -std::numeric_limits<float>::infinity();
+    floor_ = kth_;
+    slots_.clear();
+    estimates_.clear();
+    tighten_at_ = std::max(kFewest, k);
   }
 
-  // The k-th best estimate, -inf while fewer were offered.
-  [[nodiscard]] float kth() const noexcept {
-    return best_.size() < k_ ? -std::numeric_limits<float>::infinity() : best_.front();
-  }
+  // At most the k-th best estimate; -inf while fewer were offered.
+  [[nodiscard]] float kth() const noexcept { return kth_; }
   // What a row must reach to be worth an offer.
-  [[nodiscard]] float floor() const noexcept { return kth() - margin_; }
+  [[nodiscard]] float floor() const noexcept { return floor_; }
 
   void offer(Slot slot, float estimate) {
-    kept_.push_back({slot, estimate});
-    if (best_.size() < k_) {
-      best_.push_back(estimate);
-      std::push_heap(best_.begin(), best_.end(), std::greater<>());
-    } else if (estimate > best_.front()) {
-      replace_worst(estimate);
-    }
+    slots_.push_back(slot);
+    estimates_.push_back(estimate);
+    if (slots_.size() >= tighten_at_) tighten();
   }
 
-  // Everything that was worth an offer when it came; the caller drops what is below the
-  // last floor().
-  [[nodiscard]] const std::vector<Scored>& kept() const noexcept { return kept_; }
+  // Raises the floor to what the rows so far allow. The owner calls it when a block of
+  // rows is done, before it trusts kth().
+  void tighten() {
+    raise(estimates_.data(), estimates_.size());
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      slots_[kept] = slots_[i];
+      estimates_[kept] = estimates_[i];
+      kept += estimates_[i] >= floor_ ? 1 : 0;
+    }
+    slots_.resize(kept);
+    estimates_.resize(kept);
+    tighten_at_ = kept + std::max(kFewest, kept / 2);
+  }
+
+  // Raises the floor by estimates that are not offered yet: all of the first block.
+  void raise(const float* estimates, std::size_t count) noexcept {
+    if (count < k_) return;
+    float low = std::max(kth_, kLeast);
+    float high = kMost;
+    if (reaching(estimates, count, low) < k_) return;
+    for (int step = 0; step < kSteps; ++step) {
+      const float middle = 0.5F * (low + high);
+      (reaching(estimates, count, middle) >= k_ ? low : high) = middle;
+    }
+    kth_ = low;
+    floor_ = low - margin_;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
+  [[nodiscard]] Slot slot(std::size_t i) const noexcept { return slots_[i]; }
+  [[nodiscard]] float estimate(std::size_t i) const noexcept { return estimates_[i]; }
 
  private:
-  // Sifts down by hand: pop and push of the library walk the heap twice.
-  void replace_worst(float estimate) noexcept {
-    std::size_t hole = 0;
-    const std::size_t count = best_.size();
-    for (std::size_t child = 1; child < count; child = 2 * hole + 1) {
-      if (child + 1 < count && best_[child + 1] < best_[child]) ++child;
-      if (best_[child] >= estimate) break;
-      best_[hole] = best_[child];
-      hole = child;
-    }
-    best_[hole] = estimate;
+  static constexpr std::size_t kFewest = 64;  // newcomers that are worth a bisection
+  // Estimates of cosines lie between these but for rounding.
+  static constexpr float kLeast = -1.5F;
+  static constexpr float kMost = 1.5F;
+  static constexpr int kSteps = 10;
+
+  static std::size_t reaching(const float* estimates, std::size_t count,
+                              float threshold) noexcept {
+    std::uint32_t found = 0;
+    for (std::size_t i = 0; i < count; ++i) found += estimates[i] >= threshold ? 1 : 0;
+    return found;
   }
 
   std::size_t k_ = 1;
   float margin_ = 0;
-  std::vector<float> best_;  // a heap, the worst of the k best in front
-  std::vector<Scored> kept_;
+  float kth_ = 0;
+  float floor_ = 0;
+  std::size_t tighten_at_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<float> estimates_;
 };
 
 }  // namespace vecall

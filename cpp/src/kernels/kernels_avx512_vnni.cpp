@@ -225,28 +225,23 @@ std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
 std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
                          std::size_t width) noexcept {
   const __m512i low_nibble = _mm512_set1_epi16(0x0F);
-  std::int64_t total = 0;
-  // 15 * 32,512 * 2 a call and element: 2,048 of them fit.
-  constexpr std::size_t kFlush = 32'768;
-  for (std::size_t begin = 0; begin < width; begin += kFlush) {
-    const std::size_t end = width - begin < kFlush ? width : begin + kFlush;
-    __m512i sum = _mm512_setzero_si512();
-    const auto add = [&](std::size_t at, std::size_t distance, std::size_t offset) {
-      const __m512i bytes = widen(nibbles + at / 2 + offset);
-      sum = _mm512_dpwssd_epi32(sum, _mm512_and_si512(bytes, low_nibble),
-                                _mm512_loadu_si512(q + at + offset));
-      sum = _mm512_dpwssd_epi32(sum, _mm512_srli_epi16(bytes, 4),
-                                _mm512_loadu_si512(q + at + offset + distance));
-    };
-    std::size_t at = begin;
-    for (; at + kLineValues <= end; at += kLineValues) {
-      add(at, 64, 0);
-      add(at, 64, 32);
-    }
-    if (at < end) add(at, 32, 0);
-    total += sum_of_int32(sum);
+  // A multiplication adds up to 2 * 15 * 32,512 to an element, and the widest row takes
+  // 2,048 of them: that fits into 32 bits.
+  __m512i sum = _mm512_setzero_si512();
+  const auto add = [&](std::size_t at, std::size_t half, std::size_t j) {
+    const __m512i bytes = widen(nibbles + at / 2 + j);
+    sum = _mm512_dpwssd_epi32(sum, _mm512_and_si512(bytes, low_nibble),
+                              _mm512_loadu_si512(q + at + j));
+    sum = _mm512_dpwssd_epi32(sum, _mm512_srli_epi16(bytes, 4),
+                              _mm512_loadu_si512(q + at + half + j));
+  };
+  std::size_t at = 0;
+  for (; at + kLineValues <= width; at += kLineValues) {
+    add(at, 64, 0);
+    add(at, 64, 32);
   }
-  return total;
+  if (at < width) add(at, 32, 0);
+  return sum_of_int32(sum);
 }
 
 std::size_t at_least(const float* values, std::size_t count, float threshold,

@@ -64,6 +64,11 @@ void gather(const CodeQuery& query, const std::uint8_t* const* rows,
   }
 }
 
+// REQUIRES: value < 2^12; then 32 bits hold it.
+constexpr std::int32_t product(std::int32_t value, std::int16_t q) noexcept {
+  return value * q;
+}
+
 std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
                       const std::int16_t* q, std::size_t width) noexcept {
   std::int64_t sum = 0;
@@ -71,8 +76,8 @@ std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
     const std::size_t half = half_block(at, width);
     const std::uint8_t* bytes = high + at / 2;
     for (std::size_t j = 0; j < half; ++j) {
-      sum += ((bytes[j] & 15) * 256 + low[at + j]) * q[at + j];
-      sum += ((bytes[j] >> 4) * 256 + low[at + half + j]) * q[at + half + j];
+      sum += product((bytes[j] & 15) * 256 + low[at + j], q[at + j]);
+      sum += product((bytes[j] >> 4) * 256 + low[at + half + j], q[at + half + j]);
     }
   }
   return sum;
@@ -85,8 +90,8 @@ std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
     const std::size_t half = half_block(at, width);
     const std::uint8_t* bytes = nibbles + at / 2;
     for (std::size_t j = 0; j < half; ++j) {
-      sum += (bytes[j] & 15) * q[at + j];
-      sum += (bytes[j] >> 4) * q[at + half + j];
+      sum += product(bytes[j] & 15, q[at + j]);
+      sum += product(bytes[j] >> 4, q[at + half + j]);
     }
   }
   return sum;

@@ -17,6 +17,7 @@ class Partition::Addition {
  public:
   // Makes room for the batch and indexes its words and names. Must be committed.
   Addition(Partition& partition, const RowBatch& batch);
+  ~Addition() = default;
   Addition(const Addition&) = delete;
   Addition& operator=(const Addition&) = delete;
 
@@ -26,7 +27,7 @@ class Partition::Addition {
  private:
   // A row of the batch and what was taken for it.
   struct Staged {
-    std::size_t row;
+    std::size_t row = 0;
     Slot slot = RowTable::kNobody;  // of a row with words; others take theirs last
     std::uint32_t session = 0;
     std::uint32_t author = 0;

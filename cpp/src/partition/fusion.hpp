@@ -15,21 +15,22 @@ inline constexpr std::size_t kNoCandidate = static_cast<std::size_t>(-1);
 
 // One row that either side proposed, or that stands next to such a row in its session.
 struct Candidate {
-  Slot slot;
-  float lexical;                        // BM25, 0 without a shared word
-  float similarity;                     // cosine, NaN without a vector
-  float base;                           // out: both sides fused
-  float score;                          // out: with the neighbours' share
+  Slot slot = 0;
+  float lexical = 0;                    // BM25, 0 without a shared word
+  float similarity = 0;                 // cosine, NaN without a vector
+  float base = 0;                       // out: both sides fused
+  float score = 0;                      // out: with the neighbours' share
   std::size_t previous = kNoCandidate;  // index of the neighbour among the candidates
   std::size_t next = kNoCandidate;
 };
 
 struct FusionInput {
-  bool has_vector;  // the query came with one
-  float coverage;   // share of the query's idf mass that the best row matches, [0, 1]
+  bool has_vector = false;  // the query came with one
+  float coverage =
+      0;  // share of the query's idf mass that the best row matches, [0, 1]
   CosineSpread spread;  // of the query over the partition
-  float dense_weight;
-  float neighbour_weight;
+  float dense_weight = 0;
+  float neighbour_weight = 0;
 };
 
 // Fills base and score of every candidate:

@@ -19,6 +19,15 @@ void add_rows(const std::shared_ptr<Partition>& partition, const RowBatch& batch
   if (to_link) Linker::shared().request(partition);
 }
 
+void request_links(const std::shared_ptr<Partition>& partition) {
+  bool to_link = false;
+  {
+    const std::shared_lock lock(partition->mutex());
+    to_link = partition->has_links_to_make();
+  }
+  if (to_link) Linker::shared().request(partition);
+}
+
 std::size_t remove_rows(const std::shared_ptr<Partition>& partition,
                         std::span<const RowId> ids) {
   std::size_t removed = 0;
@@ -33,7 +42,7 @@ std::size_t remove_rows(const std::shared_ptr<Partition>& partition,
 }
 
 Linker& Linker::shared() {
-  static auto* linker = new Linker();  // outlives every static destructor
+  static auto* const linker = new Linker();  // outlives every static destructor
   return *linker;
 }
 

@@ -18,6 +18,8 @@ class Partition;
 
 // Change a partition under its lock, then have its rows linked if there is need.
 void add_rows(const std::shared_ptr<Partition>& partition, const RowBatch& batch);
+// Has what the partition has to link linked.
+void request_links(const std::shared_ptr<Partition>& partition);
 std::size_t remove_rows(const std::shared_ptr<Partition>& partition,
                         std::span<const RowId> ids);
 

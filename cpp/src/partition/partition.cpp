@@ -14,6 +14,13 @@ namespace {
 // one dearer than a row of a scan.
 constexpr std::size_t kRowsPerEf = 64;
 
+// Grown, never freed: a thread's searches allocate nothing once they are warm.
+struct SearchScratch {
+  RowSelection selection;
+  EncodedQuery encoded;
+  DenseScratch dense;
+};
+
 }  // namespace
 
 Partition::Partition(std::shared_ptr<const PartitionSpace> space)
@@ -99,17 +106,18 @@ CosineSpread Partition::dense(const DenseQuery& asked, std::size_t ef,
 }
 
 void Partition::search(const SearchQuery& query, std::vector<Hit>& out) const {
-  thread_local RowSelection selection;
-  thread_local EncodedQuery encoded;
-  thread_local DenseScratch scratch;
+  thread_local SearchScratch of_thread;
+  SearchScratch& scratch = of_thread;  // found once: the way to it is a call
   out.clear();
   if (rows_.vectors() == 0) return;
-  select(query.filter, selection);
-  if (selection.count() == 0) return;
-  encoded.encode(rows_.space(), query.unit_vector);
+  select(query.filter, scratch.selection);
+  if (scratch.selection.count() == 0) return;
+  scratch.encoded.encode(rows_.space(), query.unit_vector);
   const std::size_t k = std::min(query.k, rows_.vectors());
-  dense({rows_, selection, encoded, k, query.exact}, query.ef, scratch);
-  for (const Scored& row : scratch.best) out.push_back({rows_.id(row.slot), row.score});
+  dense({rows_, scratch.selection, scratch.encoded, k, query.exact}, query.ef,
+        scratch.dense);
+  for (const Scored& row : scratch.dense.best)
+    out.push_back({rows_.id(row.slot), row.score});
 }
 
 bool Partition::has_links_to_make() const noexcept {

@@ -19,6 +19,13 @@ std::shared_ptr<Partition> PartitionMap::find_or_create(PartitionKey key) {
   return partitions_.try_emplace(std::move(owned), std::move(made)).first->second;
 }
 
+void PartitionMap::put(PartitionKey key, std::shared_ptr<Partition> partition) {
+  Owned owned{std::string(key.app), std::string(key.user)};
+  const std::unique_lock lock(mutex_);
+  // What is replaced is freed after the lock is.
+  std::swap(partitions_.try_emplace(std::move(owned)).first->second, partition);
+}
+
 bool PartitionMap::erase(PartitionKey key) {
   std::shared_ptr<Partition> erased;  // freed after the lock is
   const std::unique_lock lock(mutex_);

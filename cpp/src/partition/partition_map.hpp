@@ -31,6 +31,8 @@ class PartitionMap {
   // it is erased meanwhile.
   [[nodiscard]] std::shared_ptr<Partition> find(PartitionKey key) const;
   std::shared_ptr<Partition> find_or_create(PartitionKey key);
+  // Replaces what stood there.
+  void put(PartitionKey key, std::shared_ptr<Partition> partition);
   // True if there was one.
   bool erase(PartitionKey key);
   [[nodiscard]] std::size_t size() const;

@@ -86,7 +86,8 @@ void Partition::link_neighbours(RecallScratch& scratch) const {
 }
 
 void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) const {
-  thread_local RecallScratch scratch;
+  thread_local RecallScratch of_thread;
+  RecallScratch& scratch = of_thread;  // found once: the way to it is a call
   scratch.clear();
   out.clear();
   if (scratch.index_plus_one.size() < rows_.slots()) {

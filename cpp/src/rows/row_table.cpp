@@ -171,7 +171,7 @@ void RowTable::set_vector(Slot slot, std::span<const float> unit,
                           RowEncoder& encoder) noexcept {
   const RowCodes row = codes(slot);
   encoder.encode(*space_, unit, row);
-  largest_factor_ = std::max(largest_factor_, *row.factor);
+  largest_factor_ = std::max(largest_factor_, factor(slot));
   if (!has_vector(slot)) ++vectors_;
   put(RowLayout::kFlags, slot, static_cast<std::uint8_t>(flags(slot) | kVector));
 }

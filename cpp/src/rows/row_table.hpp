@@ -126,8 +126,22 @@ class RowTable {
   [[nodiscard]] const std::uint8_t* high(Slot slot) const noexcept {
     return column(RowLayout::kHigh, slot);
   }
+  // The other planes of one row, null where they are not kept.
+  [[nodiscard]] const std::uint8_t* low(Slot slot) const noexcept {
+    return space_->has_low() ? column(RowLayout::kLow, slot) : nullptr;
+  }
+  [[nodiscard]] const std::uint8_t* rest(Slot slot) const noexcept {
+    return space_->has_rest() ? column(RowLayout::kRest, slot) : nullptr;
+  }
+  // REQUIRES: the space keeps float32.
+  [[nodiscard]] const float* floats(Slot slot) const noexcept {
+    return reinterpret_cast<const float*>(column(RowLayout::kFloats, slot));
+  }
   [[nodiscard]] const float* factors(Slot slot) const noexcept {
     return reinterpret_cast<const float*>(column(RowLayout::kFactor, slot));
+  }
+  [[nodiscard]] float step(Slot slot) const noexcept {
+    return get<float>(RowLayout::kStep, slot);
   }
   [[nodiscard]] float factor(Slot slot) const noexcept { return *factors(slot); }
   [[nodiscard]] RowCodes codes(Slot slot) const noexcept;

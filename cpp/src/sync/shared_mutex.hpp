@@ -13,6 +13,7 @@ namespace vecall {
 class SharedMutex {
  public:
   SharedMutex() = default;
+  ~SharedMutex() = default;
   SharedMutex(const SharedMutex&) = delete;
   SharedMutex& operator=(const SharedMutex&) = delete;
 

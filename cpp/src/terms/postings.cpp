@@ -130,9 +130,9 @@ std::size_t Postings::nbytes() const noexcept {
   // A node of the map holds its entry, the next pointer and the hash.
   std::size_t bytes = ordinals_.size() * (sizeof(TermHash) + sizeof(Ordinal) + 20) +
                       ordinals_.bucket_count() * sizeof(void*);
-  bytes +=
-      lists_.capacity() * sizeof(lists_[0]) + hashes_.capacity() * sizeof(TermHash);
-  bytes += of_slot_.capacity() * sizeof(of_slot_[0]) + length_.capacity() * 4;
+  bytes += lists_.capacity() * sizeof(std::vector<Posting>) +
+           hashes_.capacity() * sizeof(TermHash);
+  bytes += of_slot_.capacity() * sizeof(std::vector<Ordinal>) + length_.capacity() * 4;
   for (const auto& list : lists_) bytes += list.capacity() * sizeof(Posting);
   for (const auto& terms : of_slot_) bytes += terms.capacity() * sizeof(Ordinal);
   return bytes;

@@ -45,6 +45,8 @@ class Postings {
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
  private:
+  friend class PostingsSnapshot;
+
   struct Posting {
     Slot slot;
     std::uint32_t count;

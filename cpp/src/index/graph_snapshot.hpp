@@ -1,0 +1,35 @@
+#pragma once
+
+// A partition's graph as sections of a snapshot.
+
+#include <memory>
+#include <mutex>
+
+#include "index/graph_index.hpp"
+#include "snapshot/snapshot_reader.hpp"
+#include "snapshot/snapshot_writer.hpp"
+
+namespace vecall {
+
+class GraphSnapshot {
+ public:
+  // While this is held no row is being linked. Taken before the partition's lock.
+  static std::unique_lock<std::mutex> pause(GraphIndex& index) {
+    return std::unique_lock(index.linking_);
+  }
+  static bool is_linked(const GraphIndex& index, Slot slot) noexcept {
+    return index.graph_ != nullptr && index.graph_->is_linked(slot);
+  }
+  // REQUIRES: paused, index.ready().
+  static void save(const GraphIndex& index, std::size_t slots, SnapshotWriter& writer);
+  // Fills an index that has no graph. Throws CorruptDataError where a link leads to
+  // nowhere.
+  static void restore(const SnapshotReader& reader, RowTable& rows, GraphIndex& index);
+
+ private:
+  static void restore_list(const SnapshotReader& reader,
+                           std::span<const std::uint8_t> flags, const Slot* list,
+                           Slot slot, int level, Graph& graph);
+};
+
+}  // namespace vecall

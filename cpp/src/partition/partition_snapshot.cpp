@@ -1,0 +1,193 @@
+#include "partition/partition_snapshot.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <shared_mutex>
+#include <tuple>
+
+#include "index/graph_snapshot.hpp"
+#include "rows/row_table_snapshot.hpp"
+#include "terms/postings_snapshot.hpp"
+#include "vecall/errors.hpp"
+
+namespace vecall {
+
+namespace {
+
+SnapshotHeader header_of(const PartitionSpace& space, const RowTable& rows,
+                         std::span<const std::byte> tag) {
+  SnapshotHeader header{};
+  std::memcpy(header.magic, SnapshotHeader::kMagic, sizeof(header.magic));
+  header.version = SnapshotHeader::kVersion;
+  header.byte_order = SnapshotHeader::kByteOrder;
+  header.dim = static_cast<std::uint32_t>(space.rows.dim());
+  header.codec = static_cast<std::uint8_t>(space.rows.codec());
+  header.keep_float32 = space.rows.keeps_float32() ? 1 : 0;
+  header.kind = static_cast<std::uint8_t>(space.graph.kind);
+  header.has_meta = rows.has_meta() ? 1 : 0;
+  header.slots = static_cast<std::uint32_t>(rows.slots());
+  header.m = space.graph.m;
+  header.ef_construction = space.graph.ef_construction;
+  header.flat_bytes = space.graph.flat_bytes;
+  header.rotation_seed = kRotationSeed;
+  header.entry = Graph::kNobody;
+  std::memcpy(header.tag, tag.data(), std::min(tag.size(), sizeof(header.tag)));
+  return header;
+}
+
+}  // namespace
+
+std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
+                                               std::span<const std::byte> tag) {
+  if (tag.size() > SnapshotHeader::kTagBytes) {
+    throw InvalidArgumentError("tag: must be at most 48 bytes");
+  }
+  for (;;) {
+    GraphIndex* graph = nullptr;
+    {
+      const std::shared_lock lock(partition.mutex());
+      graph = partition.graph_.get();
+    }
+    std::unique_lock<std::mutex> paused;
+    if (graph != nullptr) paused = GraphSnapshot::pause(*graph);
+    const std::shared_lock lock(partition.mutex());
+    // A graph that came meanwhile may be growing.
+    if (partition.graph_.get() == graph) return save_locked(partition, tag);
+  }
+}
+
+std::vector<std::byte> PartitionSnapshot::save_locked(const Partition& partition,
+                                                      std::span<const std::byte> tag) {
+  const RowTable& rows = partition.rows_;
+  SnapshotWriter writer(header_of(*partition.space_, rows, tag),
+                        kSnapshotFront + partition.nbytes());
+  const GraphIndex* graph = partition.graph_.get();
+  RowTableSnapshot::save(
+      rows,
+      [graph](Slot slot) {
+        return graph != nullptr && GraphSnapshot::is_linked(*graph, slot);
+      },
+      writer);
+  if (rows.has_meta()) save_names(partition, writer);
+  if (partition.postings_) PostingsSnapshot::save(*partition.postings_, writer);
+  if (graph != nullptr && graph->ready()) {
+    GraphSnapshot::save(*graph, rows.slots(), writer);
+  }
+  return std::move(writer).finish();
+}
+
+void PartitionSnapshot::save_names(const Partition& partition, SnapshotWriter& writer) {
+  if (!partition.names_) return;
+  const RowTable& rows = partition.rows_;
+  const Labels& labels = partition.names_->labels;
+  const auto save = [&](Section section, auto hash_of) {
+    auto* hashes = writer.add_array<std::uint64_t>(section, rows.slots());
+    for (Slot slot = 0; slot < rows.slots(); ++slot) {
+      if (rows.is_live(slot)) hashes[slot] = hash_of(slot);
+    }
+  };
+  save(Section::kSessions,
+       [&](Slot slot) { return labels.sessions.hash(rows.session(slot)); });
+  save(Section::kAuthors,
+       [&](Slot slot) { return labels.authors.hash(rows.author(slot)); });
+  save(Section::kKinds, [&](Slot slot) { return labels.kinds.hash(rows.kind(slot)); });
+}
+
+std::shared_ptr<const PartitionSpace> PartitionSnapshot::space_of(
+    const SnapshotReader& reader) {
+  const SnapshotHeader& header = reader.header();
+  if (header.dim > kMaxDim || header.codec > 2 || header.kind > 2 || header.m < 2 ||
+      header.m > 256 || header.ef_construction < 1 || header.keep_float32 > 1 ||
+      header.has_meta > 1 || header.has_graph > 1) {
+    refuse_snapshot("an option is outside what is allowed");
+  }
+  const GraphOptions graph{static_cast<IndexKind>(header.kind), header.m,
+                           header.ef_construction,
+                           static_cast<std::size_t>(header.flat_bytes)};
+  return std::make_shared<const PartitionSpace>(
+      header.dim, static_cast<Codec>(header.codec), header.keep_float32 != 0, graph);
+}
+
+std::shared_ptr<Partition> PartitionSnapshot::restore(
+    const SnapshotReader& reader, const std::shared_ptr<const PartitionSpace>& space) {
+  const SnapshotHeader& header = reader.header();
+  (void)space_of(reader);
+  if (header.dim != space->rows.dim() ||
+      header.codec != static_cast<std::uint8_t>(space->rows.codec()) ||
+      (header.keep_float32 != 0) != space->rows.keeps_float32() ||
+      header.rotation_seed != kRotationSeed) {
+    throw IncompatibleDataError("snapshot: holds vectors of another form");
+  }
+  auto partition = std::make_shared<Partition>(space);
+  RowTable& rows = partition->rows_;
+  RowTableSnapshot::restore(reader, rows);
+  check_ids(*partition);
+  partition->ids_.reserve(rows.live(), rows);
+  if (rows.has_meta() && reader.has(Section::kSessions)) {
+    restore_names(reader, *partition);
+  }
+  if (reader.has(Section::kTerms)) {
+    partition->postings_ = std::make_unique<Postings>();
+    PostingsSnapshot::restore(
+        reader, [&rows](Slot slot) { return rows.is_live(slot); },
+        *partition->postings_);
+  }
+  const GraphOptions& options = space->graph;
+  if (rows.vectors() > 0 &&
+      options.wants_graph(rows.vectors() * rows.space().high_bytes())) {
+    partition->graph_ = std::make_unique<GraphIndex>(options);
+    // A graph of another shape is left to be built again.
+    if (header.has_graph != 0 && header.m == options.m) {
+      GraphSnapshot::restore(reader, rows, *partition->graph_);
+    }
+  }
+  return partition;
+}
+
+void PartitionSnapshot::check_ids(const Partition& partition) {
+  const RowTable& rows = partition.rows_;
+  std::vector<RowId> ids;
+  ids.reserve(rows.live());
+  for (Slot slot = 0; slot < rows.slots(); ++slot) {
+    if (rows.is_live(slot)) ids.push_back(rows.id(slot));
+  }
+  std::sort(ids.begin(), ids.end());
+  if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) {
+    refuse_snapshot("two rows have one id");
+  }
+}
+
+void PartitionSnapshot::restore_names(const SnapshotReader& reader,
+                                      Partition& partition) {
+  RowTable& rows = partition.rows_;
+  const std::size_t slots = rows.slots();
+  const auto sessions = reader.array<std::uint64_t>(Section::kSessions, slots);
+  const auto authors = reader.array<std::uint64_t>(Section::kAuthors, slots);
+  const auto kinds = reader.array<std::uint64_t>(Section::kKinds, slots);
+  partition.names_ = std::make_unique<Partition::Names>();
+  Labels& labels = partition.names_->labels;
+  std::vector<Slot> told;
+  for (Slot slot = 0; slot < slots; ++slot) {
+    if (!rows.is_live(slot)) continue;
+    const std::uint32_t session = labels.sessions.acquire(sessions[slot]);
+    const std::uint32_t kind = labels.kinds.acquire(kinds[slot]);
+    if (kind > std::numeric_limits<std::uint16_t>::max()) {
+      refuse_snapshot("more kinds than there can be");
+    }
+    rows.set_session(slot, session, rows.position(slot));
+    rows.set_labels(slot, labels.authors.acquire(authors[slot]),
+                    static_cast<std::uint16_t>(kind));
+    if (session != 0) told.push_back(slot);
+  }
+  // In order, so that each row finds its place at the end.
+  std::sort(told.begin(), told.end(), [&rows](Slot a, Slot b) {
+    return std::tuple(rows.session(a), rows.position(a), rows.id(a)) <
+           std::tuple(rows.session(b), rows.position(b), rows.id(b));
+  });
+  SessionOrder& order = partition.names_->sessions;
+  order.reserve(labels.sessions.numbers());
+  for (const Slot slot : told) order.add(slot, rows);
+}
+
+}  // namespace vecall

@@ -1,0 +1,39 @@
+#pragma once
+
+// A whole partition as bytes and back. The bytes are a cache: what they cannot give is
+// built again, and what is wrong with them is an error, never a wrong answer.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "partition/partition.hpp"
+#include "snapshot/snapshot_format.hpp"
+#include "snapshot/snapshot_reader.hpp"
+#include "snapshot/snapshot_writer.hpp"
+
+namespace vecall {
+
+class PartitionSnapshot {
+ public:
+  // `tag`, up to SnapshotHeader::kTagBytes, comes back with the snapshot. Takes the
+  // partition's lock itself.
+  static std::vector<std::byte> save(const Partition& partition,
+                                     std::span<const std::byte> tag);
+  // What an engine must be to hold the snapshot's rows.
+  static std::shared_ptr<const PartitionSpace> space_of(const SnapshotReader& reader);
+  // Throws IncompatibleDataError if the snapshot's vectors are not of that space, and
+  // CorruptDataError if its rows cannot be right.
+  static std::shared_ptr<Partition> restore(
+      const SnapshotReader& reader, const std::shared_ptr<const PartitionSpace>& space);
+
+ private:
+  static std::vector<std::byte> save_locked(const Partition& partition,
+                                            std::span<const std::byte> tag);
+  static void save_names(const Partition& partition, SnapshotWriter& writer);
+  static void restore_names(const SnapshotReader& reader, Partition& partition);
+  static void check_ids(const Partition& partition);
+};
+
+}  // namespace vecall

@@ -1,0 +1,141 @@
+#include "rows/row_table_snapshot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace vecall {
+
+namespace {
+
+struct SavedColumn {
+  RowLayout::Column column;
+  Section section;
+};
+
+constexpr SavedColumn kVectorColumns[] = {
+    {RowLayout::kHigh, Section::kHigh},      {RowLayout::kLow, Section::kLow},
+    {RowLayout::kRest, Section::kRest},      {RowLayout::kFloats, Section::kFloats},
+    {RowLayout::kFactor, Section::kFactors}, {RowLayout::kStep, Section::kSteps}};
+constexpr SavedColumn kRowColumns[] = {{RowLayout::kId, Section::kIds},
+                                       {RowLayout::kTime, Section::kTimes},
+                                       {RowLayout::kPosition, Section::kPositions}};
+
+bool is_waypoint(RowLayout::Column column) noexcept {
+  return column == RowLayout::kHigh || column == RowLayout::kFactor;
+}
+
+}  // namespace
+
+void RowTableSnapshot::save(const RowTable& rows,
+                            const std::function<bool(Slot)>& is_linked,
+                            SnapshotWriter& writer) {
+  const std::size_t slots = rows.slots();
+  const auto save_column = [&](const SavedColumn& saved, auto wanted) {
+    const std::size_t bytes = rows.layout_->bytes(saved.column);
+    if (bytes == 0) return;
+    std::byte* out = writer.add(saved.section, slots * bytes);
+    for (Slot slot = 0; slot < slots; ++slot, out += bytes) {
+      if (wanted(slot)) std::memcpy(out, rows.column(saved.column, slot), bytes);
+    }
+  };
+  for (const SavedColumn& saved : kVectorColumns) {
+    save_column(saved, [&](Slot slot) {
+      return rows.has_vector(slot) || (is_waypoint(saved.column) && is_linked(slot));
+    });
+  }
+  for (const SavedColumn& saved : kRowColumns) {
+    save_column(saved, [&](Slot slot) { return rows.is_live(slot); });
+  }
+  auto* flags = writer.add_array<std::uint8_t>(Section::kFlags, slots);
+  for (Slot slot = 0; slot < slots; ++slot) {
+    flags[slot] = static_cast<std::uint8_t>((rows.is_live(slot) ? kFlagLive : 0) |
+                                            (rows.has_vector(slot) ? kFlagVector : 0) |
+                                            (rows.is_pending(slot) ? kFlagPending : 0) |
+                                            (is_linked(slot) ? kFlagLinked : 0));
+  }
+  if (rows.expiring_ == 0) return;
+  auto* expiries = writer.add_array<Micros>(Section::kExpiries, slots);
+  for (Slot slot = 0; slot < slots; ++slot) {
+    expiries[slot] = rows.is_live(slot) ? rows.expires(slot) : kMaxTime;
+  }
+}
+
+void RowTableSnapshot::copy_in(std::span<const std::byte> from,
+                               RowLayout::Column column, RowTable& rows) {
+  const std::size_t bytes = rows.layout_->bytes(column);
+  for (Slot slot = 0; slot < rows.slots();) {
+    const std::size_t count = rows.rows_in_chunk(slot);
+    std::memcpy(rows.column(column, slot), from.data() + slot * bytes, count * bytes);
+    slot += static_cast<Slot>(count);
+  }
+}
+
+void RowTableSnapshot::restore(const SnapshotReader& reader, RowTable& rows) {
+  const SnapshotHeader& header = reader.header();
+  const std::size_t slots = header.slots;
+  if (slots > RowTable::kMostRows) refuse_snapshot("more slots than there can be");
+  // The flags say first that the file is as long as its slots need.
+  (void)reader.array<std::uint8_t>(Section::kFlags, slots);
+  rows.reserve(slots, header.has_meta != 0, reader.has(Section::kExpiries));
+  for (std::size_t slot = 0; slot < slots; ++slot) rows.take(0);
+  const auto restore_column = [&](const SavedColumn& saved) {
+    const std::size_t bytes = rows.layout_->bytes(saved.column);
+    if (bytes == 0) return;
+    copy_in(reader.array<std::byte>(saved.section, slots * bytes), saved.column, rows);
+  };
+  for (const SavedColumn& saved : kVectorColumns) restore_column(saved);
+  for (const SavedColumn& saved : kRowColumns) restore_column(saved);
+  restore_flags(reader, rows);
+  check_numbers(rows);
+}
+
+void RowTableSnapshot::restore_flags(const SnapshotReader& reader, RowTable& rows) {
+  constexpr unsigned kKnown = kFlagLive | kFlagVector | kFlagPending | kFlagLinked;
+  const std::size_t slots = rows.slots();
+  const auto flags = reader.array<std::uint8_t>(Section::kFlags, slots);
+  const bool expire = reader.has(Section::kExpiries);
+  for (std::size_t i = slots; i-- > 0;) {  // the smallest free slot is taken first
+    const auto slot = static_cast<Slot>(i);
+    const unsigned flag = flags[i];
+    const bool live = (flag & kFlagLive) != 0;
+    const bool vector = (flag & kFlagVector) != 0;
+    if ((flag & ~kKnown) != 0 || (vector && (!live || rows.space().dim() == 0))) {
+      refuse_snapshot("a row has flags that contradict each other");
+    }
+    if (!live) {
+      rows.release(slot);
+      continue;
+    }
+    rows.publish(slot);
+    if (vector) {
+      rows.put(RowLayout::kFlags, slot,
+               static_cast<std::uint8_t>(RowTable::kLive | RowTable::kVector));
+      ++rows.vectors_;
+    }
+    if (expire)
+      rows.set_expiry(slot, reader.array<Micros>(Section::kExpiries, slots)[i]);
+  }
+}
+
+// Numbers that no encoder makes would make comparisons lie.
+void RowTableSnapshot::check_numbers(RowTable& rows) {
+  if (rows.space().dim() == 0) return;
+  for (Slot slot = 0; slot < rows.slots(); ++slot) {
+    const float factor = rows.factor(slot);
+    const float step = rows.step(slot);
+    if (!std::isfinite(factor) || !std::isfinite(step)) {
+      refuse_snapshot("a row's scale is no number");
+    }
+    if (rows.has_vector(slot))
+      rows.largest_factor_ = std::max(rows.largest_factor_, factor);
+    if (!rows.space().keeps_float32() || !rows.has_vector(slot)) continue;
+    const float* floats = rows.floats(slot);
+    if (!std::all_of(floats, floats + rows.space().dim(),
+                     [](float value) { return std::isfinite(value); })) {
+      refuse_snapshot("a vector has a value that is no number");
+    }
+  }
+}
+
+}  // namespace vecall

@@ -1,0 +1,19 @@
+#pragma once
+
+// Snapshots as files. What stands under a name is a whole snapshot or none.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vecall {
+
+// Writes beside `path`, syncs, and renames over it; readable by the owner alone. Throws
+// FileFullError or FileError; what stood there before still does.
+void write_snapshot_file(const std::string& path, std::span<const std::byte> bytes);
+
+// Throws FileError.
+std::vector<std::byte> read_snapshot_file(const std::string& path);
+
+}  // namespace vecall

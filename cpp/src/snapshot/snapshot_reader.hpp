@@ -1,0 +1,52 @@
+#pragma once
+
+// Reads the bytes of a snapshot and believes none of them: every length and checksum is
+// verified before a section is handed out. What the sections say is for their owners to
+// verify.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "snapshot/snapshot_format.hpp"
+
+namespace vecall {
+
+// Throws CorruptDataError; `what` is wrong with the snapshot.
+[[noreturn]] void refuse_snapshot(const char* what);
+
+class SnapshotReader {
+ public:
+  // `bytes` is kept, not copied. Throws IncompatibleDataError for bytes of something
+  // else or of another version, CorruptDataError for damaged ones.
+  explicit SnapshotReader(std::span<const std::byte> bytes);
+
+  [[nodiscard]] const SnapshotHeader& header() const noexcept { return header_; }
+  [[nodiscard]] bool has(Section kind) const noexcept;
+  // How many T a section holds. Throws unless it is there and a whole number of them.
+  template <class T>
+  [[nodiscard]] std::size_t count(Section kind) const {
+    const std::size_t bytes = find(kind).size();
+    if (bytes % sizeof(T) != 0) refuse_snapshot("a section has a broken length");
+    return bytes / sizeof(T);
+  }
+  // A section, which must hold exactly `count` elements of T.
+  template <class T>
+  [[nodiscard]] std::span<const T> array(Section kind, std::size_t count) const {
+    const std::span<const std::byte> bytes = find(kind);
+    if (bytes.size() != count * sizeof(T)) {
+      refuse_snapshot("a section has another length than its rows need");
+    }
+    return {reinterpret_cast<const T*>(bytes.data()), count};
+  }
+
+ private:
+  void check_front() const;
+  [[nodiscard]] std::span<const std::byte> find(Section kind) const;
+
+  std::span<const std::byte> bytes_;
+  SnapshotHeader header_;
+  SectionEntry table_[kMostSections];
+};
+
+}  // namespace vecall

@@ -1,0 +1,71 @@
+"""How long the long tests run, and waiting for the graph's background thread."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+from hypothesis import Phase, settings
+from vecall import Index
+
+# Multiplies the examples and rows of campaigns: VECALL_TEST_SCALE=20 runs for minutes.
+SCALE = max(1, int(os.environ.get("VECALL_TEST_SCALE", "1")))
+WAIT_S = 60.0
+
+
+def campaign(examples: int, steps: int) -> settings:
+    return settings(
+        derandomize=SCALE == 1,  # a long campaign looks where nobody has looked
+        max_examples=examples * SCALE,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],  # add Phase.shrink for the smallest case: minutes
+    )
+
+
+def wait_until_linked(index: Index) -> float:
+    """Waits for the background to link every row; returns how long that took."""
+    begin = time.monotonic()
+    while index.linked < len(index):
+        assert time.monotonic() < begin + WAIT_S, f"{index.linked} of {len(index)}"
+        time.sleep(0.002)
+    return time.monotonic() - begin
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """The vectors in float64, of norm 1."""
+    wide = vectors.astype(np.float64)
+    return np.asarray(wide / np.linalg.norm(wide, axis=-1, keepdims=True))
+
+
+def clusters(
+    seed: int, count: int, dim: int, *, centres: int = 30, spread: float = 0.4
+) -> np.ndarray:
+    """Vectors about some centres, which are the same for every seed."""
+    middle = np.random.default_rng(99).standard_normal((centres, dim))
+    rng = np.random.default_rng(seed)
+    noise = spread * rng.standard_normal((count, dim))
+    return np.asarray(middle[rng.integers(centres, size=count)] + noise, np.float32)
+
+
+def best_of(cosines: np.ndarray, k: int) -> np.ndarray:
+    """By row the positions of the k largest."""
+    return np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+
+
+def recall_of(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The share of wanted ids, row by row, that was found."""
+    rows = zip(found.tolist(), wanted.tolist(), strict=True)
+    return float(np.mean([len(set(f) & set(w)) / len(w) for f, w in rows]))
+
+
+def answers(index: Index, queries: np.ndarray, k: int, ef: int = 64, **asked: Any):
+    """The ids that `search` finds for each query; -1 where it finds fewer than k."""
+    ids = np.full((len(queries), k), -1, dtype=np.int64)
+    for at, query in enumerate(queries):
+        found = index.search(query, k, ef, **asked)[0]
+        ids[at, : len(found)] = found
+    return ids

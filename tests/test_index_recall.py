@@ -1,0 +1,161 @@
+"""A graph finds what brute force finds: fresh, churned, filtered, being built."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from helpers.campaigns import (
+    SCALE,
+    answers,
+    best_of,
+    clusters,
+    recall_of,
+    unit,
+    wait_until_linked,
+)
+from vecall import Index
+
+DIM, K, EF = 48, 10, 100
+ROWS = 3000 * SCALE
+IDS = np.arange(ROWS, dtype=np.int64)
+QUERIES = clusters(1, 200, DIM)
+VECTORS = clusters(2, ROWS, DIM)
+
+
+def linked_index(vectors: np.ndarray, **options) -> Index:
+    index = Index(DIM, "hnsw", **options)
+    index.add(IDS, vectors)
+    index.build()
+    assert index.linked == len(vectors)
+    return index
+
+
+def recall_at_10(index: Index, vectors: np.ndarray, ef: int = EF) -> float:
+    wanted = best_of(unit(QUERIES) @ unit(vectors).T, K)
+    return recall_of(answers(index, QUERIES, K, ef), wanted)
+
+
+def test_a_graph_finds_what_brute_force_finds():
+    index = linked_index(VECTORS)
+    found = {ef: recall_at_10(index, VECTORS, ef) for ef in (10, 30, EF)}
+    print(found)
+    assert found[EF] >= 0.98
+    assert found[30] >= 0.92
+    assert found[10] >= 0.75
+    assert recall_of(index.search_batch(QUERIES, K, EF)[0], answers(index, QUERIES, K, EF)) == 1
+
+
+def test_the_order_of_arrival_does_not_spoil_a_graph():
+    """Cluster after cluster, as conversations come."""
+    nearest = np.argmax(unit(VECTORS) @ unit(VECTORS[:30]).T, axis=1)
+    vectors = VECTORS[np.argsort(nearest, kind="stable")]
+    assert recall_at_10(linked_index(vectors), vectors) >= 0.98
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.4, 0.7])
+def test_many_copies_of_one_vector_hide_no_other(share):
+    """"Ok" and "thanks" are said a thousand times."""
+    rng = np.random.default_rng(3)
+    vectors = VECTORS.copy()
+    copies = rng.permutation(ROWS)[: int(share * ROWS)]
+    vectors[copies] = VECTORS[0]
+    others = np.setdiff1d(IDS, copies)[:300]
+    index = linked_index(vectors)
+    found = answers(index, vectors[others], 1, EF)[:, 0]
+    print(share, np.mean(found == others))
+    assert np.mean(found == others) >= 0.98
+
+
+@pytest.mark.parametrize("how", ["add", "remove and add", "slowly"])
+def test_replacing_every_row_five_times_costs_no_recall(how):
+    index = Index(DIM, "hnsw")
+    index.add(IDS, VECTORS)
+    index.build()
+    vectors = VECTORS
+    step = ROWS if how != "slowly" else ROWS // 10
+    for turn in range(5):
+        vectors = clusters(10 + turn, ROWS, DIM)
+        rng = np.random.default_rng(turn)
+        for begin in range(0, ROWS, step):
+            some = rng.permutation(ROWS)[:step] if step < ROWS else IDS
+            some = IDS[begin : begin + step] if step < ROWS else some
+            if how == "remove and add":
+                assert index.remove(some) == len(some)
+            index.add(some, vectors[some])
+            if how == "slowly":
+                index.build()
+    index.build()
+    assert len(index) == index.linked == ROWS
+    fresh = linked_index(vectors)
+    for ef in (30, EF):
+        churned, whole = (recall_at_10(i, vectors, ef) for i in (index, fresh))
+        print(how, ef, churned, whole, index.nbytes / fresh.nbytes)
+        assert churned >= whole - 0.015
+    assert index.nbytes <= 1.1 * fresh.nbytes
+
+
+@pytest.mark.parametrize("kept", [0.9, 0.5, 0.1, 0.01, 0.001])
+@pytest.mark.parametrize("correlated", [False, True])
+def test_a_filter_hides_nothing_that_passes(kept, correlated):
+    """Rows far from the query pass too, and rows that pass may all be far from it."""
+    index = linked_index(VECTORS)
+    queries, cosines = QUERIES[:40], unit(QUERIES[:40]) @ unit(VECTORS).T
+    recall = []
+    for at, query in enumerate(queries):
+        count = max(1, round(kept * ROWS))
+        if correlated:
+            allowed = np.argsort(cosines[at])[:count]  # the farthest
+        else:
+            allowed = np.random.default_rng(at).permutation(ROWS)[:count]
+        wanted = allowed[np.argsort(-cosines[at][allowed])[:K]]
+        found = index.search(query, K, only=allowed.astype(np.int64))[0]
+        assert len(found) == len(wanted)
+        assert set(found.tolist()) <= set(allowed.tolist())
+        recall.append(len(set(found.tolist()) & set(wanted.tolist())) / len(wanted))
+    print(kept, correlated, np.mean(recall))
+    assert np.mean(recall) >= 0.99
+
+
+@pytest.mark.parametrize("kind", ["auto", "hnsw"])
+def test_a_row_is_found_at_once_while_the_background_links_the_others(kind):
+    index = Index(DIM, kind, flat_bytes=1000)
+    for begin in range(0, ROWS, 100):
+        some = IDS[begin : begin + 100]
+        index.add(some, VECTORS[some])
+        for at in some[:: 20]:
+            found, cosines = index.search(VECTORS[at], 1)
+            assert found.tolist() == [at]
+            assert cosines[0] >= 1 - 1e-3
+    took = wait_until_linked(index)
+    print(kind, "linked after", took)
+    assert recall_at_10(index, VECTORS) >= 0.95
+
+
+def test_a_replaced_row_is_found_at_its_new_place_at_once():
+    index = linked_index(VECTORS)
+    new = clusters(5, ROWS, DIM)
+    for at in range(0, ROWS, 10):
+        index.add(IDS[at : at + 1], new[at : at + 1])
+        assert index.search(new[at], 1)[0].tolist() == [at]
+        found, cosines = index.search(VECTORS[at], 1)
+        assert found.tolist() != [at] or cosines[0] < 0.999
+    wait_until_linked(index)
+    for at in range(0, ROWS, 10):
+        assert index.search(new[at], 1)[0].tolist() == [at]
+
+
+def test_searches_go_on_while_a_graph_is_built():
+    """No search waits for the linker longer than it links one row."""
+    index = Index(DIM, "hnsw")
+    index.add(IDS, VECTORS)
+    index.build()
+    longest, end = 0.0, time.monotonic() + 0.5
+    index.add(IDS, clusters(7, ROWS, DIM))
+    while time.monotonic() < end:
+        begin = time.perf_counter()
+        index.search(QUERIES[0], K)
+        longest = max(longest, time.perf_counter() - begin)
+    print("longest", longest)
+    assert longest < 0.25
