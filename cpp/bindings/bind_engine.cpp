@@ -362,7 +362,7 @@ Raises:
   def_strict(
       bound, "__contains__",
       [](const Engine& self, const Key& key) {
-        return self.find(key.value) != nullptr;
+        return static_cast<bool>(self.find(key.value));
       },
       "key"_a);
   def_strict(bound, "__len__", &Engine::partitions);

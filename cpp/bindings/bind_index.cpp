@@ -26,14 +26,14 @@ using namespace py::literals;
 
 namespace {
 
-std::shared_ptr<Partition> make_partition(Dim dim, Codec codec, bool keep_float32,
-                                          const GraphOptions& graph) {
+Ref<Partition> make_partition(Dim dim, Codec codec, bool keep_float32,
+                              const GraphOptions& graph) {
   if (dim.value < 1 || dim.value > kMaxDim) {
     throw InvalidArgumentError("dim: must be from 1 to 65536");
   }
   kernels::active();
-  return std::make_shared<Partition>(
-      std::make_shared<const PartitionSpace>(dim.value, codec, keep_float32, graph));
+  return make_ref<Partition>(
+      make_ref<const PartitionSpace>(dim.value, codec, keep_float32, graph));
 }
 
 // One partition without words or names.
@@ -131,7 +131,7 @@ class Index {
     write_snapshot_file(path.value, PartitionSnapshot::save(*partition_, {}));
   }
   static std::unique_ptr<Index> load(const Path& path) {
-    std::shared_ptr<Partition> partition;
+    Ref<Partition> partition;
     {
       const py::gil_scoped_release release;
       const std::vector<std::byte> bytes = read_snapshot_file(path.value);
@@ -191,10 +191,9 @@ class Index {
     }
   };
 
-  explicit Index(std::shared_ptr<Partition> partition)
-      : partition_(std::move(partition)) {}
+  explicit Index(Ref<Partition> partition) : partition_(std::move(partition)) {}
 
-  std::shared_ptr<Partition> partition_;
+  Ref<Partition> partition_;
 };
 
 }  // namespace

@@ -12,12 +12,11 @@ namespace vecall {
 
 namespace {
 
-std::shared_ptr<const PartitionSpace> make_space(std::size_t dim, Codec codec,
-                                                 bool keep_float32,
-                                                 const GraphOptions& graph) {
+Ref<const PartitionSpace> make_space(std::size_t dim, Codec codec, bool keep_float32,
+                                     const GraphOptions& graph) {
   if (dim > kMaxDim) throw LimitExceededError("dim: must be at most 65536");
   kernels::active();
-  return std::make_shared<const PartitionSpace>(dim, codec, keep_float32, graph);
+  return make_ref<const PartitionSpace>(dim, codec, keep_float32, graph);
 }
 
 }  // namespace
@@ -45,8 +44,8 @@ std::vector<std::byte> Engine::snapshot(PartitionKey key,
 }
 
 void Engine::restore(PartitionKey key, const SnapshotReader& reader) {
-  const auto partition = PartitionSnapshot::restore(reader, space_);
-  partitions_.put(key, partition);
+  const auto partition = PartitionSnapshot::restore(reader, space_, key);
+  partitions_.put(partition);
   request_links(partition);
 }
 

@@ -5,7 +5,6 @@
 // themselves; readers take it through find(), as partition.hpp describes.
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -37,7 +36,7 @@ class Engine {
   // Puts the partition of a snapshot in the place of what stood there.
   void restore(PartitionKey key, const SnapshotReader& reader);
 
-  [[nodiscard]] std::shared_ptr<Partition> find(PartitionKey key) const {
+  [[nodiscard]] Ref<Partition> find(PartitionKey key) const {
     return partitions_.find(key);
   }
   [[nodiscard]] std::size_t size(PartitionKey key) const;
@@ -46,7 +45,7 @@ class Engine {
   [[nodiscard]] std::size_t nbytes() const { return partitions_.nbytes(); }
 
  private:
-  const std::shared_ptr<const PartitionSpace> space_;
+  const Ref<const PartitionSpace> space_;
   PartitionMap partitions_;
 };
 

@@ -171,18 +171,17 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
   if (graph_->entry().slot == Graph::kNobody) return false;
   scratch.shortlist.begin(asked.k, shortlist_margin(rows));
   scan_slots(asked, pending_, scratch);
-  std::size_t breadth = std::max(ef, asked.k);
   const bool every_row = asked.selection.everything();
+  auto breadth = static_cast<double>(std::max(ef, asked.k));
   if (!every_row) {
-    const double share = static_cast<double>(asked.selection.count()) /
-                         static_cast<double>(rows.slots());
-    breadth = static_cast<std::size_t>(static_cast<double>(breadth) * kFilteredBreadth /
-                                       share);
+    breadth *= kFilteredBreadth * static_cast<double>(rows.slots()) /
+               static_cast<double>(asked.selection.count());
   }
+  breadth = std::min(breadth, static_cast<double>(rows.slots()));
   graph_search.descend(*graph_, rows, asked.query, 0);
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
-  graph_search.search(*graph_, rows, asked.query, 0, breadth, kNoLimit,
-                      [&](Slot slot, float estimate) {
+  graph_search.search(*graph_, rows, asked.query, 0, static_cast<std::size_t>(breadth),
+                      kNoLimit, [&](Slot slot, float estimate) {
                         if (estimate < scratch.shortlist.floor()) return;
                         if (!rows.has_vector(slot) || rows.is_pending(slot)) return;
                         if (!every_row && !asked.selection.contains(slot)) return;

@@ -9,7 +9,7 @@
 
 namespace vecall {
 
-void add_rows(const std::shared_ptr<Partition>& partition, const RowBatch& batch) {
+void add_rows(const Ref<Partition>& partition, const RowBatch& batch) {
   bool to_link = false;
   {
     const std::unique_lock lock(partition->mutex());
@@ -19,7 +19,7 @@ void add_rows(const std::shared_ptr<Partition>& partition, const RowBatch& batch
   if (to_link) Linker::shared().request(partition);
 }
 
-void request_links(const std::shared_ptr<Partition>& partition) {
+void request_links(const Ref<Partition>& partition) {
   bool to_link = false;
   {
     const std::shared_lock lock(partition->mutex());
@@ -28,8 +28,7 @@ void request_links(const std::shared_ptr<Partition>& partition) {
   if (to_link) Linker::shared().request(partition);
 }
 
-std::size_t remove_rows(const std::shared_ptr<Partition>& partition,
-                        std::span<const RowId> ids) {
+std::size_t remove_rows(const Ref<Partition>& partition, std::span<const RowId> ids) {
   std::size_t removed = 0;
   bool to_link = false;
   {
@@ -50,11 +49,10 @@ Linker::Linker() {
   pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
 }
 
-void Linker::request(const std::shared_ptr<Partition>& partition) {
-  if (partition->mark_queued()) return;
+void Linker::request(const Ref<Partition>& partition) {
   const std::lock_guard lock(mutex_);
-  queue_.push_back(partition);
-  if (!started_) start();
+  if (!partition->mark_queued()) queue_.push_back(partition);
+  if (!started_) start();  // in a child of fork what was queued waits for this
   wanted_.notify_one();
 }
 
@@ -65,14 +63,14 @@ void Linker::start() {
 
 void Linker::run() {
   for (;;) {
-    std::shared_ptr<Partition> partition;
+    Ref<Partition> partition;
     {
       std::unique_lock lock(mutex_);
       wanted_.wait(lock, [this] { return !queue_.empty(); });
-      partition = queue_.front().lock();
+      partition = std::move(queue_.front());
       queue_.pop_front();
     }
-    if (!partition) continue;
+    if (partition.is_last()) continue;
     partition->clear_queued();
     bool more = false;
     {

@@ -6,10 +6,10 @@
 
 #include <condition_variable>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <span>
 
+#include "sync/ref.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -17,19 +17,18 @@ namespace vecall {
 class Partition;
 
 // Change a partition under its lock, then have its rows linked if there is need.
-void add_rows(const std::shared_ptr<Partition>& partition, const RowBatch& batch);
+void add_rows(const Ref<Partition>& partition, const RowBatch& batch);
 // Has what the partition has to link linked.
-void request_links(const std::shared_ptr<Partition>& partition);
-std::size_t remove_rows(const std::shared_ptr<Partition>& partition,
-                        std::span<const RowId> ids);
+void request_links(const Ref<Partition>& partition);
+std::size_t remove_rows(const Ref<Partition>& partition, std::span<const RowId> ids);
 
 class Linker {
  public:
   static Linker& shared();
 
-  // Has the partition's rows linked by and by; a partition that nobody holds any more
-  // is forgotten.
-  void request(const std::shared_ptr<Partition>& partition);
+  // Has the partition's rows linked by and by; a partition that nobody else holds any
+  // more is forgotten.
+  void request(const Ref<Partition>& partition);
 
  private:
   Linker();
@@ -45,7 +44,7 @@ class Linker {
   std::mutex working_;  // held while rows are linked
   std::mutex mutex_;    // guards what follows
   std::condition_variable wanted_;
-  std::deque<std::weak_ptr<Partition>> queue_;
+  std::deque<Ref<Partition>> queue_;
   bool started_ = false;
 };
 

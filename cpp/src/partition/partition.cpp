@@ -23,8 +23,10 @@ struct SearchScratch {
 
 }  // namespace
 
-Partition::Partition(std::shared_ptr<const PartitionSpace> space)
-    : space_(std::move(space)), rows_(space_->rows) {}
+Partition::Partition(Ref<const PartitionSpace> space, PartitionKey key)
+    : key_(key.app.empty() && key.user.empty() ? OwnedKey() : OwnedKey(key)),
+      space_(std::move(space)),
+      rows_(space_->rows) {}
 
 Partition::~Partition() = default;
 
@@ -145,7 +147,7 @@ std::size_t Partition::search_bytes(std::size_t ef) const noexcept {
 }
 
 std::size_t Partition::nbytes() const noexcept {
-  std::size_t bytes = sizeof(*this) + rows_.nbytes() + ids_.nbytes();
+  std::size_t bytes = sizeof(*this) + key_.nbytes() + rows_.nbytes() + ids_.nbytes();
   if (names_) {
     bytes += sizeof(*names_) + names_->labels.nbytes() + names_->sessions.nbytes();
   }

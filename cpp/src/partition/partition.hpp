@@ -22,20 +22,22 @@
 #include "index/dense_query.hpp"
 #include "index/graph_index.hpp"
 #include "partition/fusion.hpp"
+#include "partition/partition_key.hpp"
 #include "partition/partition_space.hpp"
 #include "partition/session_order.hpp"
 #include "rows/id_map.hpp"
 #include "rows/labels.hpp"
 #include "rows/row_table.hpp"
+#include "sync/ref.hpp"
 #include "sync/shared_mutex.hpp"
 #include "terms/postings.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
 
-class Partition {
+class Partition : public RefCounted {
  public:
-  explicit Partition(std::shared_ptr<const PartitionSpace> space);
+  explicit Partition(Ref<const PartitionSpace> space, PartitionKey key = {});
   ~Partition();
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
@@ -65,6 +67,8 @@ class Partition {
   bool mark_queued() noexcept { return queued_.exchange(true); }
   void clear_queued() noexcept { queued_.store(false); }
 
+  // The names that it was made with; never changes.
+  [[nodiscard]] PartitionKey key() const noexcept { return key_.view(); }
   [[nodiscard]] SharedMutex& mutex() const noexcept { return mutex_; }
   [[nodiscard]] std::size_t dim() const noexcept { return rows_.space().dim(); }
   [[nodiscard]] std::size_t size() const noexcept { return rows_.live(); }
@@ -101,14 +105,15 @@ class Partition {
             std::vector<RecallHit>& out) const;
 
   mutable SharedMutex mutex_;
-  std::atomic<bool> queued_{false};
-  std::shared_ptr<const PartitionSpace> space_;
+  const OwnedKey key_;
+  const Ref<const PartitionSpace> space_;
   // Guarded by mutex_. The pointers are null until a row needs what they point to.
   RowTable rows_;
   IdMap ids_;
   std::unique_ptr<Names> names_;
   std::unique_ptr<Postings> postings_;
   std::unique_ptr<GraphIndex> graph_;
+  std::atomic<bool> queued_{false};
 };
 
 }  // namespace vecall

@@ -1,56 +1,107 @@
 #include "partition/partition_map.hpp"
 
+#include <algorithm>
 #include <mutex>
-#include <vector>
+#include <shared_mutex>
+#include <utility>
 
 namespace vecall {
 
-std::shared_ptr<Partition> PartitionMap::find(PartitionKey key) const {
+std::size_t PartitionMap::place_of(PartitionKey key,
+                                   std::uint32_t hash) const noexcept {
+  const std::size_t mask = partitions_.size() - 1;
+  std::size_t at = hash & mask;
+  while (partitions_[at] && (hashes_[at] != hash || partitions_[at]->key() != key)) {
+    at = (at + 1) & mask;
+  }
+  return at;
+}
+
+void PartitionMap::grow_if_full() {
+  if ((size_ + 1) * 4 <= partitions_.size() * 3) return;
+  const std::size_t grown = std::max(kSmallest, partitions_.size() * 2);
+  std::vector<Ref<Partition>> partitions(grown);
+  std::vector<std::uint32_t> hashes(grown);
+  for (std::size_t i = 0; i < partitions_.size(); ++i) {
+    if (!partitions_[i]) continue;
+    std::size_t at = hashes_[i] & (grown - 1);
+    while (partitions[at]) at = (at + 1) & (grown - 1);
+    partitions[at] = std::move(partitions_[i]);
+    hashes[at] = hashes_[i];
+  }
+  partitions_ = std::move(partitions);
+  hashes_ = std::move(hashes);
+}
+
+Ref<Partition> PartitionMap::find(PartitionKey key) const {
+  const std::uint32_t hash = key.hash();
   const std::shared_lock lock(mutex_);
-  const auto found = partitions_.find(key);
-  return found == partitions_.end() ? nullptr : found->second;
+  if (partitions_.empty()) return {};
+  return partitions_[place_of(key, hash)];
 }
 
-std::shared_ptr<Partition> PartitionMap::find_or_create(PartitionKey key) {
+Ref<Partition> PartitionMap::find_or_create(PartitionKey key) {
   if (auto found = find(key)) return found;
-  auto made = std::make_shared<Partition>(space_);
+  auto made = make_ref<Partition>(space_, key);
+  const std::uint32_t hash = key.hash();
   const std::unique_lock lock(mutex_);
-  Owned owned{std::string(key.app), std::string(key.user)};
-  return partitions_.try_emplace(std::move(owned), std::move(made)).first->second;
+  grow_if_full();
+  const std::size_t at = place_of(key, hash);
+  if (!partitions_[at]) {
+    partitions_[at] = std::move(made);
+    hashes_[at] = hash;
+    ++size_;
+  }
+  return partitions_[at];
 }
 
-void PartitionMap::put(PartitionKey key, std::shared_ptr<Partition> partition) {
-  Owned owned{std::string(key.app), std::string(key.user)};
+void PartitionMap::put(Ref<Partition> partition) {
+  const std::uint32_t hash = partition->key().hash();
+  Ref<Partition> replaced;  // freed after the lock is
   const std::unique_lock lock(mutex_);
-  // What is replaced is freed after the lock is.
-  std::swap(partitions_.try_emplace(std::move(owned)).first->second, partition);
+  grow_if_full();
+  const std::size_t at = place_of(partition->key(), hash);
+  replaced = std::exchange(partitions_[at], std::move(partition));
+  hashes_[at] = hash;
+  if (!replaced) ++size_;
 }
 
+// Closes the gap (Knuth, "The Art of Computer Programming", volume 3, section 6.4,
+// algorithm R).
 bool PartitionMap::erase(PartitionKey key) {
-  std::shared_ptr<Partition> erased;  // freed after the lock is
+  Ref<Partition> erased;  // freed after the lock is
   const std::unique_lock lock(mutex_);
-  const auto found = partitions_.find(key);
-  if (found == partitions_.end()) return false;
-  erased = std::move(found->second);
-  partitions_.erase(found);
+  if (partitions_.empty()) return false;
+  const std::size_t mask = partitions_.size() - 1;
+  std::size_t hole = place_of(key, key.hash());
+  if (!partitions_[hole]) return false;
+  erased = std::move(partitions_[hole]);
+  --size_;
+  for (std::size_t at = (hole + 1) & mask; partitions_[at]; at = (at + 1) & mask) {
+    if (((at - hashes_[at]) & mask) >= ((at - hole) & mask)) {
+      partitions_[hole] = std::move(partitions_[at]);
+      hashes_[hole] = hashes_[at];
+      hole = at;
+    }
+  }
   return true;
 }
 
 std::size_t PartitionMap::size() const {
   const std::shared_lock lock(mutex_);
-  return partitions_.size();
+  return size_;
 }
 
 std::size_t PartitionMap::nbytes() const {
-  std::vector<std::shared_ptr<Partition>> all;
+  std::vector<Ref<Partition>> all;
   std::size_t bytes = 0;
   {
     const std::shared_lock lock(mutex_);
-    all.reserve(partitions_.size());
-    bytes = partitions_.bucket_count() * sizeof(void*);
-    for (const auto& [key, partition] : partitions_) {
-      bytes += sizeof(key) + key.app.capacity() + key.user.capacity() + 48;
-      all.push_back(partition);
+    all.reserve(size_);
+    bytes = sizeof(*this) + partitions_.capacity() * sizeof(Ref<Partition>) +
+            hashes_.capacity() * sizeof(std::uint32_t);
+    for (const auto& partition : partitions_) {
+      if (partition) all.push_back(partition);
     }
   }
   for (const auto& partition : all) {

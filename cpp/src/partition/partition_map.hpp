@@ -1,69 +1,50 @@
 #pragma once
 
-// Finds the partition of an (app, user) pair. Both names are compared whole and apart,
-// so
-// ("a", "b/c") and ("a/b", "c") are strangers. Thread-safe; its lock is held only while
-// the partition is looked up, never while one is searched, and is taken before a
-// partition's.
+// Finds the partition of an (app, user) pair: open addressing over pointers, with the
+// hashes beside them so that growing reads no partition. Thread-safe; its lock is held
+// only while the partition is looked up, never while one is searched, and is taken
+// before a partition's.
 
-#include <functional>
-#include <memory>
-#include <shared_mutex>
-#include <string>
-#include <string_view>
-#include <unordered_map>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "partition/partition.hpp"
+#include "partition/partition_key.hpp"
+#include "sync/ref.hpp"
+#include "sync/shared_mutex.hpp"
 
 namespace vecall {
 
-struct PartitionKey {
-  std::string_view app;
-  std::string_view user;
-};
-
 class PartitionMap {
  public:
-  explicit PartitionMap(std::shared_ptr<const PartitionSpace> space)
-      : space_(std::move(space)) {}
+  explicit PartitionMap(Ref<const PartitionSpace> space) : space_(std::move(space)) {}
 
   // Null if there is none. The partition stays alive while the pointer is held, even if
   // it is erased meanwhile.
-  [[nodiscard]] std::shared_ptr<Partition> find(PartitionKey key) const;
-  std::shared_ptr<Partition> find_or_create(PartitionKey key);
-  // Replaces what stood there.
-  void put(PartitionKey key, std::shared_ptr<Partition> partition);
+  [[nodiscard]] Ref<Partition> find(PartitionKey key) const;
+  Ref<Partition> find_or_create(PartitionKey key);
+  // Replaces what stood under the partition's key.
+  void put(Ref<Partition> partition);
   // True if there was one.
   bool erase(PartitionKey key);
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t nbytes() const;
 
  private:
-  struct Owned {
-    std::string app;
-    std::string user;
-  };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(PartitionKey key) const noexcept {
-      const std::size_t app = std::hash<std::string_view>{}(key.app);
-      return std::hash<std::string_view>{}(key.user) ^ (app * 0x9E3779B97F4A7C15ULL);
-    }
-    std::size_t operator()(const Owned& key) const noexcept {
-      return (*this)(PartitionKey{key.app, key.user});
-    }
-  };
-  struct Equal {
-    using is_transparent = void;
-    template <class A, class B>
-    bool operator()(const A& a, const B& b) const noexcept {
-      return a.app == b.app && a.user == b.user;
-    }
-  };
+  static constexpr std::size_t kSmallest = 16;
 
-  const std::shared_ptr<const PartitionSpace> space_;
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<Owned, std::shared_ptr<Partition>, Hash, Equal> partitions_;
+  // Where the key is, or the empty place where it would be.
+  [[nodiscard]] std::size_t place_of(PartitionKey key,
+                                     std::uint32_t hash) const noexcept;
+  void grow_if_full();
+
+  const Ref<const PartitionSpace> space_;
+  mutable SharedMutex mutex_;
+  // Guarded by mutex_; of one length, a power of two or 0.
+  std::vector<Ref<Partition>> partitions_;
+  std::vector<std::uint32_t> hashes_;
+  std::size_t size_ = 0;
 };
 
 }  // namespace vecall

@@ -94,8 +94,7 @@ void PartitionSnapshot::save_names(const Partition& partition, SnapshotWriter& w
   save(Section::kKinds, [&](Slot slot) { return labels.kinds.hash(rows.kind(slot)); });
 }
 
-std::shared_ptr<const PartitionSpace> PartitionSnapshot::space_of(
-    const SnapshotReader& reader) {
+Ref<const PartitionSpace> PartitionSnapshot::space_of(const SnapshotReader& reader) {
   const SnapshotHeader& header = reader.header();
   if (header.dim > kMaxDim || header.codec > 2 || header.kind > 2 || header.m < 2 ||
       header.m > 256 || header.ef_construction < 1 || header.keep_float32 > 1 ||
@@ -105,12 +104,13 @@ std::shared_ptr<const PartitionSpace> PartitionSnapshot::space_of(
   const GraphOptions graph{static_cast<IndexKind>(header.kind), header.m,
                            header.ef_construction,
                            static_cast<std::size_t>(header.flat_bytes)};
-  return std::make_shared<const PartitionSpace>(
-      header.dim, static_cast<Codec>(header.codec), header.keep_float32 != 0, graph);
+  return make_ref<const PartitionSpace>(header.dim, static_cast<Codec>(header.codec),
+                                        header.keep_float32 != 0, graph);
 }
 
-std::shared_ptr<Partition> PartitionSnapshot::restore(
-    const SnapshotReader& reader, const std::shared_ptr<const PartitionSpace>& space) {
+Ref<Partition> PartitionSnapshot::restore(const SnapshotReader& reader,
+                                          const Ref<const PartitionSpace>& space,
+                                          PartitionKey key) {
   const SnapshotHeader& header = reader.header();
   (void)space_of(reader);
   if (header.dim != space->rows.dim() ||
@@ -119,7 +119,7 @@ std::shared_ptr<Partition> PartitionSnapshot::restore(
       header.rotation_seed != kRotationSeed) {
     throw IncompatibleDataError("snapshot: holds vectors of another form");
   }
-  auto partition = std::make_shared<Partition>(space);
+  auto partition = make_ref<Partition>(space, key);
   RowTable& rows = partition->rows_;
   RowTableSnapshot::restore(reader, rows);
   check_ids(*partition);

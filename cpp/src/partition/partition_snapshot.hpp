@@ -4,7 +4,6 @@
 // built again, and what is wrong with them is an error, never a wrong answer.
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,11 +21,12 @@ class PartitionSnapshot {
   static std::vector<std::byte> save(const Partition& partition,
                                      std::span<const std::byte> tag);
   // What an engine must be to hold the snapshot's rows.
-  static std::shared_ptr<const PartitionSpace> space_of(const SnapshotReader& reader);
+  static Ref<const PartitionSpace> space_of(const SnapshotReader& reader);
   // Throws IncompatibleDataError if the snapshot's vectors are not of that space, and
   // CorruptDataError if its rows cannot be right.
-  static std::shared_ptr<Partition> restore(
-      const SnapshotReader& reader, const std::shared_ptr<const PartitionSpace>& space);
+  static Ref<Partition> restore(const SnapshotReader& reader,
+                                const Ref<const PartitionSpace>& space,
+                                PartitionKey key = {});
 
  private:
   static std::vector<std::byte> save_locked(const Partition& partition,

@@ -6,10 +6,11 @@
 
 #include "index/graph_options.hpp"
 #include "rows/row_space.hpp"
+#include "sync/ref.hpp"
 
 namespace vecall {
 
-struct PartitionSpace {
+struct PartitionSpace : RefCounted {
   RowSpace rows;
   GraphOptions graph;
 

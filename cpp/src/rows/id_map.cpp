@@ -21,8 +21,9 @@ void IdMap::reserve(std::size_t rows, const RowTable& table) {
 
 Slot IdMap::find(RowId id, const RowTable& table) const noexcept {
   if (size_ == 0) {
+    const RowId* ids = table.first_ids();
     for (Slot slot = 0; slot < table.slots(); ++slot) {
-      if (table.id(slot) == id && table.is_live(slot)) return slot;
+      if (ids[slot] == id && table.is_live(slot)) return slot;
     }
     return kNobody;
   }

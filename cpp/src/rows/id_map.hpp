@@ -29,7 +29,7 @@ class IdMap {
   [[nodiscard]] std::size_t nbytes() const noexcept { return size_ * sizeof(Slot); }
 
  private:
-  static constexpr std::size_t kSearchedRows = 64;  // up to here there is no table
+  static constexpr std::size_t kSearchedRows = 256;  // up to here there is no table
 
   [[nodiscard]] std::size_t home(RowId id) const noexcept {
     const auto mixed = static_cast<std::uint64_t>(id) * 0x9E37'79B9'7F4A'7C15ULL;

@@ -2,7 +2,7 @@
 
 namespace vecall {
 
-RowLayout::RowLayout(const VectorSpace& space, bool has_meta) noexcept : begin_{} {
+RowLayout::RowLayout(const VectorSpace& space, bool has_meta) noexcept {
   const auto meta = [has_meta](std::size_t bytes) { return has_meta ? bytes : 0; };
   const auto vector = [&space](std::size_t bytes) {
     return space.dim() == 0 ? 0 : bytes;

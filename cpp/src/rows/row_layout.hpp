@@ -52,7 +52,7 @@ class RowLayout {
 
  private:
   // The bytes that one row takes in the columns before.
-  std::uint32_t begin_[kColumns + 1];
+  std::uint32_t begin_[kColumns + 1] = {};
 };
 
 }  // namespace vecall

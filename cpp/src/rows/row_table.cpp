@@ -55,10 +55,11 @@ void RowTable::reserve(std::size_t more, bool has_meta, bool expires) {
   if (wanted > kMostRows) {
     throw LimitExceededError("rows: a partition holds at most 2^31 - 2 rows");
   }
-  if (expires || expires_) {
-    if (!expires_) expires_ = std::make_unique<std::vector<Micros>>();
-    if (expires_->capacity() < wanted) expires_->reserve(wanted + wanted / 2);
-    if (expires_->size() < wanted) expires_->resize(wanted, kMaxTime);
+  if (expires || expiries_) {
+    if (!expiries_) expiries_ = std::make_unique<Expiries>();
+    std::vector<Micros>& at = expiries_->at;
+    if (at.capacity() < wanted) at.reserve(wanted + wanted / 2);
+    if (at.size() < wanted) at.resize(wanted, kMaxTime);
   }
   if (wanted > chunk_rows_ && chunk_rows_ < kChunkRows) {
     grow_first(grown_capacity(wanted, chunk_rows_));
@@ -134,7 +135,7 @@ Slot RowTable::take(RowId id) noexcept {
     first_free_ = static_cast<Slot>(this->id(slot));
   }
   put(RowLayout::kId, slot, id);
-  if (expires_) (*expires_)[slot] = kMaxTime;
+  if (expiries_) expiries_->at[slot] = kMaxTime;
   if (has_meta_) {
     set_time(slot, 0);
     set_session(slot, 0, 0);
@@ -160,7 +161,7 @@ void RowTable::publish(Slot slot) noexcept {
 void RowTable::release(Slot slot) noexcept {
   if (has_vector(slot)) --vectors_;
   if (is_live(slot)) --live_;
-  if (expires(slot) != kMaxTime) --expiring_;
+  if (expires(slot) != kMaxTime) --expiries_->rows;
   put(RowLayout::kFlags, slot, static_cast<std::uint8_t>(flags(slot) & kPending));
   put(RowLayout::kId, slot, static_cast<RowId>(first_free_));
   first_free_ = slot;
@@ -178,9 +179,9 @@ void RowTable::set_vector(Slot slot, std::span<const float> unit,
 
 void RowTable::set_expiry(Slot slot, Micros expires) noexcept {
   if (expires == kMaxTime) return;
-  (*expires_)[slot] = expires;
-  ++expiring_;
-  first_expiry_ = std::min(first_expiry_, expires);
+  expiries_->at[slot] = expires;
+  ++expiries_->rows;
+  expiries_->first = std::min(expiries_->first, expires);
 }
 
 RowCodes RowTable::codes(Slot slot) const noexcept {
@@ -198,7 +199,7 @@ RowCodes RowTable::codes(Slot slot) const noexcept {
 std::size_t RowTable::nbytes() const noexcept {
   return std::size_t{chunks_} * chunk_rows_ * layout_->row_bytes() +
          (table_ == &first_ ? 0 : chunks_ * sizeof(std::byte*)) +
-         (expires_ ? expires_->capacity() * sizeof(Micros) : 0);
+         (expiries_ ? sizeof(Expiries) + expiries_->at.capacity() * sizeof(Micros) : 0);
 }
 
 }  // namespace vecall

@@ -61,7 +61,7 @@ class RowTable {
   // True if every slot is a live row with a vector, which spares a scan the question.
   [[nodiscard]] bool all_have_vectors() const noexcept { return vectors_ == slots_; }
   [[nodiscard]] bool any_expires_by(Micros now) const noexcept {
-    return expiring_ > 0 && now >= first_expiry_;
+    return expiries_ && expiries_->rows > 0 && now >= expiries_->first;
   }
   // At least the factor of every row.
   [[nodiscard]] float largest_factor() const noexcept { return largest_factor_; }
@@ -71,6 +71,11 @@ class RowTable {
 
   [[nodiscard]] RowId id(Slot slot) const noexcept {
     return get<RowId>(RowLayout::kId, slot);
+  }
+  // The ids of the first chunk, one after another; null while there is none.
+  [[nodiscard]] const RowId* first_ids() const noexcept {
+    return chunks_ == 0 ? nullptr
+                        : reinterpret_cast<const RowId*>(column(RowLayout::kId, 0));
   }
   [[nodiscard]] bool is_live(Slot slot) const noexcept {
     return (flags(slot) & kLive) != 0;
@@ -86,7 +91,7 @@ class RowTable {
     return has_meta_ ? get<Micros>(RowLayout::kTime, slot) : 0;
   }
   [[nodiscard]] Micros expires(Slot slot) const noexcept {
-    return expires_ ? (*expires_)[slot] : kMaxTime;
+    return expiries_ ? expiries_->at[slot] : kMaxTime;
   }
   // Numbers of the partition's dictionaries; 0 = none.
   [[nodiscard]] std::uint32_t session(Slot slot) const noexcept {
@@ -161,6 +166,12 @@ class RowTable {
  private:
   friend class RowTableSnapshot;
 
+  struct Expiries {
+    std::vector<Micros> at;   // by slot
+    Micros first = kMaxTime;  // at most that of any live row
+    std::uint32_t rows = 0;   // that expire
+  };
+
   static constexpr std::uint8_t kLive = 1;
   static constexpr std::uint8_t kVector = 2;
   static constexpr std::uint8_t kPending = 4;
@@ -196,15 +207,13 @@ class RowTable {
   const RowLayout* layout_;
   std::byte** table_ = &first_;  // the chunks, owned; an array of them where several
   std::byte* first_ = nullptr;
-  std::unique_ptr<std::vector<Micros>> expires_;  // by slot; null while no row expires
-  Micros first_expiry_ = kMaxTime;                // at most that of any live row
+  std::unique_ptr<Expiries> expiries_;  // null until a row expires
   std::uint32_t chunks_ = 0;
   std::uint32_t chunk_rows_ = 0;  // capacity of each chunk
   std::uint32_t slots_ = 0;
   std::uint32_t taken_ = 0;  // slots that are not free
   std::uint32_t live_ = 0;   // of them, published
   std::uint32_t vectors_ = 0;
-  std::uint32_t expiring_ = 0;
   Slot first_free_ = kNobody;  // the id of a released row is the next free slot
   float largest_factor_ = 0;
   bool has_meta_ = false;

@@ -54,7 +54,7 @@ void RowTableSnapshot::save(const RowTable& rows,
                                             (rows.is_pending(slot) ? kFlagPending : 0) |
                                             (is_linked(slot) ? kFlagLinked : 0));
   }
-  if (rows.expiring_ == 0) return;
+  if (!rows.expiries_ || rows.expiries_->rows == 0) return;
   auto* expiries = writer.add_array<Micros>(Section::kExpiries, slots);
   for (Slot slot = 0; slot < slots; ++slot) {
     expiries[slot] = rows.is_live(slot) ? rows.expires(slot) : kMaxTime;

@@ -26,8 +26,7 @@ void refuse_snapshot(const char* what) {
   throw CorruptDataError(std::string("snapshot: ") + what);
 }
 
-SnapshotReader::SnapshotReader(std::span<const std::byte> bytes)
-    : bytes_(bytes), header_{}, table_{} {
+SnapshotReader::SnapshotReader(std::span<const std::byte> bytes) : bytes_(bytes) {
   if (bytes.size() < sizeof(header_.magic) ||
       std::memcmp(bytes.data(), SnapshotHeader::kMagic, sizeof(header_.magic)) != 0) {
     throw IncompatibleDataError("snapshot: these bytes are no snapshot of vecall");

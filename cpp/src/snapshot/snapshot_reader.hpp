@@ -45,8 +45,8 @@ class SnapshotReader {
   [[nodiscard]] std::span<const std::byte> find(Section kind) const;
 
   std::span<const std::byte> bytes_;
-  SnapshotHeader header_;
-  SectionEntry table_[kMostSections];
+  SnapshotHeader header_ = {};
+  SectionEntry table_[kMostSections] = {};
 };
 
 }  // namespace vecall
