@@ -1,4 +1,4 @@
-"""A graph finds what brute force finds: fresh, churned, filtered, being built."""
+"""A graph finds what brute force finds: fresh, churned, being built."""
 
 from __future__ import annotations
 
@@ -39,12 +39,10 @@ def recall_at_10(index: Index, vectors: np.ndarray, ef: int = EF) -> float:
 
 def test_a_graph_finds_what_brute_force_finds():
     index = linked_index(VECTORS)
-    found = {ef: recall_at_10(index, VECTORS, ef) for ef in (10, 30, EF)}
-    print(found)
-    assert found[EF] >= 0.98
-    assert found[30] >= 0.92
-    assert found[10] >= 0.75
-    assert recall_of(index.search_batch(QUERIES, K, EF)[0], answers(index, QUERIES, K, EF)) == 1
+    for ef, least in ((10, 0.93), (30, 0.97), (EF, 0.98)):
+        assert recall_at_10(index, VECTORS, ef) >= least
+    together = index.search_batch(QUERIES, K, EF)[0]
+    assert np.array_equal(together, answers(index, QUERIES, K, EF))
 
 
 def test_the_order_of_arrival_does_not_spoil_a_graph():
@@ -56,7 +54,7 @@ def test_the_order_of_arrival_does_not_spoil_a_graph():
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.4, 0.7])
 def test_many_copies_of_one_vector_hide_no_other(share):
-    """"Ok" and "thanks" are said a thousand times."""
+    """'Ok' and 'thanks' are said a thousand times."""
     rng = np.random.default_rng(3)
     vectors = VECTORS.copy()
     copies = rng.permutation(ROWS)[: int(share * ROWS)]
@@ -64,7 +62,6 @@ def test_many_copies_of_one_vector_hide_no_other(share):
     others = np.setdiff1d(IDS, copies)[:300]
     index = linked_index(vectors)
     found = answers(index, vectors[others], 1, EF)[:, 0]
-    print(share, np.mean(found == others))
     assert np.mean(found == others) >= 0.98
 
 
@@ -74,13 +71,12 @@ def test_replacing_every_row_five_times_costs_no_recall(how):
     index.add(IDS, VECTORS)
     index.build()
     vectors = VECTORS
-    step = ROWS if how != "slowly" else ROWS // 10
+    step = ROWS // 10 if how == "slowly" else ROWS
     for turn in range(5):
         vectors = clusters(10 + turn, ROWS, DIM)
-        rng = np.random.default_rng(turn)
+        order = np.random.default_rng(turn).permutation(IDS)
         for begin in range(0, ROWS, step):
-            some = rng.permutation(ROWS)[:step] if step < ROWS else IDS
-            some = IDS[begin : begin + step] if step < ROWS else some
+            some = order[begin : begin + step]
             if how == "remove and add":
                 assert index.remove(some) == len(some)
             index.add(some, vectors[some])
@@ -91,31 +87,8 @@ def test_replacing_every_row_five_times_costs_no_recall(how):
     fresh = linked_index(vectors)
     for ef in (30, EF):
         churned, whole = (recall_at_10(i, vectors, ef) for i in (index, fresh))
-        print(how, ef, churned, whole, index.nbytes / fresh.nbytes)
         assert churned >= whole - 0.015
     assert index.nbytes <= 1.1 * fresh.nbytes
-
-
-@pytest.mark.parametrize("kept", [0.9, 0.5, 0.1, 0.01, 0.001])
-@pytest.mark.parametrize("correlated", [False, True])
-def test_a_filter_hides_nothing_that_passes(kept, correlated):
-    """Rows far from the query pass too, and rows that pass may all be far from it."""
-    index = linked_index(VECTORS)
-    queries, cosines = QUERIES[:40], unit(QUERIES[:40]) @ unit(VECTORS).T
-    recall = []
-    for at, query in enumerate(queries):
-        count = max(1, round(kept * ROWS))
-        if correlated:
-            allowed = np.argsort(cosines[at])[:count]  # the farthest
-        else:
-            allowed = np.random.default_rng(at).permutation(ROWS)[:count]
-        wanted = allowed[np.argsort(-cosines[at][allowed])[:K]]
-        found = index.search(query, K, only=allowed.astype(np.int64))[0]
-        assert len(found) == len(wanted)
-        assert set(found.tolist()) <= set(allowed.tolist())
-        recall.append(len(set(found.tolist()) & set(wanted.tolist())) / len(wanted))
-    print(kept, correlated, np.mean(recall))
-    assert np.mean(recall) >= 0.99
 
 
 @pytest.mark.parametrize("kind", ["auto", "hnsw"])
@@ -124,12 +97,11 @@ def test_a_row_is_found_at_once_while_the_background_links_the_others(kind):
     for begin in range(0, ROWS, 100):
         some = IDS[begin : begin + 100]
         index.add(some, VECTORS[some])
-        for at in some[:: 20]:
+        for at in some[::20]:
             found, cosines = index.search(VECTORS[at], 1)
             assert found.tolist() == [at]
             assert cosines[0] >= 1 - 1e-3
-    took = wait_until_linked(index)
-    print(kind, "linked after", took)
+    wait_until_linked(index)
     assert recall_at_10(index, VECTORS) >= 0.95
 
 
@@ -157,5 +129,4 @@ def test_searches_go_on_while_a_graph_is_built():
         begin = time.perf_counter()
         index.search(QUERIES[0], K)
         longest = max(longest, time.perf_counter() - begin)
-    print("longest", longest)
     assert longest < 0.25

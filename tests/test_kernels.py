@@ -201,7 +201,9 @@ def test_every_instruction_set_finds_the_same_rows_with_the_same_scores():
         for dim in (33, 64, 100, 128, 384, 1000):
             for codec in ("int4", "int4+8", "int4+8+4"):
                 for kind in ("flat", "hnsw"):
-                    index = vecall.Index(dim, kind, codec=codec, m=4, ef_construction=20)
+                    index = vecall.Index(
+                        dim, kind, codec=codec, m=4, ef_construction=20
+                    )
                     vectors = rng.standard_normal((700, dim)).astype(np.float32)
                     index.add(np.arange(700), vectors)
                     index.build()

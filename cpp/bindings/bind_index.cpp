@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -144,9 +145,16 @@ class Index {
     return std::unique_ptr<Index>(new Index(std::move(partition)));
   }
 
-  [[nodiscard]] bool contains(const py::int_& number) const {
+  [[nodiscard]] bool contains(const py::object& number) const {
+    PyObject* index =
+        PyBool_Check(number.ptr()) ? nullptr : PyNumber_Index(number.ptr());
+    if (index == nullptr) {
+      PyErr_Clear();
+      throw InvalidTypeError("id: expected an integer");
+    }
+    const auto owned = py::reinterpret_steal<py::object>(index);
     int overflow = 0;
-    const long long id = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+    const long long id = PyLong_AsLongLongAndOverflow(index, &overflow);
     if (overflow != 0) return false;  // no int64, so no id
     return read([id](const Partition& partition) { return partition.contains(id); });
   }
@@ -170,11 +178,22 @@ class Index {
       const std::size_t most =
           std::max<std::size_t>(1, std::thread::hardware_concurrency());
       const std::size_t count = std::min({threads, most, is_zero.size()});
-      std::vector<std::jthread> helpers;
-      for (std::size_t i = 1; i < count; ++i) {
-        helpers.emplace_back([this, i, count] { answer_some(i, count); });
+      std::vector<std::exception_ptr> failures(std::max<std::size_t>(1, count));
+      const auto guarded = [this, count, &failures](std::size_t i) {
+        try {
+          answer_some(i, std::max<std::size_t>(1, count));
+        } catch (...) {
+          failures[i] = std::current_exception();
+        }
+      };
+      {
+        std::vector<std::jthread> helpers;
+        for (std::size_t i = 1; i < count; ++i) helpers.emplace_back(guarded, i);
+        guarded(0);
       }
-      answer_some(0, std::max<std::size_t>(1, count));
+      for (const std::exception_ptr& failure : failures) {
+        if (failure) std::rethrow_exception(failure);
+      }
     }
     void answer_some(std::size_t begin, std::size_t step) {
       const std::size_t dim = partition.dim();

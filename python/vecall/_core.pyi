@@ -41,7 +41,7 @@ class Index:
             CorruptFileError: the file is damaged.
             StorageError: the file could not be read.
         """
-    def __contains__(self, id: int) -> bool: ...
+    def __contains__(self, id: typing.Any) -> bool: ...
     def __init__(
         self,
         dim: int,

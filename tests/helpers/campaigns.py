@@ -41,14 +41,19 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(wide / np.linalg.norm(wide, axis=-1, keepdims=True))
 
 
-def clusters(
-    seed: int, count: int, dim: int, *, centres: int = 30, spread: float = 0.4
-) -> np.ndarray:
+CENTRES = 30
+
+
+def centres(dim: int) -> np.ndarray:
+    return np.random.default_rng(99).standard_normal((CENTRES, dim))
+
+
+def clusters(seed: int, count: int, dim: int) -> np.ndarray:
     """Vectors about some centres, which are the same for every seed."""
-    middle = np.random.default_rng(99).standard_normal((centres, dim))
     rng = np.random.default_rng(seed)
-    noise = spread * rng.standard_normal((count, dim))
-    return np.asarray(middle[rng.integers(centres, size=count)] + noise, np.float32)
+    noise = 0.4 * rng.standard_normal((count, dim))
+    chosen = rng.integers(CENTRES, size=count)
+    return np.asarray(centres(dim)[chosen] + noise, np.float32)
 
 
 def best_of(cosines: np.ndarray, k: int) -> np.ndarray:
@@ -57,12 +62,14 @@ def best_of(cosines: np.ndarray, k: int) -> np.ndarray:
 
 
 def recall_of(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The share of wanted ids, row by row, that was found."""
+    """The share of the wanted ids, row by row, that was found."""
     rows = zip(found.tolist(), wanted.tolist(), strict=True)
     return float(np.mean([len(set(f) & set(w)) / len(w) for f, w in rows]))
 
 
-def answers(index: Index, queries: np.ndarray, k: int, ef: int = 64, **asked: Any):
+def answers(
+    index: Index, queries: np.ndarray, k: int, ef: int = 64, **asked: Any
+) -> np.ndarray:
     """The ids that `search` finds for each query; -1 where it finds fewer than k."""
     ids = np.full((len(queries), k), -1, dtype=np.int64)
     for at, query in enumerate(queries):

@@ -5,12 +5,15 @@
 #include <cstdlib>
 #include <new>
 
+#include "rows/pages.hpp"
+
 namespace vecall {
 
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kLineWords = kCacheLine / sizeof(Slot);
+constexpr std::size_t kBlockChunks = 4;
 
 }  // namespace
 
@@ -20,11 +23,7 @@ void Graph::FreeLinks::operator()(Link* links) const noexcept {
 
 Graph::Links Graph::make_links(std::size_t count) {
   static_assert(Link::is_always_lock_free && sizeof(Link) == sizeof(Slot));
-  const std::size_t bytes =
-      (count * sizeof(Link) + 2 * kCacheLine - 1) / (2 * kCacheLine) * (2 * kCacheLine);
-  void* block = std::aligned_alloc(2 * kCacheLine, bytes);
-  if (block == nullptr) throw std::bad_alloc();
-  auto* links = static_cast<Link*>(block);
+  auto* links = static_cast<Link*>(allocate_pages(count * sizeof(Link)));
   for (std::size_t i = 0; i < count; ++i) new (links + i) Link(kNobody);
   return Links(links);
 }
@@ -35,16 +34,31 @@ Graph::Graph(std::uint32_t m)
       upper_stride_((std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords) {}
 
 void Graph::reserve(std::size_t slots, std::size_t more) {
+  // Several chunks at once share a block, which then fits huge pages.
   while (chunks_.size() * kChunkRows < slots) {
-    auto chunk = std::make_unique<Chunk>();
-    chunk->links = make_links(kChunkRows * stride_);
-    for (auto& upper : chunk->upper) upper.store(kNoList, std::memory_order_relaxed);
-    for (auto& linked : chunk->linked) linked.store(0, std::memory_order_relaxed);
-    chunks_.push_back(std::move(chunk));
+    const std::size_t missing = (slots + kChunkRows - 1) / kChunkRows - chunks_.size();
+    add_chunks(missing >= kBlockChunks ? kBlockChunks : 1);
   }
   while (used_lists_ + more * kMostLevels > lists_.size() * kListsInPart) {
     lists_.push_back(make_links(kListsInPart * upper_stride_));
   }
+}
+
+void Graph::add_chunks(std::size_t count) {
+  std::vector<std::unique_ptr<Chunk>> made;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto& chunk = made.emplace_back(std::make_unique<Chunk>());
+    for (auto& upper : chunk->upper) upper.store(kNoList, std::memory_order_relaxed);
+    for (auto& linked : chunk->linked) linked.store(0, std::memory_order_relaxed);
+  }
+  blocks_.reserve(blocks_.size() + 1);
+  chunks_.reserve(chunks_.size() + count);
+  Links block = make_links(count * kChunkRows * stride_);
+  for (std::size_t i = 0; i < count; ++i) {
+    made[i]->links = block.get() + i * kChunkRows * stride_;
+    chunks_.push_back(std::move(made[i]));
+  }
+  blocks_.push_back(std::move(block));
 }
 
 int Graph::level_of(Slot slot) const noexcept {
@@ -82,7 +96,7 @@ std::size_t Graph::copy_links(Slot slot, int level, Slot* out) const noexcept {
   for (std::size_t i = 0; i < most; ++i) {
     const Slot other = list[i].load(std::memory_order_acquire);
     if (other == kNobody) break;
-    out[count++] = other;
+    out[count++] = other & ~kDominated;
   }
   return count;
 }

@@ -24,6 +24,9 @@ class Graph {
   using Link = std::atomic<Slot>;
 
   static constexpr Slot kNobody = static_cast<Slot>(-1);
+  // Set in a link to a row that is nearer to another one of the list than to the list's
+  // owner: the first to go when the list overflows.
+  static constexpr Slot kDominated = Slot{1} << 31;
   static constexpr std::size_t kChunkRows = 4096;
   static constexpr int kMostLevels = 16;
 
@@ -45,19 +48,19 @@ class Graph {
   // How high a slot rises: with probability m^-level, the same every time.
   [[nodiscard]] int level_of(Slot slot) const noexcept;
 
-  // The list of a slot, ended by kNobody where it is not full. REQUIRES: level is 0, or
+  // The list of a slot, slots with or without kDominated, ended by kNobody where it is
+  // not full. REQUIRES: level is 0, or
   // the slot has lists up to it.
   [[nodiscard]] Link* links(Slot slot, int level) const noexcept {
     const Chunk& chunk = *chunks_[slot / kChunkRows];
     const std::size_t row = slot % kChunkRows;
-    if (level == 0) return chunk.links.get() + row * stride_;
+    if (level == 0) return chunk.links + row * stride_;
     const std::uint32_t list = chunk.upper[row].load(std::memory_order_acquire);
     return list_at(list + static_cast<std::uint32_t>(level) - 1);
   }
   void prefetch_links(Slot slot, int level) const noexcept {
     if (level != 0) return;
-    const Link* list =
-        chunks_[slot / kChunkRows]->links.get() + slot % kChunkRows * stride_;
+    const Link* list = chunks_[slot / kChunkRows]->links + slot % kChunkRows * stride_;
     for (std::size_t at = 0; at < stride_; at += 16) __builtin_prefetch(list + at);
   }
   // True if the slot was linked; what stands in it since may be another row.
@@ -75,7 +78,7 @@ class Graph {
   }
   // Copies ids into a list and ends it.
   void set_links(Slot slot, int level, const Slot* ids, std::size_t count) noexcept;
-  // Copies a list out; `out` has room for degree(level). Returns how many.
+  // Copies the slots of a list out; `out` has room for degree(level). Returns how many.
   std::size_t copy_links(Slot slot, int level, Slot* out) const noexcept;
 
   // Where searches begin, and its level; kNobody while the graph is empty.
@@ -104,12 +107,13 @@ class Graph {
   };
   using Links = std::unique_ptr<Link[], FreeLinks>;
   struct Chunk {
-    Links links;                                   // (kChunkRows, stride)
+    Link* links = nullptr;                         // (kChunkRows, stride), in a block
     std::atomic<std::uint32_t> upper[kChunkRows];  // first upper list of each row
     std::atomic<std::uint8_t> linked[kChunkRows];
   };
 
   static Links make_links(std::size_t count);
+  void add_chunks(std::size_t count);
   [[nodiscard]] Link* list_at(std::uint32_t list) const noexcept {
     return lists_[list / kListsInPart].get() + list % kListsInPart * upper_stride_;
   }
@@ -117,6 +121,7 @@ class Graph {
   const std::uint32_t m_;
   const std::size_t stride_;        // words of a lowest list, whole cache lines
   const std::size_t upper_stride_;  // words of an upper list
+  std::vector<Links> blocks_;       // lowest lists, of the chunks that came together
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Links> lists_;  // of the upper levels, in parts that never move
   std::uint32_t used_lists_ = 0;

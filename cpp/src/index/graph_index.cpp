@@ -19,6 +19,9 @@ constexpr double kGatheredRow = 2.0;
 constexpr double kTraversedRow = 5.0;
 // Rows that a traversal compares for each entry of its pool.
 constexpr double kComparedPerEf = 18.0;
+// From so many entries a hit on, the pool holds all that may be among the best; of a
+// smaller one, rows that fell out of it are looked at again.
+constexpr std::size_t kPoolPerHit = 4;
 // A filtered traversal needs a pool this much larger, beside 1 / share, to find as
 // much.
 constexpr double kFilteredBreadth = 1.5;
@@ -65,7 +68,13 @@ bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows) {
   {
     const std::unique_lock lock(mutex);
     tail = graph_ && !pending_.empty();
+    if (tail && (next_ || wants_rebuild(rows))) {
+      // Steady writes shall not keep a new graph from being built, nor it the tail.
+      tail = build_had_its_turn_;
+      build_had_its_turn_ = !build_had_its_turn_;
+    }
     if (!tail && !next_ && !begin_build(rows)) return false;
+    if (tail) pending_.reserve(pending_.size() + kSliceRows);
     Graph& graph = tail ? *graph_ : *next_;
     if (!graph.has_room(rows.slots(), kSliceRows)) {
       graph.reserve(rows.slots() + kSliceRows, kSliceRows);
@@ -103,11 +112,11 @@ bool GraphIndex::build_some(SharedMutex& mutex, RowTable& rows) {
 
 // Searches use the new graph from here on.
 void GraphIndex::finish_build(RowTable& rows) {
+  next_->reserve(rows.slots(), 1);
+  pending_.reserve(stale_.size());  // nothing below can fail
   for (const Slot slot : pending_) rows.set_pending(slot, false);
   pending_.clear();
-  pending_.reserve(stale_.size());
   graph_ = std::move(next_);
-  graph_->reserve(rows.slots(), 1);
   for (const Slot slot : stale_) {
     if (rows.has_vector(slot) && !rows.is_pending(slot)) {
       rows.set_pending(slot, true);
@@ -130,7 +139,7 @@ bool GraphIndex::link_pending(SharedMutex& mutex, RowTable& rows) {
   for (std::size_t i = 0; i < in_slice_; ++i) {
     const Slot slot = pending_[i];
     if ((changed_ >> i & 1) != 0) {
-      pending_.push_back(slot);  // capacity: it leaves the front in a moment
+      pending_.push_back(slot);  // capacity was reserved with the slice
     } else {
       rows.set_pending(slot, false);
     }
@@ -178,18 +187,38 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
                static_cast<double>(asked.selection.count());
   }
   breadth = std::min(breadth, static_cast<double>(rows.slots()));
-  graph_search.descend(*graph_, rows, asked.query, 0);
+  const auto pool = static_cast<std::size_t>(breadth);
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
-  graph_search.search(*graph_, rows, asked.query, 0, static_cast<std::size_t>(breadth),
-                      kNoLimit, [&](Slot slot, float estimate) {
-                        if (estimate < scratch.shortlist.floor()) return;
-                        if (!rows.has_vector(slot) || rows.is_pending(slot)) return;
-                        if (!every_row && !asked.selection.contains(slot)) return;
-                        scratch.shortlist.offer(slot, estimate);
-                      });
-  rescore(asked, scratch);
+  std::size_t passing = pending_.size();  // the tail was scanned whole
+  graph_search.descend(*graph_, rows, asked.query, 0);
+  if (every_row && rows.all_have_vectors() && pending_.empty() &&
+      pool >= kPoolPerHit * asked.k) {
+    graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit, VisitNothing{});
+    passing = graph_search.pool().size();
+    for (const GraphSearch::Entry& found : graph_search.pool()) {
+      if (found.estimate < scratch.shortlist.floor()) break;
+      scratch.shortlist.offer(found.slot(), found.estimate);
+    }
+  } else {
+    const auto passes = [&](Slot slot) {
+      return rows.has_vector(slot) && !rows.is_pending(slot) &&
+             (every_row || asked.selection.contains(slot));
+    };
+    const auto offer = [&](Slot slot, float estimate) {
+      if (estimate >= scratch.shortlist.floor() && passes(slot)) {
+        scratch.shortlist.offer(slot, estimate);
+      }
+    };
+    graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit, offer);
+    for (const GraphSearch::Entry& found : graph_search.pool()) {
+      if (passes(found.slot())) ++passing;
+    }
+  }
+  // The pool is what lies nearest as far as the graph knows. Unless k of it pass, or it
+  // holds every row, rows that pass may be nearer than the strays that were met.
   const std::size_t there = every_row ? rows.vectors() : asked.selection.count();
-  if (scratch.best.size() < std::min(asked.k, there)) return false;
+  if (passing < std::min(asked.k, there)) return false;
+  rescore(asked, scratch);
   if (asked.want_spread) spread = sampled_spread(asked, kSampledRows, scratch);
   return true;
 }

@@ -71,7 +71,8 @@ class GraphIndex {
   std::unique_ptr<Graph> next_;  // being built; not yet searched
   Slot cursor_ = 0;              // next_ has the slots below
   std::vector<Slot> stale_;      // of them, those that hold another row since
-  std::size_t churn_ = 0;        // rows removed since graph_ was begun
+  bool build_had_its_turn_ = false;
+  std::size_t churn_ = 0;  // rows removed since graph_ was begun
 };
 
 }  // namespace vecall

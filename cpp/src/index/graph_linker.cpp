@@ -1,6 +1,7 @@
 #include "index/graph_linker.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/dispatch.hpp"
 
@@ -34,7 +35,7 @@ void GraphLinker::link(Graph& graph, const RowTable& rows, Slot slot,
   const float copy = kCopy * estimate_of(rows, slot);
   search_.descend(graph, rows, query_, level);
   for (int at = std::min(level, entry.level); at >= 0; --at) {
-    search_.search(graph, rows, query_, at, ef_construction, copy, [](Slot, float) {});
+    search_.search(graph, rows, query_, at, ef_construction, copy, VisitNothing{});
     link_level(graph, rows, slot, at);
   }
   graph.set_linked(slot);
@@ -49,9 +50,7 @@ void GraphLinker::link_level(Graph& graph, const RowTable& rows, Slot slot, int 
     }
   }
   diversify(rows, graph.m());
-  list_.clear();
-  for (const Near& other : chosen_) list_.push_back(other.slot());
-  graph.set_links(slot, level, list_.data(), list_.size());
+  set_chosen(graph, slot, level);
   const std::vector<Near> chosen = chosen_;
   for (const Near& other : chosen) {
     link_back(graph, rows, other.slot(), slot, other.estimate, level);
@@ -70,6 +69,12 @@ void GraphLinker::estimate_from(const RowTable& rows, Slot slot,
                                 const std::vector<Slot>& others,
                                 std::vector<float>& estimates) {
   other_.from_row(rows.space(), rows.high(slot), rows.factor(slot));
+  estimate_by(other_, rows, others, estimates);
+}
+
+void GraphLinker::estimate_by(const EncodedQuery& query, const RowTable& rows,
+                              const std::vector<Slot>& others,
+                              std::vector<float>& estimates) {
   codes_.clear();
   factors_.clear();
   for (const Slot other : others) {
@@ -77,7 +82,7 @@ void GraphLinker::estimate_from(const RowTable& rows, Slot slot,
     factors_.push_back(rows.factor(other));
   }
   estimates.resize(others.size());
-  kernels::active().gather(other_.code(), codes_.data(), factors_.data(), others.size(),
+  kernels::active().gather(query.code(), codes_.data(), factors_.data(), others.size(),
                            estimates.data());
 }
 
@@ -88,6 +93,7 @@ void GraphLinker::diversify(const RowTable& rows, std::size_t most) {
   chosen_.clear();
   if (near_.size() <= most) {
     chosen_ = near_;
+    diverse_ = chosen_.size();
     return;
   }
   dominated_.assign(near_.size(), 0);
@@ -106,35 +112,88 @@ void GraphLinker::diversify(const RowTable& rows, std::size_t most) {
       if (estimates_[at++] >= near_[j].estimate) dominated_[j] = 1;
     }
   }
+  diverse_ = chosen_.size();
   for (std::size_t i = 0; i < near_.size() && chosen_.size() < most; ++i) {
     if (dominated_[i] != 0) chosen_.push_back(near_[i]);
   }
 }
 
+void GraphLinker::set_chosen(Graph& graph, Slot slot, int level) {
+  list_.clear();
+  for (const Near& other : chosen_) {
+    const bool dominated = list_.size() >= diverse_;
+    list_.push_back(other.slot() | (dominated ? Graph::kDominated : 0));
+  }
+  graph.set_links(slot, level, list_.data(), list_.size());
+}
+
 void GraphLinker::link_back(Graph& graph, const RowTable& rows, Slot from, Slot to,
                             float estimate, int level) {
   const std::size_t most = graph.degree(level);
-  list_.resize(most + 1);
-  std::size_t count = graph.copy_links(from, level, list_.data());
-  for (std::size_t i = 0; i < count; ++i) {
-    if (list_[i] == to) return;
+  Graph::Link* links = graph.links(from, level);
+  list_.clear();
+  bool any_dominated = false;
+  for (std::size_t i = 0; i < most; ++i) {
+    const Slot link = links[i].load(std::memory_order_relaxed);
+    if (link == Graph::kNobody) break;
+    any_dominated = any_dominated || (link & Graph::kDominated) != 0;
+    list_.push_back(link & ~Graph::kDominated);
+    if (list_.back() == to) return;
   }
-  if (count < most) {
-    graph.links(from, level)[count].store(to, std::memory_order_release);
+  if (list_.size() < most) {
+    links[list_.size()].store(to, std::memory_order_release);
     return;
   }
-  list_.resize(count);
   estimate_from(rows, from, list_, estimates_);
+  if (any_dominated) {
+    replace_one(rows, links, to, estimate);
+    return;
+  }
   near_.clear();
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < list_.size(); ++i) {
     if (rows.has_vector(list_[i])) near_.emplace_back(estimates_[i], list_[i]);
   }
   near_.emplace_back(estimate, to);
   std::sort(near_.begin(), near_.end(), nearer);
   diversify(rows, most);
-  list_.clear();
-  for (const Near& other : chosen_) list_.push_back(other.slot());
-  graph.set_links(from, level, list_.data(), list_.size());
+  set_chosen(graph, from, level);
+}
+
+// The choice of diversify() for a full list and one newcomer, from what is known of the
+// list: of the rows that another one dominates the farthest goes, else the farthest of
+// all. REQUIRES: list_ and estimates_ are the list's; query_ is the newcomer.
+void GraphLinker::replace_one(const RowTable& rows, Graph::Link* links, Slot to,
+                              float estimate) {
+  estimate_by(query_, rows, list_, near_new_);
+  bool is_dominated = false;
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    const Slot link = links[i].load(std::memory_order_relaxed);
+    is_dominated =
+        is_dominated || ((link & Graph::kDominated) == 0 && estimates_[i] >= estimate &&
+                         near_new_[i] >= estimate);
+  }
+  constexpr float kGone = -2.0F;  // below any estimate
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  float lowest = is_dominated ? estimate : kNone;
+  std::size_t victim = list_.size();
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    bool dominated =
+        (links[i].load(std::memory_order_relaxed) & Graph::kDominated) != 0;
+    if (!dominated && !is_dominated && estimates_[i] < estimate &&
+        near_new_[i] >= estimates_[i]) {
+      dominated = true;
+      links[i].store(list_[i] | Graph::kDominated, std::memory_order_relaxed);
+    }
+    const bool gone = !rows.has_vector(list_[i]);
+    const float rank = gone ? kGone : estimates_[i];
+    if ((dominated || gone) && rank < lowest) {
+      lowest = rank;
+      victim = i;
+    }
+  }
+  if (victim == list_.size()) return;  // the newcomer is the one to go
+  links[victim].store(to | (is_dominated ? Graph::kDominated : 0),
+                      std::memory_order_release);
 }
 
 // Takes a slot whose row was replaced out of the graph, so that its old place keeps no
@@ -193,11 +252,10 @@ void GraphLinker::mend(Graph& graph, const RowTable& rows, Slot holder, Slot los
     }
     std::sort(near_.begin(), near_.end(), nearer);
     diversify(rows, most);
-    list_.clear();
-    for (const Near& other : chosen_) list_.push_back(other.slot());
-  } else {
-    for (const Near& heir : near_) list_.push_back(heir.slot());
+    set_chosen(graph, holder, level);
+    return;
   }
+  for (const Near& heir : near_) list_.push_back(heir.slot());
   graph.set_links(holder, level, list_.data(), list_.size());
 }
 

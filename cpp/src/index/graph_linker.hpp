@@ -32,6 +32,10 @@ class GraphLinker {
                  int level);
   // Keeps of `near_`, sorted, at most `most` that see the row from different sides.
   void diversify(const RowTable& rows, std::size_t most);
+  void set_chosen(Graph& graph, Slot slot, int level);
+  void replace_one(const RowTable& rows, Graph::Link* links, Slot to, float estimate);
+  void estimate_by(const EncodedQuery& query, const RowTable& rows,
+                   const std::vector<Slot>& others, std::vector<float>& estimates);
   [[nodiscard]] float estimate_of(const RowTable& rows, Slot slot) const noexcept;
   void estimate_from(const RowTable& rows, Slot slot, const std::vector<Slot>& others,
                      std::vector<float>& estimates);
@@ -41,6 +45,8 @@ class GraphLinker {
   EncodedQuery other_;
   std::vector<Near> near_;
   std::vector<Near> chosen_;
+  std::size_t diverse_ = 0;  // of them, from the front, those that nobody dominates
+  std::vector<float> near_new_;
   std::vector<std::uint8_t> dominated_;
   std::vector<Slot> slots_;
   std::vector<Slot> list_;

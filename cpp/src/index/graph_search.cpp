@@ -25,8 +25,9 @@ std::size_t GraphSearch::collect(const Graph& graph, const RowTable& rows, Slot 
   const std::size_t bytes = rows.space().high_bytes();
   std::size_t found = 0;
   for (std::size_t i = 0; i < most; ++i) {
-    const Slot other = links[i].load(std::memory_order_acquire);
-    if (other == Graph::kNobody) break;
+    const Slot link = links[i].load(std::memory_order_acquire);
+    if (link == Graph::kNobody) break;
+    const Slot other = link & ~Graph::kDominated;
     if (other >= known || !visit_once(other)) continue;
     const std::uint8_t* codes = rows.high(other);
     for (std::size_t line = 0; line < bytes; line += 64) {
@@ -52,6 +53,7 @@ void GraphSearch::descend(const Graph& graph, const RowTable& rows,
   codes_.resize(kMostCompared);
   factors_.resize(kMostCompared);
   estimates_.resize(kMostCompared);
+  positions_.resize(kMostCompared);
   const Graph::Entry entry = graph.entry();
   slots_[0] = entry.slot;
   codes_[0] = rows.high(entry.slot);

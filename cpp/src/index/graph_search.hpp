@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "index/graph.hpp"
@@ -17,6 +19,11 @@
 #include "vectors/row_codes.hpp"
 
 namespace vecall {
+
+// For searches whose pool says all.
+struct VisitNothing {
+  void operator()(Slot, float) const noexcept {}
+};
 
 // Keeps its memory between searches; one a thread.
 class GraphSearch {
@@ -53,10 +60,17 @@ class GraphSearch {
       if (next < pool_.size()) graph.prefetch_links(pool_[next].slot(), level);
       compare(rows, query, found);
       std::size_t lowest = next;
-      for (std::size_t i = 0; i < found; ++i) {
-        visit(slots_[i], estimates_[i]);
-        if (estimates_[i] >= copy && copies++ >= kMostCopies) continue;
-        lowest = std::min(lowest, insert({estimates_[i], slots_[i]}, ef));
+      if constexpr (!std::is_same_v<Visit, VisitNothing>) {
+        for (std::size_t i = 0; i < found; ++i) visit(slots_[i], estimates_[i]);
+      }
+      const float floor = pool_.size() < ef ? -std::numeric_limits<float>::infinity()
+                                            : pool_.back().estimate;
+      const std::size_t good = kernels::active().at_least(estimates_.data(), found,
+                                                          floor, positions_.data());
+      for (std::size_t i = 0; i < good; ++i) {
+        const float estimate = estimates_[positions_[i]];
+        if (estimate >= copy && copies++ >= kMostCopies) continue;
+        lowest = std::min(lowest, insert({estimate, slots_[positions_[i]]}, ef));
       }
       next = lowest;
     }
@@ -97,10 +111,14 @@ class GraphSearch {
   std::size_t insert(Entry entry, std::size_t ef) {
     const std::size_t size = pool_.size();
     if (size == ef && entry.estimate <= pool_.back().estimate) return size;
-    const auto at = std::upper_bound(
-        pool_.begin(), pool_.end(), entry,
-        [](const Entry& a, const Entry& b) { return a.estimate > b.estimate; });
-    const auto place = static_cast<std::size_t>(at - pool_.begin());
+    // The first entry that is worse, by halves and without a branch.
+    const Entry* base = pool_.data();
+    for (std::size_t left = size; left > 0;) {
+      const std::size_t half = (left + 1) / 2;
+      base += base[half - 1].estimate >= entry.estimate ? half : 0;
+      left -= half;
+    }
+    const auto place = static_cast<std::size_t>(base - pool_.data());
     if (size == ef) pool_.pop_back();
     pool_.insert(pool_.begin() + static_cast<std::ptrdiff_t>(place), entry);
     return place;
@@ -112,6 +130,7 @@ class GraphSearch {
   std::vector<const std::uint8_t*> codes_;
   std::vector<float> factors_;
   std::vector<float> estimates_;
+  std::vector<std::uint32_t> positions_;
 };
 
 }  // namespace vecall

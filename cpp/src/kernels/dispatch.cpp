@@ -48,6 +48,10 @@ constexpr const KernelTable* kTiers[] = {
 
 void inherit(KernelTable& tier, const KernelTable& next) noexcept {
   if (tier.dot == nullptr) tier.dot = next.dot;
+  if (tier.squares == nullptr) tier.squares = next.squares;
+  if (tier.scale == nullptr) tier.scale = next.scale;
+  if (tier.quantise == nullptr) tier.quantise = next.quantise;
+  if (tier.centre == nullptr) tier.centre = next.centre;
   if (tier.scan == nullptr) tier.scan = next.scan;
   if (tier.gather == nullptr) tier.gather = next.gather;
   if (tier.sum_high == nullptr) tier.sum_high = next.sum_high;

@@ -28,10 +28,27 @@ struct CodeQuery {
   float scale = 0;                  // half a step of q8
 };
 
+// A rotated query x as integers: q8 = round(x * 127 / largest), q16 likewise by 32,512.
+struct QuantisedQuery {
+  float largest;  // magnitude, at least 1e-30
+  std::int32_t sum8;
+  std::int64_t sum16;
+};
+
 struct KernelTable {
   const char* name;
   std::uint32_t needs;  // CpuFeature bits
   float (*dot)(const float* a, const float* b, std::size_t dim) noexcept;
+  // sum(x_i * x_i) in double.
+  double (*squares)(const float* x, std::size_t count) noexcept;
+  // x_i * factor, multiplied in double, into `out`, which may be x.
+  void (*scale)(const float* x, std::size_t count, double factor, float* out) noexcept;
+  // Fills q8 (width,) and q16 (width,); `width` is a multiple of 64, up to 65,536.
+  QuantisedQuery (*quantise)(const float* x, std::size_t width, std::int8_t* q8,
+                             std::int16_t* q16) noexcept;
+  // A nibble plane as a query: q8_i = 16 * nibble_i - 120. Returns the sum of q8.
+  std::int32_t (*centre)(const std::uint8_t* nibbles, std::size_t width,
+                         std::int8_t* q8) noexcept;
   // Estimates of `count` rows that lie one after another, width / 2 bytes each, with
   // one factor a row.
   void (*scan)(const CodeQuery& query, const std::uint8_t* rows, const float* factors,

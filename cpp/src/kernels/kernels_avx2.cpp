@@ -5,6 +5,7 @@
 
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 
 namespace vecall::kernels {
@@ -259,7 +260,8 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
 }  // namespace
 
 extern const KernelTable kAvx2Table;
-const KernelTable kAvx2Table = {"avx2",   kCpuAvx2Fma, dot,    scan,     gather,
-                                sum_high, sum_nibbles, rotate, at_least, crc32c};
+const KernelTable kAvx2Table = {"avx2",      kCpuAvx2Fma, dot,      squares, scale,
+                                quantise,    centre,      scan,     gather,  sum_high,
+                                sum_nibbles, rotate,      at_least, crc32c};
 
 }  // namespace vecall::kernels

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 
 namespace vecall::kernels {
@@ -279,7 +280,9 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
 
 extern const KernelTable kAvx512VnniTable;
 const KernelTable kAvx512VnniTable = {"avx512_vnni", kCpuAvx512Vnni | kCpuAvx2Fma,
-                                      dot,           scan,
+                                      dot,           squares,
+                                      scale,         quantise,
+                                      centre,        scan,
                                       gather,        sum_high,
                                       sum_nibbles,   rotate,
                                       at_least,      nullptr};

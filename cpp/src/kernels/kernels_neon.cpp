@@ -146,8 +146,8 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
 }  // namespace
 
 extern const KernelTable kNeonTable;
-const KernelTable kNeonTable = {"neon",         kCpuNeon, dot,         scan<RowSum>,
-                                gather<RowSum>, sum_high, sum_nibbles, nullptr,
-                                at_least,       nullptr};
+const KernelTable kNeonTable = {
+    "neon",       kCpuNeon,       dot,      nullptr,     nullptr, nullptr,  nullptr,
+    scan<RowSum>, gather<RowSum>, sum_high, sum_nibbles, nullptr, at_least, nullptr};
 
 }  // namespace vecall::kernels

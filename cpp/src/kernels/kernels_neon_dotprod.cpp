@@ -47,6 +47,8 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
 
 extern const KernelTable kNeonDotprodTable;
 const KernelTable kNeonDotprodTable = {"neon_dotprod", kCpuNeon | kCpuNeonDotprod,
+                                       nullptr,        nullptr,
+                                       nullptr,        nullptr,
                                        nullptr,        scan<RowSum>,
                                        gather<RowSum>, nullptr,
                                        nullptr,        nullptr,

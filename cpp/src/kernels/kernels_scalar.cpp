@@ -2,6 +2,7 @@
 
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 
 namespace vecall::kernels {
@@ -136,7 +137,8 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
 }  // namespace
 
 extern const KernelTable kScalarTable;
-const KernelTable kScalarTable = {"scalar", kCpuBaseline, dot,    scan,     gather,
-                                  sum_high, sum_nibbles,  rotate, at_least, crc32c};
+const KernelTable kScalarTable = {
+    "scalar", kCpuBaseline, dot,      squares,     scale,  quantise, centre,
+    scan,     gather,       sum_high, sum_nibbles, rotate, at_least, crc32c};
 
 }  // namespace vecall::kernels

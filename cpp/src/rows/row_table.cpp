@@ -5,13 +5,13 @@
 #include <cstring>
 #include <new>
 
+#include "rows/pages.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
 
 namespace {
 
-constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kAlignedFrom = 16'384;  // smaller chunks spare the alignment
 
 struct FreeChunk {
@@ -20,13 +20,10 @@ struct FreeChunk {
 using OwnedChunk = std::unique_ptr<std::byte, FreeChunk>;
 
 OwnedChunk allocate(std::size_t bytes) {
-  void* chunk = nullptr;
-  if (bytes < kAlignedFrom) {
-    chunk = std::malloc(std::max<std::size_t>(bytes, 1));
-  } else {
-    chunk = std::aligned_alloc(kCacheLine,
-                               (bytes + kCacheLine - 1) / kCacheLine * kCacheLine);
+  if (bytes >= kAlignedFrom) {
+    return OwnedChunk(static_cast<std::byte*>(allocate_pages(bytes)));
   }
+  void* chunk = std::malloc(std::max<std::size_t>(bytes, 1));
   if (chunk == nullptr) throw std::bad_alloc();
   return OwnedChunk(static_cast<std::byte*>(chunk));
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 
+#include "kernels/dispatch.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
@@ -18,24 +18,10 @@ struct Norm {
   VectorFault fault;
 };
 
-// Four at a time, in the same order on every machine.
-using Floats = float __attribute__((vector_size(16)));
-using Doubles = double __attribute__((vector_size(32)));
-
 Norm norm_of(std::span<const float> vector) noexcept {
-  Doubles sums = {};
-  std::size_t i = 0;
-  for (; i + 4 <= vector.size(); i += 4) {
-    Floats four;
-    std::memcpy(&four, vector.data() + i, sizeof(four));
-    const Doubles wide = __builtin_convertvector(four, Doubles);
-    sums += wide * wide;
-  }
-  for (; i < vector.size(); ++i) {
-    sums[0] += static_cast<double>(vector[i]) * vector[i];
-  }
   // A float squared cannot overflow a double, so only NaN or Inf makes this non-finite.
-  const double norm = std::sqrt((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  const double norm =
+      std::sqrt(kernels::active().squares(vector.data(), vector.size()));
   if (!std::isfinite(norm)) return {0.0, VectorFault::kNotFinite};
   if (norm < kSmallestNorm) return {0.0, VectorFault::kZero};
   return {norm, VectorFault::kNone};
@@ -46,16 +32,7 @@ Norm norm_of(std::span<const float> vector) noexcept {
 VectorFault normalise(std::span<const float> vector, std::span<float> out) noexcept {
   const Norm norm = norm_of(vector);
   if (norm.fault != VectorFault::kNone) return norm.fault;
-  const double scale = 1.0 / norm.value;
-  std::size_t i = 0;
-  for (; i + 4 <= vector.size(); i += 4) {
-    Floats four;
-    std::memcpy(&four, vector.data() + i, sizeof(four));
-    four =
-        __builtin_convertvector(__builtin_convertvector(four, Doubles) * scale, Floats);
-    std::memcpy(out.data() + i, &four, sizeof(four));
-  }
-  for (; i < vector.size(); ++i) out[i] = static_cast<float>(vector[i] * scale);
+  kernels::active().scale(vector.data(), vector.size(), 1.0 / norm.value, out.data());
   return VectorFault::kNone;
 }
 

@@ -113,49 +113,18 @@ void EncodedQuery::quantise(const VectorSpace& space) {
   const std::size_t width = space.width();
   q8_.resize(width);
   q16_.resize(width);
-  const float* x = rotated_.data();
-  const float largest = std::max(largest_magnitude(x, width), 1e-30F);
-  const float scale8 = 127.0F / largest;
-  const float scale16 = kLargest / largest;
-  std::int32_t sum8 = 0;
-  std::int64_t sum16 = 0;
-  std::int8_t* q8 = q8_.data();
-  std::int16_t* q16 = q16_.data();
-  for (std::size_t begin = 0; begin < width; begin += kBlock / 2) {
-    std::int32_t sum = 0;
-    for (std::size_t i = begin; i < begin + kBlock / 2; ++i) {
-      const int eight = static_cast<int>(x[i] * scale8 + 128.5F) - 128;
-      const int sixteen = static_cast<int>(x[i] * scale16 + 32'768.5F) - 32'768;
-      q8[i] = static_cast<std::int8_t>(eight);
-      q16[i] = static_cast<std::int16_t>(sixteen);
-      sum8 += eight;
-      sum += sixteen;
-    }
-    sum16 += sum;
-  }
-  code_ = {q8, width, 15 * sum8, largest / 127.0F * 0.5F};
-  step16_ = static_cast<double>(largest) / kLargest;
-  sum16_ = sum16;
+  const kernels::QuantisedQuery query =
+      kernels::active().quantise(rotated_.data(), width, q8_.data(), q16_.data());
+  code_ = {q8_.data(), width, 15 * query.sum8, query.largest / 127.0F * 0.5F};
+  step16_ = static_cast<double>(query.largest) / kLargest;
+  sum16_ = query.sum16;
 }
 
 void EncodedQuery::from_row(const VectorSpace& space, const std::uint8_t* high,
                             float factor) {
   const std::size_t width = space.width();
   q8_.resize(width);
-  std::int32_t sum8 = 0;
-  const auto centred = [](int nibble) { return 16 * nibble - 120; };
-  for (std::size_t at = 0; at < width; at += kBlock) {
-    const std::size_t half = (std::min(kBlock, width - at)) / 2;
-    const std::uint8_t* bytes = high + at / 2;
-    std::int8_t* q8 = q8_.data() + at;
-    for (std::size_t j = 0; j < half; ++j) {
-      const int first = centred(bytes[j] & 15);
-      const int second = centred(bytes[j] >> 4);
-      q8[j] = static_cast<std::int8_t>(first);
-      q8[half + j] = static_cast<std::int8_t>(second);
-      sum8 += first + second;
-    }
-  }
+  std::int32_t sum8 = kernels::active().centre(high, width, q8_.data());
   // Padding holds nibble 8; it must count for nothing.
   for (std::size_t i = space.dim(); i < width; ++i) {
     sum8 -= q8_[i];

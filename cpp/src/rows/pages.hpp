@@ -1,0 +1,13 @@
+#pragma once
+
+// Memory for large arrays that are read at random: on huge pages where the system gives
+// them, since a search of a graph would else miss the page table's cache at every row.
+
+#include <cstddef>
+
+namespace vecall {
+
+// Aligned to two cache lines at least, to be freed by std::free. Throws std::bad_alloc.
+void* allocate_pages(std::size_t bytes);
+
+}  // namespace vecall
