@@ -4,6 +4,8 @@ namespace vecall {
 
 namespace {
 
+constexpr std::size_t kAhead = 8;  // lookups under way at once
+
 // The filter with names as numbers; asks for as little as each row needs.
 struct Test {
   const Filter& filter;
@@ -65,8 +67,11 @@ void RowSelection::select(const Filter& filter, const RowTable& rows,
   count_ = 0;
   bits_.assign((rows.slots() + 63) / 64, 0);
   if (filter.only) {
-    for (const RowId id : *filter.only) {
-      const Slot slot = ids.find(id, rows);
+    const std::span<const RowId> only = *filter.only;
+    for (std::size_t i = 0; i < only.size(); ++i) {
+      if (i + 2 * kAhead < only.size()) ids.prefetch(only[i + 2 * kAhead]);
+      if (i + kAhead < only.size()) ids.prefetch_row(only[i + kAhead], rows);
+      const Slot slot = ids.find(only[i], rows);
       if (slot != IdMap::kNobody && test.passes(slot)) add(slot);
     }
   } else if (test.by_session && *filter.session != kNoSession) {

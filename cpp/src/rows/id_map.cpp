@@ -33,6 +33,12 @@ Slot IdMap::find(RowId id, const RowTable& table) const noexcept {
   }
 }
 
+void IdMap::prefetch_row(RowId id, const RowTable& table) const noexcept {
+  if (size_ == 0) return;
+  const Slot slot = slots_[home(id)];
+  if (slot != kNobody) table.prefetch_id(slot);
+}
+
 void IdMap::insert(Slot slot, const RowTable& table) noexcept {
   if (size_ == 0) return;
   std::size_t at = home(table.id(slot));

@@ -22,6 +22,12 @@ class IdMap {
   void reserve(std::size_t rows, const RowTable& table);
   // The slot of a live row, or kNobody.
   [[nodiscard]] Slot find(RowId id, const RowTable& table) const noexcept;
+  // For many lookups: the first brings what find() reads first, the second, a few
+  // lookups later, what that leads to.
+  void prefetch(RowId id) const noexcept {
+    if (size_ > 0) __builtin_prefetch(&slots_[home(id)]);
+  }
+  void prefetch_row(RowId id, const RowTable& table) const noexcept;
   // REQUIRES: reserved, the row's id is set, no other live row has it.
   void insert(Slot slot, const RowTable& table) noexcept;
   // REQUIRES: the row's id is still set.

@@ -72,6 +72,10 @@ class RowTable {
   [[nodiscard]] RowId id(Slot slot) const noexcept {
     return get<RowId>(RowLayout::kId, slot);
   }
+  void prefetch_id(Slot slot) const noexcept {
+    __builtin_prefetch(column(RowLayout::kId, slot));
+    __builtin_prefetch(column(RowLayout::kFlags, slot));
+  }
   // The ids of the first chunk, one after another; null while there is none.
   [[nodiscard]] const RowId* first_ids() const noexcept {
     return chunks_ == 0 ? nullptr
