@@ -10,9 +10,8 @@ namespace vecall {
 
 namespace {
 
-constexpr std::size_t kBlockRows = 512;       // their estimates stay in L1
-constexpr std::size_t kFirstBlockRows = 128;  // sets a floor for the following ones
-constexpr std::size_t kGathered = 64;         // rows fetched together
+constexpr std::size_t kBlockRows = 1024;  // their estimates stay in L1
+constexpr std::size_t kGathered = 64;     // rows fetched together
 
 // A gathered row costs about this many rows of a scan.
 constexpr std::size_t kGatherCost = 3;
@@ -74,19 +73,23 @@ CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch) {
   float* estimates = scratch.estimates.data();
   std::uint32_t* positions = scratch.positions.data();
   Spread spread;
-  std::size_t block = kFirstBlockRows;
   for (std::size_t begin = 0; begin < rows.slots();) {
     const auto first = static_cast<Slot>(begin);
-    const std::size_t count = std::min(block, rows.rows_in_chunk(first));
+    const std::size_t count = std::min(kBlockRows, rows.rows_in_chunk(first));
     kernel.scan(asked.query.code(), rows.high(first), rows.factors(first), count,
                 estimates);
-    if (begin == 0 && every_row) shortlist.raise(estimates, count);
+    const bool raises = begin == 0 && every_row;
+    if (raises) shortlist.raise(estimates, count);
     const std::size_t found =
         kernel.at_least(estimates, count, shortlist.floor(), positions);
     for (std::size_t i = 0; i < found; ++i) {
       const Slot slot = first + positions[i];
-      if (every_row || (rows.has_vector(slot) && asked.selection.contains(slot))) {
-        shortlist.offer(slot, estimates[positions[i]]);
+      const float estimate = estimates[positions[i]];
+      if (raises) {
+        shortlist.offer_seen(slot, estimate);
+      } else if (every_row ||
+                 (rows.has_vector(slot) && asked.selection.contains(slot))) {
+        shortlist.offer(slot, estimate);
       }
     }
     if (want_spread) {
@@ -103,7 +106,6 @@ CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch) {
       }
     }
     begin += count;
-    block = std::min(2 * block, kBlockRows);
   }
   return spread.result();
 }

@@ -45,7 +45,7 @@ float shortlist_margin(const RowTable& rows) noexcept {
 void rescore(const DenseQuery& asked, DenseScratch& scratch) {
   const RowTable& rows = asked.rows;
   Shortlist& shortlist = scratch.shortlist;
-  shortlist.tighten();
+  shortlist.settle();
   TopK top(scratch.best, asked.k, rows);
   const auto score = [&](Slot slot) {
     const float cosine = full_cosine(rows, asked.query, slot, asked.exact);

@@ -16,6 +16,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/dispatch.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -35,6 +36,7 @@ class Shortlist {
     slots_.clear();
     estimates_.clear();
     tighten_at_ = std::max(kFewest, k);
+    is_settled_ = true;
   }
 
   // At most the k-th best estimate; -inf while fewer were offered.
@@ -45,22 +47,18 @@ class Shortlist {
   void offer(Slot slot, float estimate) {
     slots_.push_back(slot);
     estimates_.push_back(estimate);
+    is_settled_ = false;
     if (slots_.size() >= tighten_at_) tighten();
   }
+  // Offers a row whose estimate was among those that raise() saw.
+  void offer_seen(Slot slot, float estimate) {
+    slots_.push_back(slot);
+    estimates_.push_back(estimate);
+  }
 
-  // Raises the floor to what the rows so far allow. The owner calls it when a block of
-  // rows is done, before it trusts kth().
-  void tighten() {
-    raise(estimates_.data(), estimates_.size());
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      slots_[kept] = slots_[i];
-      estimates_[kept] = estimates_[i];
-      kept += estimates_[i] >= floor_ ? 1 : 0;
-    }
-    slots_.resize(kept);
-    estimates_.resize(kept);
-    tighten_at_ = kept + std::max(kFewest, kept / 2);
+  // Raises the floor to what the rows so far allow, so that kth() can be trusted.
+  void settle() {
+    if (!is_settled_) tighten();
   }
 
   // Raises the floor by estimates that are not offered yet: all of the first block.
@@ -68,6 +66,7 @@ class Shortlist {
     if (count < k_) return;
     float low = std::max(kth_, kLeast);
     float high = kMost;
+    const auto reaching = kernels::active().reaching;
     if (reaching(estimates, count, low) < k_) return;
     for (int step = 0; step < kSteps; ++step) {
       const float middle = 0.5F * (low + high);
@@ -82,24 +81,32 @@ class Shortlist {
   [[nodiscard]] float estimate(std::size_t i) const noexcept { return estimates_[i]; }
 
  private:
+  void tighten() {
+    is_settled_ = true;
+    raise(estimates_.data(), estimates_.size());
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      slots_[kept] = slots_[i];
+      estimates_[kept] = estimates_[i];
+      kept += estimates_[i] >= floor_ ? 1 : 0;
+    }
+    slots_.resize(kept);
+    estimates_.resize(kept);
+    tighten_at_ = kept + std::max(kFewest, kept / 2);
+  }
+
   static constexpr std::size_t kFewest = 64;  // newcomers that are worth a bisection
   // Estimates of cosines lie between these but for rounding.
   static constexpr float kLeast = -1.5F;
   static constexpr float kMost = 1.5F;
   static constexpr int kSteps = 10;
 
-  static std::size_t reaching(const float* estimates, std::size_t count,
-                              float threshold) noexcept {
-    std::uint32_t found = 0;
-    for (std::size_t i = 0; i < count; ++i) found += estimates[i] >= threshold ? 1 : 0;
-    return found;
-  }
-
   std::size_t k_ = 1;
   float margin_ = 0;
   float kth_ = 0;
   float floor_ = 0;
   std::size_t tighten_at_ = 0;
+  bool is_settled_ = true;  // no offer came since the floor was raised
   std::vector<Slot> slots_;
   std::vector<float> estimates_;
 };

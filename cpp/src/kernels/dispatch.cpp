@@ -52,6 +52,7 @@ void inherit(KernelTable& tier, const KernelTable& next) noexcept {
   if (tier.scale == nullptr) tier.scale = next.scale;
   if (tier.quantise == nullptr) tier.quantise = next.quantise;
   if (tier.centre == nullptr) tier.centre = next.centre;
+  if (tier.reaching == nullptr) tier.reaching = next.reaching;
   if (tier.scan == nullptr) tier.scan = next.scan;
   if (tier.gather == nullptr) tier.gather = next.gather;
   if (tier.sum_high == nullptr) tier.sum_high = next.sum_high;

@@ -35,43 +35,49 @@ struct QuantisedQuery {
   std::int64_t sum16;
 };
 
+// A slot that is null is filled from the next tier that the processor can run.
 struct KernelTable {
-  const char* name;
-  std::uint32_t needs;  // CpuFeature bits
-  float (*dot)(const float* a, const float* b, std::size_t dim) noexcept;
+  const char* name = nullptr;
+  std::uint32_t needs = 0;  // CpuFeature bits
+  float (*dot)(const float* a, const float* b, std::size_t dim) noexcept = nullptr;
   // sum(x_i * x_i) in double.
-  double (*squares)(const float* x, std::size_t count) noexcept;
+  double (*squares)(const float* x, std::size_t count) noexcept = nullptr;
   // x_i * factor, multiplied in double, into `out`, which may be x.
-  void (*scale)(const float* x, std::size_t count, double factor, float* out) noexcept;
+  void (*scale)(const float* x, std::size_t count, double factor,
+                float* out) noexcept = nullptr;
   // Fills q8 (width,) and q16 (width,); `width` is a multiple of 64, up to 65,536.
   QuantisedQuery (*quantise)(const float* x, std::size_t width, std::int8_t* q8,
-                             std::int16_t* q16) noexcept;
+                             std::int16_t* q16) noexcept = nullptr;
   // A nibble plane as a query: q8_i = 16 * nibble_i - 120. Returns the sum of q8.
   std::int32_t (*centre)(const std::uint8_t* nibbles, std::size_t width,
-                         std::int8_t* q8) noexcept;
+                         std::int8_t* q8) noexcept = nullptr;
   // Estimates of `count` rows that lie one after another, width / 2 bytes each, with
   // one factor a row.
   void (*scan)(const CodeQuery& query, const std::uint8_t* rows, const float* factors,
-               std::size_t count, float* out) noexcept;
+               std::size_t count, float* out) noexcept = nullptr;
   // The same for rows anywhere.
   void (*gather)(const CodeQuery& query, const std::uint8_t* const* rows,
-                 const float* factors, std::size_t count, float* out) noexcept;
+                 const float* factors, std::size_t count,
+                 float* out) noexcept = nullptr;
   // sum((high_i * 256 + low_i) * q_i) of a nibble plane and a plane of `width` bytes.
   // REQUIRES: |q_i| <= 32,512.
   std::int64_t (*sum_high)(const std::uint8_t* high, const std::uint8_t* low,
-                           const std::int16_t* q, std::size_t width) noexcept;
+                           const std::int16_t* q, std::size_t width) noexcept = nullptr;
   // sum(nibble_i * q_i). REQUIRES: |q_i| <= 32,512.
   std::int64_t (*sum_nibbles)(const std::uint8_t* nibbles, const std::int16_t* q,
-                              std::size_t width) noexcept;
+                              std::size_t width) noexcept = nullptr;
   // Rotates x (dim,) in place; `signs` is what vectors/rotation.hpp makes for dim.
-  void (*rotate)(float* x, std::size_t dim, const float* signs) noexcept;
+  void (*rotate)(float* x, std::size_t dim, const float* signs) noexcept = nullptr;
+  // How many of the values are >= threshold; count < 2^31.
+  std::size_t (*reaching)(const float* values, std::size_t count,
+                          float threshold) noexcept = nullptr;
   // Writes the positions of the values >= threshold, ascending, and returns how many.
   // `positions` has room for `count`.
   std::size_t (*at_least)(const float* values, std::size_t count, float threshold,
-                          std::uint32_t* positions) noexcept;
+                          std::uint32_t* positions) noexcept = nullptr;
   // CRC-32C (Castagnoli) of bytes that follow bytes whose CRC was `crc`; 0 to begin.
   std::uint32_t (*crc32c)(std::uint32_t crc, const std::uint8_t* bytes,
-                          std::size_t count) noexcept;
+                          std::size_t count) noexcept = nullptr;
 };
 
 }  // namespace vecall::kernels

@@ -260,8 +260,22 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
 }  // namespace
 
 extern const KernelTable kAvx2Table;
-const KernelTable kAvx2Table = {"avx2",      kCpuAvx2Fma, dot,      squares, scale,
-                                quantise,    centre,      scan,     gather,  sum_high,
-                                sum_nibbles, rotate,      at_least, crc32c};
+const KernelTable kAvx2Table = {
+    .name = "avx2",
+    .needs = kCpuAvx2Fma,
+    .dot = dot,
+    .squares = squares,
+    .scale = scale,
+    .quantise = quantise,
+    .centre = centre,
+    .scan = scan,
+    .gather = gather,
+    .sum_high = sum_high,
+    .sum_nibbles = sum_nibbles,
+    .rotate = rotate,
+    .reaching = reaching,
+    .at_least = at_least,
+    .crc32c = crc32c,
+};
 
 }  // namespace vecall::kernels

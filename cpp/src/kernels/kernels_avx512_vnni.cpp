@@ -279,12 +279,21 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
 }  // namespace
 
 extern const KernelTable kAvx512VnniTable;
-const KernelTable kAvx512VnniTable = {"avx512_vnni", kCpuAvx512Vnni | kCpuAvx2Fma,
-                                      dot,           squares,
-                                      scale,         quantise,
-                                      centre,        scan,
-                                      gather,        sum_high,
-                                      sum_nibbles,   rotate,
-                                      at_least,      nullptr};
+const KernelTable kAvx512VnniTable = {
+    .name = "avx512_vnni",
+    .needs = kCpuAvx512Vnni | kCpuAvx2Fma,
+    .dot = dot,
+    .squares = squares,
+    .scale = scale,
+    .quantise = quantise,
+    .centre = centre,
+    .scan = scan,
+    .gather = gather,
+    .sum_high = sum_high,
+    .sum_nibbles = sum_nibbles,
+    .rotate = rotate,
+    .reaching = reaching,
+    .at_least = at_least,
+};
 
 }  // namespace vecall::kernels

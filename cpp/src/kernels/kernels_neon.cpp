@@ -147,7 +147,14 @@ std::size_t at_least(const float* values, std::size_t count, float threshold,
 
 extern const KernelTable kNeonTable;
 const KernelTable kNeonTable = {
-    "neon",       kCpuNeon,       dot,      nullptr,     nullptr, nullptr,  nullptr,
-    scan<RowSum>, gather<RowSum>, sum_high, sum_nibbles, nullptr, at_least, nullptr};
+    .name = "neon",
+    .needs = kCpuNeon,
+    .dot = dot,
+    .scan = scan<RowSum>,
+    .gather = gather<RowSum>,
+    .sum_high = sum_high,
+    .sum_nibbles = sum_nibbles,
+    .at_least = at_least,
+};
 
 }  // namespace vecall::kernels

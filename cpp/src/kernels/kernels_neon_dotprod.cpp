@@ -46,12 +46,12 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
 }  // namespace
 
 extern const KernelTable kNeonDotprodTable;
-const KernelTable kNeonDotprodTable = {"neon_dotprod", kCpuNeon | kCpuNeonDotprod,
-                                       nullptr,        nullptr,
-                                       nullptr,        nullptr,
-                                       nullptr,        scan<RowSum>,
-                                       gather<RowSum>, nullptr,
-                                       nullptr,        nullptr,
-                                       nullptr,        crc32c};
+const KernelTable kNeonDotprodTable = {
+    .name = "neon_dotprod",
+    .needs = kCpuNeon | kCpuNeonDotprod,
+    .scan = scan<RowSum>,
+    .gather = gather<RowSum>,
+    .crc32c = crc32c,
+};
 
 }  // namespace vecall::kernels

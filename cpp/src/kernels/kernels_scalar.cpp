@@ -138,7 +138,21 @@ std::uint32_t crc32c(std::uint32_t crc, const std::uint8_t* bytes,
 
 extern const KernelTable kScalarTable;
 const KernelTable kScalarTable = {
-    "scalar", kCpuBaseline, dot,      squares,     scale,  quantise, centre,
-    scan,     gather,       sum_high, sum_nibbles, rotate, at_least, crc32c};
+    .name = "scalar",
+    .needs = kCpuBaseline,
+    .dot = dot,
+    .squares = squares,
+    .scale = scale,
+    .quantise = quantise,
+    .centre = centre,
+    .scan = scan,
+    .gather = gather,
+    .sum_high = sum_high,
+    .sum_nibbles = sum_nibbles,
+    .rotate = rotate,
+    .reaching = reaching,
+    .at_least = at_least,
+    .crc32c = crc32c,
+};
 
 }  // namespace vecall::kernels

@@ -1,8 +1,9 @@
 #pragma once
 
-// The steps from a query to its integers, compiled once for each instruction set with
-// that set's flags; include from kernel files only. In the compiler's own notation for
-// vectors, as rotation_body.hpp: each element sees the same operations everywhere.
+// The steps from a query to its integers, and how many estimates reach a value.
+// Compiled once for each instruction set with that set's flags; include from kernel
+// files only. In the compiler's own notation for vectors, as rotation_body.hpp: each
+// element sees the same operations everywhere.
 
 #include <cstddef>
 #include <cstdint>
@@ -87,6 +88,29 @@ QuantisedQuery quantise(const float* x, std::size_t width, std::int8_t* q8,
     query.sum16 += sums16[lane];
   }
   return query;
+}
+
+std::size_t reaching(const float* values, std::size_t count, float threshold) noexcept {
+  IntLanes found = {};
+  std::size_t i = 0;
+  for (; i + kQueryLanes <= count; i += kQueryLanes) {
+    Lanes value;
+    std::memcpy(&value, values + i, sizeof(value));
+    found -= value >= threshold;  // a true lane is -1
+  }
+  // Halved twice, for few of the counts that are asked for are long.
+  std::int32_t lanes[kQueryLanes];
+  std::memcpy(lanes, &found, sizeof(lanes));
+  using FourInts = std::int32_t __attribute__((vector_size(16)));
+  FourInts four = {};
+  for (std::size_t part = 0; part < kQueryLanes; part += 4) {
+    FourInts some;
+    std::memcpy(&some, lanes + part, sizeof(some));
+    four += some;
+  }
+  std::int32_t total = (four[0] + four[1]) + (four[2] + four[3]);
+  for (; i < count; ++i) total += values[i] >= threshold ? 1 : 0;
+  return static_cast<std::size_t>(total);
 }
 
 // One block of two nibbles a byte.
