@@ -217,6 +217,16 @@ py::bytes restore(Engine& engine, const Key& key, const py::bytes& snapshot) {
   return py::bytes(reinterpret_cast<const char*>(header.tag), sizeof(header.tag));
 }
 
+std::vector<std::pair<std::string, std::string>> sweep(Engine& engine, Count count) {
+  std::vector<std::pair<std::string, std::string>> keys;
+  const py::gil_scoped_release release;
+  for (const auto& partition : engine.sweep(count.value)) {
+    const PartitionKey key = partition->key();
+    keys.emplace_back(key.app, key.user);
+  }
+  return keys;
+}
+
 std::size_t remove(Engine& engine, const Key& key, const IdVector& ids) {
   const py::gil_scoped_release release;
   return engine.remove(key.value, ids.values);
@@ -352,6 +362,17 @@ Raises:
     CorruptFileError: the bytes are damaged; nothing changed.
     IncompatibleFileError: they are no snapshot, of another version, or of vectors that
         this engine cannot hold; nothing changed.)");
+  def_strict(bound, "sweep", &sweep, "k"_a,
+             R"(Partitions to evict when memory is short: nobody used them lately.
+
+The clock algorithm: a partition that was looked up since the sweep came by last is spared
+once. To evict one, take its snapshot() and drop() it.
+
+Args:
+    k: At most so many.
+
+Returns:
+    Their keys.)");
   def_strict(
       bound, "drop", [](Engine& self, const Key& key) { return self.drop(key.value); },
       "key"_a, Unlocked(), "Frees a whole partition; True if there was one.");

@@ -366,6 +366,19 @@ class Engine:
         Returns:
             The bytes, or None for an unknown key.
         """
+    def sweep(self, k: int) -> list[tuple[str, str]]:
+        """
+        Partitions to evict when memory is short: nobody used them lately.
+
+        The clock algorithm: a partition that was looked up since the sweep came by last is spared
+        once. To evict one, take its snapshot() and drop() it.
+
+        Args:
+            k: At most so many.
+
+        Returns:
+            Their keys.
+        """
     @property
     def dim(self) -> int:
         """

@@ -36,6 +36,11 @@ class Engine {
   // Puts the partition of a snapshot in the place of what stood there.
   void restore(PartitionKey key, const SnapshotReader& reader);
 
+  // Partitions to evict first (partition/partition_map.hpp).
+  std::vector<Ref<Partition>> sweep(std::size_t most) {
+    return partitions_.sweep(most);
+  }
+
   [[nodiscard]] Ref<Partition> find(PartitionKey key) const {
     return partitions_.find(key);
   }

@@ -173,8 +173,8 @@ void GraphLinker::replace_one(const RowTable& rows, Graph::Link* links, Slot to,
                          near_new_[i] >= estimate);
   }
   constexpr float kGone = -2.0F;  // below any estimate
-  constexpr float kNone = std::numeric_limits<float>::infinity();
-  float lowest = is_dominated ? estimate : kNone;
+  float lowest = std::numeric_limits<float>::infinity();
+  if (is_dominated) lowest = estimate;
   std::size_t victim = list_.size();
   for (std::size_t i = 0; i < list_.size(); ++i) {
     bool dominated =

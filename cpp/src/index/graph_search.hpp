@@ -22,7 +22,7 @@ namespace vecall {
 
 // For searches whose pool says all.
 struct VisitNothing {
-  void operator()(Slot, float) const noexcept {}
+  void operator()(Slot /*slot*/, float /*estimate*/) const noexcept {}
 };
 
 // Keeps its memory between searches; one a thread.

@@ -119,8 +119,8 @@ std::int32_t centre_block(const std::uint8_t* nibbles, std::int8_t* out) noexcep
   Bytes both;
   std::memcpy(&both, nibbles, sizeof(both));
   // 16 * nibble - 120 lies in [-120, 120].
-  const Signed first = reinterpret_cast<Signed>((both << 4) - 120);
-  const Signed second = reinterpret_cast<Signed>((both & 0xF0) - 120);
+  const auto first = reinterpret_cast<Signed>((both << 4) - 120);
+  const auto second = reinterpret_cast<Signed>((both & 0xF0) - 120);
   std::memcpy(out, &first, sizeof(first));
   std::memcpy(out + sizeof(first), &second, sizeof(second));
   std::int32_t sum = 0;

@@ -66,6 +66,15 @@ class Partition : public RefCounted {
   // Whether the partition waits in the linker's queue.
   bool mark_queued() noexcept { return queued_.exchange(true); }
   void clear_queued() noexcept { queued_.store(false); }
+  // Whether somebody looked it up since the mark was taken (see PartitionMap::sweep).
+  void mark_used() noexcept {
+    if (!used_.load(std::memory_order_relaxed)) {
+      used_.store(true, std::memory_order_relaxed);
+    }
+  }
+  bool take_used_mark() noexcept {
+    return used_.exchange(false, std::memory_order_relaxed);
+  }
 
   // The names that it was made with; never changes.
   [[nodiscard]] PartitionKey key() const noexcept { return key_.view(); }
@@ -114,6 +123,7 @@ class Partition : public RefCounted {
   std::unique_ptr<Postings> postings_;
   std::unique_ptr<GraphIndex> graph_;
   std::atomic<bool> queued_{false};
+  std::atomic<bool> used_{true};
 };
 
 }  // namespace vecall

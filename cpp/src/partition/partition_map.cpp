@@ -37,7 +37,9 @@ Ref<Partition> PartitionMap::find(PartitionKey key) const {
   const std::uint32_t hash = key.hash();
   const std::shared_lock lock(mutex_);
   if (partitions_.empty()) return {};
-  return partitions_[place_of(key, hash)];
+  const Ref<Partition>& found = partitions_[place_of(key, hash)];
+  if (found) found->mark_used();
+  return found;
 }
 
 Ref<Partition> PartitionMap::find_or_create(PartitionKey key) {
@@ -85,6 +87,24 @@ bool PartitionMap::erase(PartitionKey key) {
     }
   }
   return true;
+}
+
+std::vector<Ref<Partition>> PartitionMap::sweep(std::size_t most) {
+  std::vector<Ref<Partition>> cold;
+  const std::unique_lock lock(mutex_);
+  most = std::min(most, size_);
+  cold.reserve(most);
+  std::vector<bool> taken(partitions_.size());
+  for (std::size_t left = 2 * partitions_.size(); left > 0 && cold.size() < most;
+       --left) {
+    hand_ = (hand_ + 1) & (partitions_.size() - 1);
+    const Ref<Partition>& partition = partitions_[hand_];
+    if (!partition || partition->take_used_mark()) continue;
+    if (taken[hand_]) continue;
+    taken[hand_] = true;
+    cold.push_back(partition);
+  }
+  return cold;
 }
 
 std::size_t PartitionMap::size() const {

@@ -28,6 +28,10 @@ class PartitionMap {
   void put(Ref<Partition> partition);
   // True if there was one.
   bool erase(PartitionKey key);
+  // Up to `most` partitions that nobody looked up since the sweep came by last, for a
+  // caller who wants their memory: the clock algorithm (Corbato, "A Paging Experiment
+  // with the Multics System", 1968). Looks at each partition twice at most.
+  std::vector<Ref<Partition>> sweep(std::size_t most);
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t nbytes() const;
 
@@ -45,6 +49,7 @@ class PartitionMap {
   std::vector<Ref<Partition>> partitions_;
   std::vector<std::uint32_t> hashes_;
   std::size_t size_ = 0;
+  std::size_t hand_ = 0;  // of the clock
 };
 
 }  // namespace vecall

@@ -35,8 +35,14 @@ class Ref {
   explicit Ref(T* object) noexcept : object_(object) { retain(); }
   Ref(const Ref& other) noexcept : object_(other.object_) { retain(); }
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Ref& operator=(Ref other) noexcept {
-    std::swap(object_, other.object_);
+  Ref& operator=(const Ref& other) noexcept {
+    Ref copy(other);
+    std::swap(object_, copy.object_);
+    return *this;
+  }
+  Ref& operator=(Ref&& other) noexcept {
+    Ref taken(std::move(other));
+    std::swap(object_, taken.object_);
     return *this;
   }
   ~Ref() { release(); }
