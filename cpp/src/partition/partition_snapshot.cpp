@@ -97,7 +97,8 @@ void PartitionSnapshot::save_names(const Partition& partition, SnapshotWriter& w
 Ref<const PartitionSpace> PartitionSnapshot::space_of(const SnapshotReader& reader) {
   const SnapshotHeader& header = reader.header();
   if (header.dim > kMaxDim || header.codec > 2 || header.kind > 2 || header.m < 2 ||
-      header.m > 256 || header.ef_construction < 1 || header.keep_float32 > 1 ||
+      header.m > 256 || header.ef_construction < 1 ||
+      header.ef_construction > 100'000 || header.keep_float32 > 1 ||
       header.has_meta > 1 || header.has_graph > 1) {
     refuse_snapshot("an option is outside what is allowed");
   }
@@ -123,7 +124,7 @@ Ref<Partition> PartitionSnapshot::restore(const SnapshotReader& reader,
   RowTable& rows = partition->rows_;
   RowTableSnapshot::restore(reader, rows);
   check_ids(*partition);
-  partition->ids_.reserve(rows.live(), rows);
+  partition->ids_.reserve(rows.slots(), rows);
   if (rows.has_meta() && reader.has(Section::kSessions)) {
     restore_names(reader, *partition);
   }

@@ -53,7 +53,10 @@ void RowTable::reserve(std::size_t more, bool has_meta, bool expires) {
     throw LimitExceededError("rows: a partition holds at most 2^31 - 2 rows");
   }
   if (expires || expiries_) {
-    if (!expiries_) expiries_ = std::make_unique<Expiries>();
+    if (!expiries_) {  // whole or not at all: release() looks into it
+      expiries_ =
+          std::make_unique<Expiries>(Expiries{std::vector<Micros>(wanted, kMaxTime)});
+    }
     std::vector<Micros>& at = expiries_->at;
     if (at.capacity() < wanted) at.reserve(wanted + wanted / 2);
     if (at.size() < wanted) at.resize(wanted, kMaxTime);
