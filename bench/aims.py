@@ -7,7 +7,8 @@ from typing import Any
 
 # Rows of 384 dimensions: how many times faster than the best float32 rival.
 EXACT = {100: 2, 1_000: 5, 10_000: 8, 50_000: 6}
-ANY_CODE = {1_000: 2, 10_000: 2}
+SHORT_CODE = {1_000: 2, 10_000: 2}
+SHORT_CODES = ("float16", "bfloat16", "int8")
 GRAPH_HNSWLIB, GRAPH_OTHERS = 4, 2
 BUILD, MEMORY = 5, 0.5
 FILTER_RECALL = 0.99
@@ -48,11 +49,26 @@ def _exact(found: list[dict[str, Any]]) -> Iterator[Aim]:
             continue
         for asked, best, what in (
             (EXACT.get(one["rows"]), one["best_float32"], "float32"),
-            (ANY_CODE.get(one["rows"]), one["best_of_any_code"], "any code"),
+            (SHORT_CODE.get(one["rows"]), _best_short(one), "16 or 8 bits"),
+            (
+                SHORT_CODE.get(one["rows"]),
+                one["best_of_any_code"],
+                "any code, trained too",
+            ),
         ):
-            if asked is not None:
+            if asked is not None and best is not None:
                 aim = f"exact, {one['rows']:,} rows, to the best of {what}"
                 yield from _codecs(one, aim, asked, best)
+
+
+def _best_short(one: dict[str, Any]) -> str | None:
+    """Return the fastest of the plain 16- and 8-bit codes whose recall is enough."""
+    leads = {
+        name: facts["to_vecall"]
+        for name, facts in one["candidates"].items()
+        if facts["code"] in SHORT_CODES and facts["recall"] >= one["target"]
+    }
+    return min(leads, key=leads.__getitem__, default=None)
 
 
 def _codecs(one: dict[str, Any], aim: str, asked: float, best: str) -> Iterator[Aim]:

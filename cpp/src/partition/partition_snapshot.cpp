@@ -32,7 +32,9 @@ SnapshotHeader header_of(const PartitionSpace& space, const RowTable& rows,
   header.flat_bytes = space.graph.flat_bytes;
   header.rotation_seed = kRotationSeed;
   header.entry = Graph::kNobody;
-  std::memcpy(header.tag, tag.data(), std::min(tag.size(), sizeof(header.tag)));
+  if (!tag.empty()) {  // which has no address
+    std::memcpy(header.tag, tag.data(), std::min(tag.size(), sizeof(header.tag)));
+  }
   return header;
 }
 
