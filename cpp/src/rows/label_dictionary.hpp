@@ -29,7 +29,9 @@ class LabelDictionary {
     }
     Number number = 0;
     if (free_.empty()) {
-      free_.reserve(entries_.size() + 1);  // release() cannot fail
+      if (free_.capacity() <= entries_.size()) {
+        free_.reserve(2 * entries_.size() + 1);  // release() cannot fail
+      }
       entries_.push_back({hash, 1});
       number = static_cast<Number>(entries_.size());
     } else {

@@ -75,8 +75,14 @@ void RowTableSnapshot::restore(const SnapshotReader& reader, RowTable& rows) {
   const SnapshotHeader& header = reader.header();
   const std::size_t slots = header.slots;
   if (slots > RowTable::kMostRows) refuse_snapshot("more slots than there can be");
-  // The flags say first that the file is as long as its slots need.
-  (void)reader.array<std::uint8_t>(Section::kFlags, slots);
+  // Every section is as long as its slots need before memory is taken for them.
+  const RowLayout& layout = rows.space().layout(header.has_meta != 0);
+  const auto check_length = [&](const SavedColumn& saved) {
+    const std::size_t bytes = layout.bytes(saved.column);
+    if (bytes > 0) (void)reader.array<std::byte>(saved.section, slots * bytes);
+  };
+  for (const SavedColumn& saved : kVectorColumns) check_length(saved);
+  for (const SavedColumn& saved : kRowColumns) check_length(saved);
   rows.reserve(slots, header.has_meta != 0, reader.has(Section::kExpiries));
   for (std::size_t slot = 0; slot < slots; ++slot) rows.take(0);
   const auto restore_column = [&](const SavedColumn& saved) {
