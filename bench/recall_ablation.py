@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import Stemmer
 from vecall import Engine
-from vecall._loader import session_key
+from vecall._engine_rows import name_key
 from vecall.cli.datasets import Conversation, Event, read_demo, read_locomo
 from vecall.cli.evaluate import _chosen_numbers
 from vecall.embedders.local import LocalEmbedder
@@ -138,7 +138,7 @@ class Ablation:
             np.arange(len(turns)),
             np.array([int(1e6 * event.timestamp) for _, _, event in turns]),
             np.full(len(turns), NEVER),
-            np.array([session_key(session) for session, _, _ in turns], np.uint64),
+            np.array([name_key(session) for session, _, _ in turns], np.uint64),
             np.array([position for _, position, _ in turns], np.int32),
             np.array([term for found in terms for term in found], np.uint64),
             offsets,

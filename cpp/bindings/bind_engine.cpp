@@ -381,6 +381,10 @@ Returns:
       [](const Engine& self, const Key& key) { return self.size(key.value); }, "key"_a,
       Unlocked(), "Rows of one partition.");
   def_strict(
+      bound, "nbytes_of",
+      [](const Engine& self, const Key& key) { return self.nbytes_of(key.value); },
+      "key"_a, Unlocked(), "Memory that one partition holds, 0 for an unknown key.");
+  def_strict(
       bound, "__contains__",
       [](const Engine& self, const Key& key) {
         return static_cast<bool>(self.find(key.value));

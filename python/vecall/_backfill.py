@@ -10,9 +10,11 @@ from vecall._writer import Writer
 from vecall.errors import VecallError
 from vecall.store import (
     Database,
+    MoveVectors,
     SetVectors,
     StoredRow,
     partition_names,
+    unmoved_vectors,
     without_vector,
 )
 
@@ -27,16 +29,27 @@ class Backfill:
     """
 
     def __init__(
-        self, database: Database, writer: Writer, embedding: Embedding, model: int
+        self,
+        database: Database,
+        writer: Writer,
+        embedding: Embedding | None,
+        model: int | None,
     ) -> None:
-        """Begin, if there is anything to do."""
+        """Begin, if there is anything to do.
+
+        Args:
+            database: The file.
+            writer: Its writer.
+            embedding: Embeds with the file's model; None to embed nothing.
+            model: The number of the file's model.
+        """
         self._database = database
         self._writer = writer
         self._embedding = embedding
         self._model = model
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        if self._next(0, 1):
+        if self._has_work():
             self._thread = threading.Thread(
                 target=self._work, name="vecall-backfill", daemon=True
             )
@@ -54,6 +67,12 @@ class Backfill:
         self._stopping.set()
         self.wait()
 
+    def _has_work(self) -> bool:
+        with self._database.snapshot() as connection:
+            if unmoved_vectors(connection):
+                return True
+        return self._embedding is not None and bool(self._next(0, 1))
+
     def _next(self, after: int, most: int) -> list[StoredRow]:
         with self._database.snapshot() as connection:
             return without_vector(connection, after, most)
@@ -61,17 +80,31 @@ class Backfill:
     def _work(self) -> None:
         last = 0
         try:
-            while not self._stopping.is_set() and (rows := self._next(last, _BATCH)):
+            self._move()
+            while self._embedding is not None and not self._stopping.is_set():
+                rows = self._next(last, _BATCH)
+                if not rows:
+                    return
                 last = rows[-1].row.rid
                 for part, some in groupby(rows, lambda stored: stored.row.rid >> 32):
                     self._embed(part, list(some))
         except VecallError:
             return  # the rows stay searchable by words
 
+    def _move(self) -> None:
+        """Finish what a change of the file's model left to be done."""
+        while not self._stopping.is_set():
+            with self._database.snapshot() as connection:
+                if not unmoved_vectors(connection):
+                    return
+            self._writer.submit(MoveVectors()).result()
+
     def _embed(self, part: int, rows: list[StoredRow]) -> None:
+        assert self._embedding is not None
+        assert self._model is not None
         with self._database.snapshot() as connection:
             app, user = partition_names(connection, part)
-        texts = [embedded_text(row.author, row.text) for row, _ in rows]
+        texts = [embedded_text(row.author, row.text) for row, *_ in rows]
         vectors = self._embedding.embed_now(texts)
         job = SetVectors(app, user, rows, vectors, self._model)
         self._writer.submit(job).result()

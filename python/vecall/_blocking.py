@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, TypeVar
 
-from vecall._memory import Memory
+from vecall._maintenance import Maintenance
+from vecall._memory import How, Memory
+from vecall.embedders.resolve import EmbedderLike, resolve
+from vecall.errors import ConfigError
 from vecall.types import (
     Content,
     Event,
@@ -41,9 +45,10 @@ class SyncMemoryService:
     Each does exactly what its namesake does, and blocks until it is done.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, maintenance: Maintenance) -> None:
         """Share a service's memory."""
         self._memory = memory
+        self._maintenance = maintenance
 
     def add_session_to_memory(
         self,
@@ -51,13 +56,11 @@ class SyncMemoryService:
         *,
         restore: bool = False,
         replace: bool = False,
+        idempotency_key: str | None = None,
     ) -> list[str]:
         """Remember the turns of a session."""
-        return _run(
-            self._memory.add_session(
-                _blocking, session, restore=restore, replace=replace
-            )
-        )
+        how = How(restore, idempotency_key)
+        return _run(self._memory.add_session(_blocking, session, how, replace=replace))
 
     def add_events_to_memory(
         self,
@@ -68,6 +71,7 @@ class SyncMemoryService:
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
+        idempotency_key: str | None = None,
     ) -> list[str]:
         """Remember some turns."""
         return _run(
@@ -78,7 +82,7 @@ class SyncMemoryService:
                 events,
                 session_id,
                 custom_metadata,
-                restore=restore,
+                How(restore, idempotency_key),
             )
         )
 
@@ -90,11 +94,17 @@ class SyncMemoryService:
         memories: Sequence[MemoryEntry | Content | object],
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
+        idempotency_key: str | None = None,
     ) -> list[str]:
         """Remember what was learned or decided."""
         return _run(
             self._memory.add_entries(
-                _blocking, app_name, user_id, memories, custom_metadata, restore=restore
+                _blocking,
+                app_name,
+                user_id,
+                memories,
+                custom_metadata,
+                How(restore, idempotency_key),
             )
         )
 
@@ -125,18 +135,75 @@ class SyncMemoryService:
 
     def get_memory(self, *, app_name: str, user_id: str, memory_id: str) -> MemoryEntry:
         """Return one memory by its id."""
-        return _run(self._memory.get(_blocking, app_name, user_id, memory_id))
+        return _run(self._maintenance.get(_blocking, app_name, user_id, memory_id))
 
     def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
         """Delete one memory of this user for good."""
-        _run(self._memory.delete(_blocking, app_name, user_id, memory_id))
+        _run(self._maintenance.delete(_blocking, app_name, user_id, memory_id))
+
+    def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
+        """Delete for good what was remembered of one session; return how many."""
+        return _run(
+            self._maintenance.delete_session(_blocking, app_name, user_id, session_id)
+        )
+
+    def delete_where(self, *, app_name: str, user_id: str, filter: Filter) -> int:
+        """Delete for good the memories of this user that a filter lets through."""
+        return _run(
+            self._maintenance.delete_where(_blocking, app_name, user_id, filter)
+        )
+
+    def delete_user(self, *, app_name: str, user_id: str, forget: bool = False) -> int:
+        """Delete all memories of a user; return how many."""
+        return _run(self._maintenance.delete_user(_blocking, app_name, user_id, forget))
+
+    def delete_app(
+        self, *, app_name: str, confirm: bool = False, forget: bool = False
+    ) -> int:
+        """Delete all memories of all users of an app; return how many."""
+        return _run(self._maintenance.delete_app(_blocking, app_name, confirm, forget))
+
+    def purge(self) -> int:
+        """Rewrite the file without what was deleted; return the bytes freed."""
+        return _run(self._maintenance.purge(_blocking))
+
+    def backup(self, path: str | Path) -> None:
+        """Copy the file, consistently, while it is in use."""
+        _run(self._maintenance.backup(_blocking, path))
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        vectors: bool = True,
+        app_name: str | None = None,
+        user_id: str | None = None,
+    ) -> int:
+        """Write memories to a new file of JSON lines; return how many."""
+        return _run(
+            self._maintenance.export(_blocking, path, vectors, app_name, user_id)
+        )
+
+    def import_(
+        self, path: str | Path, *, vectors: bool = True, restore: bool = False
+    ) -> int:
+        """Read a file that `export` wrote; return how many memories were written."""
+        return _run(self._maintenance.import_(_blocking, path, vectors, restore))
+
+    def reembed(self, embedder: EmbedderLike) -> int:
+        """Move the file to another embedding model; return how many were embedded."""
+        chosen = resolve(embedder)
+        if chosen is None:
+            msg = "embedder: expected the one to move to"
+            raise ConfigError(msg)
+        return _run(self._maintenance.reembed(_blocking, chosen))
 
     def warm(self, *, app_name: str, user_id: str) -> None:
         """Load a user's memories ahead of the first search."""
-        _run(self._memory.warm(_blocking, app_name, user_id))
+        _run(self._maintenance.warm(_blocking, app_name, user_id))
 
     def stats(self) -> dict[str, Any]:
         """Return counts over the whole file."""
-        return _run(self._memory.stats(_blocking))
+        return _run(self._maintenance.stats(_blocking))

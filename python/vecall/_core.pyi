@@ -243,6 +243,10 @@ class Engine:
         """
         Frees a whole partition; True if there was one.
         """
+    def nbytes_of(self, key: tuple[str, str]) -> int:
+        """
+        Memory that one partition holds, 0 for an unknown key.
+        """
     def recall(
         self,
         key: tuple[str, str],

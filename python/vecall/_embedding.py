@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.errors import ClosedError, EmbedderError, VecallError
+from vecall.store import EmbeddingModel
 
 T = TypeVar("T")
 
@@ -119,6 +120,16 @@ class Embedding:
 
 async def _finish(result: Awaitable[T]) -> T:
     return await result
+
+
+def model_of(embedder: Embedder) -> EmbeddingModel:
+    """Return what the file is to know of an embedder."""
+    probe = getattr(embedder, "probe", None)
+    return EmbeddingModel(
+        embedder.model_id,
+        embedder.dimensions,
+        fingerprint=None if probe is None else probe.astype("<f4").tobytes(),
+    )
 
 
 def as_bytes(vector: NDArray[np.float32]) -> bytes:

@@ -1,29 +1,32 @@
 """Brings partitions from the file into the engine, and keeps them in step with it.
 
-A partition is loaded when it is first searched. Afterwards every search compares the
-partition's newest change in the file with the newest that the engine has: a write of
-this process is applied as it is committed, a write of another process is read from the
-change log before the search goes on. Reading and text analysis run on the loader's own
-thread.
+A partition is loaded when it is first searched, from its snapshot if there is a valid
+one, else from its rows. Afterwards every search compares the partition's newest change
+in the file with the newest that the engine has: a write of this process is applied as
+it is committed, a write of another process is read from the change log before the
+search goes on. Reading and text analysis run on the loader's own threads. When the
+budget is used up, partitions that nobody asked lately are dropped.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import islice
 from typing import ParamSpec, TypeVar
 
 import numpy as np
 
 from vecall._core import Engine
+from vecall._engine_rows import Key, add_rows
 from vecall._row_cache import RowCache
+from vecall._snapshots import Snapshots
 from vecall.errors import ClosedError
-from vecall.lexical import memory_terms
 from vecall.store import (
     Change,
     Database,
@@ -34,97 +37,163 @@ from vecall.store import (
     load_rows,
     newest_change,
 )
-from vecall.timestamps import to_micros
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Key = tuple[str, str]
-
-_NEVER = np.iinfo(np.int64).max
 _SLICE = 64  # rows analysed before other threads are let in
-_UNKNOWN_SESSION = 1  # turns told without a session are neighbours of their call's
+_THREADS = 2  # so that a small partition need not wait for a large one
+_ENTRY_BYTES = 700  # of a loaded partition's bookkeeping here
+_VICTIMS = 8  # partitions looked for at a time when memory is short
 
 
-@dataclass(slots=True)
-class _Loaded:
+@dataclass(slots=True, eq=False)
+class Loaded:
     """How far the engine is for one partition."""
 
     part: int
     seq: int
+    nbytes: int = 0
+    unsaved: int = 0  # changes since its snapshot
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Loader:
     """Keeps the engine in step with the file."""
 
-    def __init__(self, database: Database, engine: Engine, cache: RowCache) -> None:
-        """Start with nothing loaded."""
+    def __init__(
+        self,
+        database: Database,
+        engine: Engine,
+        cache: RowCache,
+        snapshots: Snapshots | None,
+        *,
+        model: int | None,
+        budget: int,
+    ) -> None:
+        """Start with nothing loaded.
+
+        Args:
+            database: The file.
+            engine: An empty engine.
+            cache: Texts of rows.
+            snapshots: Where partitions are kept beside the file, if anywhere.
+            model: The model whose vectors the engine takes.
+            budget: Bytes for the engine and the cache together.
+        """
         self._database = database
         self._engine = engine
         self._cache = cache
+        self._snapshots = snapshots
+        self._model = model
+        self._budget = budget
         self._in_memory = database.path is None
-        self._loaded: dict[Key, _Loaded] = {}
+        self._mutex = threading.Lock()  # for the following
+        self._loaded: dict[Key, Loaded] = {}
+        self._reading: dict[Key, Future[None]] = {}
+        self._pinned: Counter[Key] = Counter()  # searched by somebody who has to wait
+        self._bytes = 0
         self._broken: set[Key] = set()  # to be loaded though nothing is new
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vecall-loader")
+        if snapshots is not None:
+            snapshots.watch(self._loaded.get)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vecall-loader")
 
     def submit(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Run something that reads the file on the loader's thread.
+        """Run something that reads the file on one of the loader's threads.
 
         Raises:
             ClosedError: The service was closed.
         """
         try:
-            return self._thread.submit(work, *args, **kwargs)
+            return self._threads.submit(work, *args, **kwargs)
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None
 
-    def stale(self, key: Key) -> Future[None] | None:
-        """Say whether a partition must be read before it is searched.
+    def target(self, key: Key) -> tuple[int, int] | None:
+        """Return a partition's number and its newest change, as of now.
 
         Returns:
-            None if the engine has the newest change, or if there is no such partition;
-            else what to wait for.
+            None if there is no such partition.
         """
         if self._in_memory and key not in self._broken:
-            return None  # every change is published, nobody else writes
+            loaded = self._loaded.get(key)  # every change is published
+            return None if loaded is None else (loaded.part, loaded.seq)
         found = self._database.partition(*key)
-        if found is None:
-            return None
-        part, seq = found
+        if found is None and key in self._loaded:
+            self.catch_up(key, None)  # forgotten by another process: by this one too
+        return found
+
+    def loaded(self, key: Key, target: tuple[int, int] | None) -> Loaded | None:
+        """Return the partition's entry if the engine has it as `target` says.
+
+        An answer of the engine counts if the entry is the same before and after it was
+        asked: then the partition was there all the time.
+        """
         loaded = self._loaded.get(key)
-        if loaded is not None and loaded.part == part and loaded.seq >= seq:
+        if loaded is None or target is None:
             return None
-        return self.submit(self._catch_up, key, part)
+        part, seq = target
+        return loaded if loaded.part == part and loaded.seq >= seq else None
+
+    def catch_up(self, key: Key, target: tuple[int, int] | None) -> Future[None]:
+        """Read a partition, or what is new in it, on another thread.
+
+        Several who ask at the same time wait for one reading; whether it went as far
+        as they need is for them to look at afterwards.
+        """
+        with self._mutex:
+            future = self._reading.get(key)
+            if future is None:
+                part = None if target is None else target[0]
+                future = self.submit(self._catch_up, key, part)
+                self._reading[key] = future
+            return future
+
+    @contextmanager
+    def pinned(self, key: Key) -> Iterator[None]:
+        """Keep a partition from being evicted before it was searched."""
+        with self._mutex:
+            self._pinned[key] += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._pinned[key] -= 1
+                if not self._pinned[key]:
+                    del self._pinned[key]
 
     def publish(self, change: Change) -> None:
         """Apply a change of this process, right after its commit."""
         self._cache.forget(change.removed)
-        self._cache.forget(row.rid for row in change.rows)
+        self._cache.forget(entry.row.rid for entry in change.stored)
         key = (change.app, change.user)
+        if change.forgotten:
+            self._evict(key)
+            return
         loaded = self._loaded.get(key)
         if loaded is None and self._in_memory and change.part and not change.seq_before:
             # Without a file there is nothing to be lazy about, and a load would hold
             # the only connection while it analyses texts.
-            loaded = self._loaded[key] = _Loaded(change.part, 0)
+            loaded = self._loaded[key] = Loaded(change.part, 0)
         if loaded is None:
             return
         with loaded.lock:
             # Where another process wrote in between, the next search reads both.
-            if loaded.seq != change.seq_before:
+            if loaded.seq != change.seq_before or self._loaded.get(key) is not loaded:
                 return
-            stored = map(StoredRow, change.rows, change.vectors)
             try:
-                self._apply(key, stored, change.removed)
+                self._apply(key, change.stored, change.removed)
             except BaseException:
                 # Half applied is not known: the next search loads it afresh.
-                self._loaded.pop(key, None)
                 self._broken.add(key)
+                self._forget(key)
                 raise
             loaded.seq = change.seq
+            self._count(key, loaded, len(change.stored) + len(change.removed))
+        self._make_room()
 
     def rows(self, rids: Sequence[int]) -> list[Row]:
         """Read rows from the file into the cache, without those that are gone."""
@@ -134,36 +203,86 @@ class Loader:
         self._cache.put(rows, read_at)
         return rows
 
-    def close(self) -> None:
-        """Finish what waits and end the thread."""
-        self._thread.shutdown(wait=True)
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all loaded partitions."""
+        return self._bytes
 
-    def _catch_up(self, key: Key, part: int) -> None:
-        loaded = self._loaded.get(key)
-        if loaded is None or loaded.part != part:
-            self._load(key, part)
-            return
-        with loaded.lock:
-            with self._database.snapshot() as connection:
-                seq = newest_change(connection, part)
-                rids = changed_since(connection, part, loaded.seq)
-                stored = load_rows(connection, rids or ())
-            if rids is None:  # the log no longer reaches back that far
+    def close(self) -> None:
+        """Finish what waits and end the threads."""
+        self._threads.shutdown(wait=True)
+
+    def _catch_up(self, key: Key, part: int | None) -> None:
+        try:
+            loaded = self._loaded.get(key)
+            if part is None:
+                self._evict(key)
+            elif loaded is None or loaded.part != part or not self._replay(key, loaded):
                 self._load(key, part)
-                return
+            self._make_room()
+        finally:
+            with self._mutex:
+                self._reading.pop(key, None)
+
+    def _replay(self, key: Key, loaded: Loaded) -> bool:
+        """Apply what is new in the file; False if the log does not reach back."""
+        with loaded.lock:
+            if self._loaded.get(key) is not loaded:
+                return False  # evicted meanwhile
+            with self._database.snapshot() as connection:
+                newest = newest_change(connection, loaded.part)
+                if newest is None:
+                    return False
+                seq = newest[0]
+                if seq <= loaded.seq:
+                    return True
+                rids = changed_since(connection, loaded.part, loaded.seq)
+                if rids is None:
+                    return False
+                stored = load_rows(connection, rids)
             there = {entry.row.rid for entry in stored}
-            removed = [rid for rid in rids if rid not in there]
             self._cache.forget(rids)
-            self._apply(key, stored, removed)
-            loaded.seq = max(loaded.seq, seq)
+            try:
+                self._apply(key, stored, [rid for rid in rids if rid not in there])
+            except BaseException:
+                self._forget(key)
+                raise
+            loaded.seq = seq
+            self._count(key, loaded, len(rids))
+        return True
 
     def _load(self, key: Key, part: int) -> None:
+        self._evict(key)
+        # From here on nobody else touches the engine's partition: one reading a key,
+        # and what is not in `_loaded` is neither published to nor evicted.
         self._engine.drop(key)
         with self._database.snapshot() as connection:
-            seq = newest_change(connection, part)
-            self._apply(key, load_partition(connection, part), ())
-        self._loaded[key] = _Loaded(part, seq)
-        self._broken.discard(key)
+            newest = newest_change(connection, part)
+            if newest is None:
+                return
+            seq, nonce = newest
+            since: int | None = None
+            changed: list[int] | None = None
+            if self._snapshots is not None and nonce is not None:
+                since = self._snapshots.restore(key, part, seq, nonce)
+            if since == seq:
+                changed = []
+            elif since is not None:
+                changed = changed_since(connection, part, since)
+            if changed is None:
+                self._engine.drop(key)
+                self._apply(key, load_partition(connection, part), ())
+            else:
+                stored = load_rows(connection, changed)
+                there = {entry.row.rid for entry in stored}
+                self._apply(key, stored, [rid for rid in changed if rid not in there])
+        loaded = Loaded(part, seq)
+        # What is read from rows has no snapshot yet; all of it is unsaved.
+        unsaved = self._engine.size(key) if changed is None else len(changed)
+        with loaded.lock:
+            self._loaded[key] = loaded
+            self._broken.discard(key)
+            self._count(key, loaded, unsaved)
 
     def _apply(
         self, key: Key, stored: Iterable[StoredRow], removed: Sequence[int]
@@ -172,52 +291,54 @@ class Loader:
             self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
         entries = iter(stored)
         while some := list(islice(entries, _SLICE)):
-            add_rows(self._engine, key, some)
+            add_rows(self._engine, key, some, self._model)
             self._cache.put(entry.row for entry in some)
             # A bare yield: whoever waits for the interpreter, the event loop above all,
             # gets it between slices and not after the whole partition.
             time.sleep(0)
 
+    def _count(self, key: Key, loaded: Loaded, changes: int) -> None:
+        """Take stock of a partition that has changed; its lock is held."""
+        nbytes = self._engine.nbytes_of(key) + _ENTRY_BYTES
+        with self._mutex:
+            self._bytes += nbytes - loaded.nbytes
+            loaded.nbytes = nbytes
+        loaded.unsaved += changes
+        if self._snapshots is not None and changes:
+            self._snapshots.consider(key, loaded, self._engine.size(key))
 
-def session_key(session: str) -> int:
-    """Return the 64-bit number by which the engine knows a session."""
-    digest = blake2b(session.encode(), digest_size=8).digest()
-    return max(int.from_bytes(digest, "little"), _UNKNOWN_SESSION + 1)
+    def _forget(self, key: Key) -> None:
+        """Take a partition off the books, so that the next search loads it."""
+        with self._mutex:
+            loaded = self._loaded.pop(key, None)
+            if loaded is not None:
+                self._bytes -= loaded.nbytes
+                loaded.nbytes = 0
 
+    def _evict(self, key: Key) -> None:
+        loaded = self._loaded.get(key)
+        if loaded is None:
+            return
+        with loaded.lock:
+            if self._loaded.get(key) is loaded:
+                # In this order: whoever still finds the entry after asking the engine
+                # has asked it before the partition was dropped.
+                self._forget(key)
+                self._engine.drop(key)
 
-def _engine_session(row: Row) -> int:
-    if row.session is not None:
-        return session_key(row.session)
-    return 0 if row.pos is None else _UNKNOWN_SESSION
-
-
-def add_rows(engine: Engine, key: Key, stored: Sequence[StoredRow]) -> None:
-    """Put rows into the engine, with their words and, where it keeps them, vectors."""
-    rows = [entry.row for entry in stored]
-    terms = [memory_terms(row.text, row.author, row.ts) for row in rows]
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(found) for found in terms], out=offsets[1:])
-    expires = [
-        _NEVER if row.expires_at is None else to_micros(row.expires_at) for row in rows
-    ]
-    dim = engine.dim
-    vectors = has_vector = None
-    if dim:
-        vectors = np.zeros((len(rows), dim), np.float32)
-        has_vector = np.zeros(len(rows), np.uint8)
-        for i, entry in enumerate(stored):
-            if entry.vec is not None and len(entry.vec) == 4 * dim:
-                vectors[i] = np.frombuffer(entry.vec, "<f4")
-                has_vector[i] = 1
-    engine.add_rows(
-        key,
-        np.array([row.rid for row in rows], np.int64),
-        np.array([to_micros(row.time) for row in rows], np.int64),
-        np.array(expires, np.int64),
-        np.array([_engine_session(row) for row in rows], np.uint64),
-        np.array([row.pos or 0 for row in rows], np.int32),
-        np.array([term for found in terms for term in found], np.uint64),
-        offsets,
-        vectors,
-        has_vector,
-    )
+    def _make_room(self) -> None:
+        """Drop what nobody asked lately until the budget is kept."""
+        if self._in_memory:
+            return  # the file is memory as well
+        while self._bytes + self._cache.nbytes > self._budget:
+            with self._mutex:
+                kept = self._pinned.keys() | self._reading.keys()
+            victims = [
+                key
+                for key in self._engine.sweep(_VICTIMS + len(kept))
+                if key in self._loaded and key not in kept
+            ]
+            if not victims:
+                return
+            for key in victims:
+                self._evict(key)

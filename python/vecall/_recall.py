@@ -12,7 +12,8 @@ from typing import Any
 from vecall._core import Engine
 from vecall._duck import clean
 from vecall._embedding import Embedding, Wait
-from vecall._loader import Key, Loader, session_key
+from vecall._engine_rows import Key, name_key
+from vecall._loader import Loader
 from vecall._row_cache import RowCache
 from vecall.embedders import Vectors
 from vecall.lexical import query_terms
@@ -22,6 +23,9 @@ from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
 
 _DEFAULT_IMPORTANCE = 0.5
+
+Hit = tuple[int, Row | None, float, float]
+"""Row number, the row if it is in memory, score, cosine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,7 @@ class Recall:
             vector = self._embedding.known_query(*request.key, query)
             if vector is None:
                 vector = await self._embedding.embed_query(wait, *request.key, query)
-        reading = self._loader.stale(request.key)
-        if reading is not None:
-            await wait(reading)
-        hits = self._ask_engine(request, vector)
+        hits = await self._hits(wait, request, vector)
         missing = [rid for rid, row, *_ in hits if row is None]
         fetched: dict[int, Row] = {}
         if missing:
@@ -78,14 +79,39 @@ class Recall:
             fetched = {row.rid: row for row in rows}
         return _response(hits, fetched, request)
 
-    def _ask_engine(
-        self, request: Request, vector: Vectors | None
-    ) -> list[tuple[int, Row | None, float, float]]:
+    async def _hits(
+        self, wait: Wait, request: Request, vector: Vectors | None
+    ) -> list[Hit]:
+        """Ask the engine once it has all that the file had when the search began."""
+        loader, key = self._loader, request.key
+        target = loader.target(key)
+        loaded = loader.loaded(key, target)
+        if loaded is not None:
+            hits = self._ask_engine(request, vector)
+            if loader.loaded(key, target) is loaded:
+                return hits
+        with loader.pinned(key):
+            while target is not None:
+                await wait(loader.catch_up(key, target))
+                loaded = loader.loaded(key, target)
+                if loaded is not None:
+                    hits = self._ask_engine(request, vector)
+                    if loader.loaded(key, target) is loaded:
+                        return hits
+                elif (now := loader.target(key)) is None or now[0] != target[0]:
+                    target = now  # the user was forgotten meanwhile
+        return []
+
+    def _ask_engine(self, request: Request, vector: Vectors | None) -> list[Hit]:
         asked = request.filter
         options: dict[str, Any] = {}
         if asked is not None:
             if asked.session_id is not None:
-                options["session"] = session_key(asked.session_id)
+                options["session"] = name_key(asked.session_id)
+            if asked.author is not None:
+                options["author"] = name_key(asked.author)
+            if asked.kind is not None:
+                options["kind"] = name_key(asked.kind)
             if asked.after is not None:
                 options["after"] = to_micros(to_seconds(asked.after, "filter.after"))
             if asked.before is not None:
@@ -108,7 +134,7 @@ class Recall:
 
 
 def _response(
-    hits: Sequence[tuple[int, Row | None, float, float]],
+    hits: Sequence[Hit],
     fetched: dict[int, Row],
     request: Request,
 ) -> SearchMemoryResponse:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from vecall.errors import ClosedError
+from vecall.errors import ClosedError, StorageFullError
 from vecall.store import Change, Database, WriteJob, run_alone
 
 _log = logging.getLogger("vecall")
@@ -38,15 +38,11 @@ class _Pending:
 class Writer:
     """Takes write jobs from any thread and acknowledges each by its future."""
 
-    def __init__(self, database: Database, publish: Callable[[Change], None]) -> None:
-        """Start the thread.
-
-        Args:
-            database: The file.
-            publish: Applies a committed change to the engine.
-        """
+    def __init__(self, database: Database) -> None:
+        """Start the thread."""
         self._database = database
-        self._publish = publish
+        self.publish: Callable[[Change], None] = lambda _: None
+        """Applies a committed change to the engine."""
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -93,19 +89,57 @@ class Writer:
                 self._write(group)
 
     def _write(self, group: list[_Pending]) -> None:
+        group = self._with_room(group)
         try:
-            with self._database.transaction() as connection:
-                for pending in group:
-                    pending.outcome = run_alone(connection, pending.job)
+            self._commit(group)
+        except StorageFullError as error:
+            # What only deletes gets a second chance, with the space that was put by.
+            deleting = [pending for pending in group if not pending.job.growth]
+            self._fail([pending for pending in group if pending.job.growth], error)
+            if not deleting or not self._database.release_reserve():
+                self._fail(deleting, error)
+                return
+            try:
+                self._commit(deleting)
+            except BaseException as again:
+                self._fail(deleting, again)
+                return
+            group = deleting
         except BaseException as error:
-            # Nothing of the group was committed, also of those that had run well.
-            for pending in group:
-                outcome = pending.outcome
-                own = outcome if isinstance(outcome, BaseException) else error
-                pending.future.set_exception(own)
+            self._fail(group, error)
             return
         for pending in group:
             self._acknowledge(pending)
+
+    def _with_room(self, group: list[_Pending]) -> list[_Pending]:
+        """Refuse what would fill the disk; return the others."""
+        growth = sum(pending.job.growth for pending in group)
+        if not growth or self._database.has_room(growth):
+            return group
+        msg = (
+            "the disk is nearly full (limits.min_free_bytes); nothing was written, and "
+            "deleting still works"
+        )
+        for pending in group:
+            if pending.job.growth:
+                pending.future.set_exception(StorageFullError(msg))
+        return [pending for pending in group if not pending.job.growth]
+
+    def _commit(self, group: list[_Pending]) -> None:
+        if not group:
+            return
+        for pending in group:
+            pending.outcome = None
+        with self._database.transaction() as connection:
+            for pending in group:
+                pending.outcome = run_alone(connection, pending.job)
+
+    def _fail(self, group: list[_Pending], error: BaseException) -> None:
+        """Nothing of the group was committed, also of those that had run well."""
+        for pending in group:
+            outcome = pending.outcome
+            own = outcome if isinstance(outcome, BaseException) else error
+            pending.future.set_exception(own)
 
     def _acknowledge(self, pending: _Pending) -> None:
         change = pending.outcome
@@ -113,7 +147,7 @@ class Writer:
             pending.future.set_exception(change)
             return
         try:
-            self._publish(change)
+            self.publish(change)
         except Exception:
             # It is in the file, whatever became of the engine: the next search finds
             # the engine behind the file and reads what is missing.

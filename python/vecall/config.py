@@ -27,6 +27,8 @@ class Limits:
         max_name_bytes: An app name, a user, session, event or memory id in UTF-8.
         max_top_k: Memories in one answer.
         max_query_chars: What of a query is read; a longer one is cut, not refused.
+        min_free_bytes: Disk space below which nothing is added, so that deleting and
+            other programs can go on; 0 adds to the last byte.
     """
 
     max_text_bytes: int = 262_144
@@ -35,13 +37,15 @@ class Limits:
     max_name_bytes: int = 512
     max_top_k: int = 1_000
     max_query_chars: int = 32_768
+    min_free_bytes: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        """Check that every limit is a number of at least 1."""
+        """Check that every limit is a number of at least 1, or 0 for min_free_bytes."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if type(value) is not int or value < 1:
-                msg = f"limits.{field.name}: must be an integer of at least 1"
+            least = 0 if field.name == "min_free_bytes" else 1
+            if type(value) is not int or value < least:
+                msg = f"limits.{field.name}: must be an integer of at least {least}"
                 raise ConfigError(msg)
 
 
@@ -146,8 +150,13 @@ def check_filter(asked: object, limits: Limits) -> Filter:
     if not isinstance(asked, Filter):
         msg = "filter: expected a vecall.Filter"
         raise InvalidTypeError(msg)
-    if asked.session_id is not None:
-        check_name(asked.session_id, "filter.session_id", limits)
+    for given, name in (
+        (asked.session_id, "filter.session_id"),
+        (asked.author, "filter.author"),
+        (asked.kind, "filter.kind"),
+    ):
+        if given is not None:
+            check_name(given, name, limits)
     for value, name in ((asked.after, "filter.after"), (asked.before, "filter.before")):
         if value is not None:
             to_seconds(value, name)

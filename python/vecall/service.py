@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Awaitable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from vecall._blocking import SyncMemoryService
-from vecall._memory import Memory
+from vecall._maintenance import Maintenance
+from vecall._memory import How, Memory
+from vecall._upkeep_methods import MaintainedMemoryService, on_loop
 from vecall.config import Limits
 from vecall.contract import BaseMemoryService
 from vecall.embedders.resolve import EmbedderLike, resolve
@@ -25,16 +26,10 @@ from vecall.types import (
     Session,
 )
 
-T = TypeVar("T")
-
 DEFAULT_MEMORY_BUDGET = 256 * 1024 * 1024
 
 
-def _on_loop(future: Future[T]) -> Awaitable[T]:
-    return asyncio.wrap_future(future)
-
-
-class MemoryService(BaseMemoryService):
+class MemoryService(MaintainedMemoryService, BaseMemoryService):
     """Long-term memory: durable in one file, searched in memory, one wall a user.
 
     Safe to share between threads and event loops. Every method has a blocking twin of
@@ -52,14 +47,19 @@ class MemoryService(BaseMemoryService):
         durability: "full" syncs every write, so that it survives a power cut; "process"
             syncs at checkpoints, so that a write survives the end of the process but a
             power cut may take back the newest.
-        memory_budget: Bytes for texts kept in memory.
+        memory_budget: Bytes of memory for users' partitions and texts. What nobody
+            asked lately is dropped and loaded again when it is asked for; users who are
+            being searched may exceed it. Not for a memory without a file.
         limits: How large requests may be.
+        allow_network_filesystem: Open a file on another machine's disk, where one
+            process at a time may be safe and two are not.
         warn_raw: Warn that turns are embedded as they are, not as summaries.
 
     Raises:
         ConfigError: An argument that cannot be used, or a folder that does not exist.
         EmbeddingMismatchError: The file's vectors come from another model.
         IncompatibleFileError: Another program's file, or one of a newer vecall.
+        NetworkFilesystemError: The file lies on another machine's disk.
         CorruptFileError: The file is damaged.
         StorageError: The file cannot be opened or written.
     """
@@ -74,6 +74,7 @@ class MemoryService(BaseMemoryService):
         durability: Durability = "full",
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         limits: Limits | None = None,
+        allow_network_filesystem: bool = False,
         warn_raw: bool = True,
     ) -> None:
         """Open the file, or make it."""
@@ -93,8 +94,10 @@ class MemoryService(BaseMemoryService):
             durability=durability,
             memory_budget=memory_budget,
             limits=limits or Limits(),
+            allow_network_filesystem=allow_network_filesystem,
         )
-        self.sync = SyncMemoryService(self._memory)
+        self._maintenance = Maintenance(self._memory)
+        self.sync = SyncMemoryService(self._memory, self._maintenance)
 
     @property
     def limits(self) -> Limits:
@@ -107,6 +110,7 @@ class MemoryService(BaseMemoryService):
         *,
         restore: bool = False,
         replace: bool = False,
+        idempotency_key: str | None = None,
     ) -> list[str]:
         """Remember the turns of a session.
 
@@ -118,18 +122,20 @@ class MemoryService(BaseMemoryService):
                 user_id, id and events, in snake_case or camelCase.
             restore: Bring back turns that were deleted.
             replace: Also delete remembered turns of this session that are absent.
+            idempotency_key: A call with the same key, within 30 days, changes nothing
+                and returns what the first one returned.
 
         Returns:
             The ids of the memories, in the order of the turns.
 
         Raises:
             InvalidArgumentError: A bad name, id, time or text; nothing was written.
+            ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        return await self._memory.add_session(
-            _on_loop, session, restore=restore, replace=replace
-        )
+        how = How(restore, idempotency_key)
+        return await self._memory.add_session(on_loop, session, how, replace=replace)
 
     async def add_events_to_memory(
         self,
@@ -140,6 +146,7 @@ class MemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
+        idempotency_key: str | None = None,
     ) -> list[str]:
         """Remember some turns, such as those that are new since the last call.
 
@@ -151,23 +158,25 @@ class MemoryService(BaseMemoryService):
             custom_metadata: JSON values stored with each; "ttl" (seconds, a timedelta
                 or "3600s") makes them expire.
             restore: Bring back turns that were deleted.
+            idempotency_key: As in `add_session_to_memory`.
 
         Returns:
             The ids of the memories, in the order of the turns.
 
         Raises:
             InvalidArgumentError: A bad name, id, time or text; nothing was written.
+            ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
         return await self._memory.add_events(
-            _on_loop,
+            on_loop,
             app_name,
             user_id,
             events,
             session_id,
             custom_metadata,
-            restore=restore,
+            How(restore, idempotency_key),
         )
 
     async def add_memory(
@@ -178,6 +187,7 @@ class MemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry | Content | object],
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
+        idempotency_key: str | None = None,
     ) -> list[str]:
         """Remember what was learned or decided, as strings or entries.
 
@@ -187,17 +197,25 @@ class MemoryService(BaseMemoryService):
             memories: Texts, or `MemoryEntry` objects or dicts that say more.
             custom_metadata: As in `add_events_to_memory`.
             restore: Bring back memories that were deleted.
+            idempotency_key: As in `add_session_to_memory`; without one, equal texts
+                told twice are one memory only if they carry the same id.
 
         Returns:
             The ids of the memories, in order.
 
         Raises:
             InvalidArgumentError: A blank text or a bad field; nothing was written.
+            ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
         return await self._memory.add_entries(
-            _on_loop, app_name, user_id, memories, custom_metadata, restore=restore
+            on_loop,
+            app_name,
+            user_id,
+            memories,
+            custom_metadata,
+            How(restore, idempotency_key),
         )
 
     async def search_memory(
@@ -220,7 +238,7 @@ class MemoryService(BaseMemoryService):
             top_k: At most this many, instead of the service's default.
             min_score: Floor on the cosine similarity in [-1, 1], inclusive.
             min_confidence: Floor on the confidence; refused until one is calibrated.
-            filter: Only memories of one session or time range.
+            filter: Only memories of one session, author, kind or time range.
 
         Returns:
             The memories, best first; an unknown user has none.
@@ -232,36 +250,8 @@ class MemoryService(BaseMemoryService):
             ClosedError: The service was closed.
         """
         return await self._memory.search(
-            _on_loop, app_name, user_id, query, top_k, min_score, min_confidence, filter
+            on_loop, app_name, user_id, query, top_k, min_score, min_confidence, filter
         )
-
-    async def get_memory(
-        self, *, app_name: str, user_id: str, memory_id: str
-    ) -> MemoryEntry:
-        """Return one memory by its id.
-
-        Raises:
-            NotFoundError: This user has no memory of that id.
-        """
-        return await self._memory.get(_on_loop, app_name, user_id, memory_id)
-
-    async def delete_memory(
-        self, *, app_name: str, user_id: str, memory_id: str | None = None
-    ) -> None:
-        """Delete one memory of this user for good.
-
-        A later ingest of the same turn does not bring it back. An unknown id, or None,
-        deletes nothing.
-        """
-        await self._memory.delete(_on_loop, app_name, user_id, memory_id)
-
-    async def warm(self, *, app_name: str, user_id: str) -> None:
-        """Load a user's memories, so that the first search need not wait."""
-        await self._memory.warm(_on_loop, app_name, user_id)
-
-    async def stats(self) -> dict[str, Any]:
-        """Return counts over the whole file: users, sessions, memories, bytes."""
-        return await self._memory.stats(_on_loop)
 
     def close(self) -> None:
         """Finish pending writes and close the file. A second call does nothing."""

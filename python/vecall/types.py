@@ -126,6 +126,8 @@ class Filter:
         session_id: Only this session.
         after: Only memories of this time or later.
         before: Only memories before this time.
+        author: Only memories by this author.
+        kind: Only memories of this kind, such as "episode" or "fact".
 
     The time of a memory without timestamp is when it was stored.
     """
@@ -133,6 +135,8 @@ class Filter:
     session_id: str | None = None
     after: Time | None = None
     before: Time | None = None
+    author: str | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

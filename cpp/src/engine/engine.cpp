@@ -56,4 +56,11 @@ std::size_t Engine::size(PartitionKey key) const {
   return partition->size();
 }
 
+std::size_t Engine::nbytes_of(PartitionKey key) const {
+  const auto partition = partitions_.find(key);
+  if (!partition) return 0;
+  const std::shared_lock lock(partition->mutex());
+  return partition->nbytes();
+}
+
 }  // namespace vecall

@@ -48,6 +48,7 @@ class Engine {
   [[nodiscard]] std::size_t partitions() const { return partitions_.size(); }
   [[nodiscard]] std::size_t dim() const noexcept { return space_->rows.dim(); }
   [[nodiscard]] std::size_t nbytes() const { return partitions_.nbytes(); }
+  [[nodiscard]] std::size_t nbytes_of(PartitionKey key) const;
 
  private:
   const Ref<const PartitionSpace> space_;

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from vecall.store.add import AddMemories
 from vecall.store.database import Database, Durability
-from vecall.store.delete import DeleteMemories
+from vecall.store.delete import DeleteMemories, ForgetUser
 from vecall.store.jobs import WriteJob, run_alone
 from vecall.store.models import EmbeddingModel, active_model, adopt, require_same
 from vecall.store.read import (
-    StoredRow,
     changed_since,
     find,
     known_hashes,
@@ -17,9 +16,29 @@ from vecall.store.read import (
     newest_change,
     partition_names,
     totals,
+    users_of,
     without_vector,
 )
-from vecall.store.rows import Change, Draft, Row, memory_id, text_hash
+from vecall.store.reembedding import (
+    MoveVectors,
+    PutNextVectors,
+    begin_migration,
+    migrating_model,
+    require_migrating,
+    switch_models,
+    to_be_embedded,
+    unmoved_vectors,
+)
+from vecall.store.rows import Change, Draft, Row, StoredRow, memory_id, text_hash
+from vecall.store.snapshots import RecordSnapshot, SnapshotFolder, SnapshotTag
+from vecall.store.transfer import (
+    ImportLines,
+    export_header,
+    export_lines,
+    export_partitions,
+    header_model,
+)
+from vecall.store.upkeep import backup, purge
 from vecall.store.vectors import SetVectors
 
 __all__ = [
@@ -30,23 +49,43 @@ __all__ = [
     "Draft",
     "Durability",
     "EmbeddingModel",
+    "ForgetUser",
+    "ImportLines",
+    "MoveVectors",
+    "PutNextVectors",
+    "RecordSnapshot",
     "Row",
     "SetVectors",
+    "SnapshotFolder",
+    "SnapshotTag",
     "StoredRow",
     "WriteJob",
     "active_model",
     "adopt",
+    "backup",
+    "begin_migration",
     "changed_since",
+    "export_header",
+    "export_lines",
+    "export_partitions",
     "find",
+    "header_model",
     "known_hashes",
     "load_partition",
     "load_rows",
     "memory_id",
+    "migrating_model",
     "newest_change",
     "partition_names",
+    "purge",
+    "require_migrating",
     "require_same",
     "run_alone",
+    "switch_models",
     "text_hash",
+    "to_be_embedded",
     "totals",
+    "unmoved_vectors",
+    "users_of",
     "without_vector",
 ]

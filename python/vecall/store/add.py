@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vecall.store.batches import insert_many, select_in
-from vecall.store.delete import delete_row
+from vecall.store.delete import delete_rows, doomed_of_session
+from vecall.store.idempotency import Promise
+from vecall.store.models import require_active
 from vecall.store.partitions import PartitionWriter
 from vecall.store.positions import Positions
 from vecall.store.read import load_rows
-from vecall.store.rows import COLUMNS, Change, Draft, Row, checksum
+from vecall.store.rows import COLUMNS, Change, Draft, Row, StoredRow, checksum
 
 
 class _Stored(NamedTuple):
@@ -41,6 +43,8 @@ class _Stored(NamedTuple):
 _REST = "part, seq, updated_at, hash, vec, model, crc"
 """The columns of `mem` that a `Row` does not have, as `_rest` gives them."""
 
+_ROW_BYTES = 500  # of a row beside its text and vector, with indexes and log
+
 _COMPARED = (
     "session event ts author kind source trust text content meta importance"
 ).split()
@@ -57,6 +61,7 @@ class AddMemories:
         model: Number of the embedding model of the drafts' vectors.
         restore: Bring back memories that were deleted; otherwise they stay deleted.
         replace: Also delete the memories of this session that are not among the drafts.
+        key: A second call with the same key changes nothing.
     """
 
     app: str
@@ -65,10 +70,15 @@ class AddMemories:
     model: int | None = None
     restore: bool = False
     replace: str | None = None
+    key: str | None = None
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
+        require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
+        told = None if self.key is None else Promise(partition, self.key, self.drafts)
+        if told is not None and (ids := told.kept()) is not None:
+            return partition.unchanged(ids)
         drafts = self._wanted(partition)
         stored = _find(partition, list(drafts))
         removed = self._remove_others(partition, drafts)
@@ -78,25 +88,23 @@ class AddMemories:
         for id_, draft in drafts.items():
             known = stored.get(id_)
             if known is None:
-                row, vec = self._new(partition, draft, positions.of.get(id_), inserts)
-            elif _same(draft, known, partition.now):
-                continue
-            else:
+                new = self._new(partition, draft, positions.of.get(id_), inserts)
+                written.append(new)
+            elif not _same(draft, known, partition.now):
                 pos = positions.of.get(id_, positions.moved.get(id_, known.pos))
-                row, vec = self._update(partition, draft, known, pos)
-            written.append((row, vec))
+                written.append(self._update(partition, draft, known, pos))
         insert_many(connection, f"mem ({COLUMNS}, {_REST})", inserts)
+        if told is not None:
+            told.keep(list(drafts))
         partition.finish()
-        return Change(
-            self.app,
-            self.user,
-            partition.id,
-            partition.seq_before,
-            partition.seq,
-            [row for row, _ in written],
-            [vec for _, vec in written],
-            removed,
-            list(drafts),
+        return partition.changed(written, removed, list(drafts))
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by."""
+        return sum(
+            _ROW_BYTES + len(draft.text) + len(draft.vec or b"")
+            for draft in self.drafts
         )
 
     def _wanted(self, partition: PartitionWriter) -> dict[str, Draft]:
@@ -126,15 +134,10 @@ class AddMemories:
     ) -> list[int]:
         if self.replace is None:
             return []
-        found = partition.connection.execute(
-            "SELECT rid, id, length(CAST(text AS BLOB)) FROM mem "
-            "WHERE part = ? AND session = ? AND pos IS NOT NULL",
-            (partition.id, self.replace),
-        ).fetchall()
-        gone = [(rid, id_, size) for rid, id_, size in found if id_ not in drafts]
-        for rid, id_, size in gone:
-            delete_row(partition, rid, id_, size)
-        return [rid for rid, _, _ in gone]
+        turns = doomed_of_session(partition, self.replace)
+        gone = [turn for turn in turns if turn.id not in drafts]
+        delete_rows(partition, gone)
+        return [turn.rid for turn in gone]
 
     def _new(
         self,
@@ -142,16 +145,16 @@ class AddMemories:
         draft: Draft,
         pos: int | None,
         inserts: list[tuple[Any, ...]],
-    ) -> tuple[Row, bytes | None]:
+    ) -> StoredRow:
         """Make a row that `inserts` brings into the file later."""
         rid = partition.change(0, "u", live=1, size=len(draft.text.encode()))
         row = _row(draft, rid, pos, partition.now, draft.expires_at)
         inserts.append((*row, *_rest(partition, row, draft, draft.vec, self.model)))
-        return row, draft.vec
+        return StoredRow(row, draft.vec, self.model)
 
     def _update(
         self, partition: PartitionWriter, draft: Draft, old: _Stored, pos: int | None
-    ) -> tuple[Row, bytes | None]:
+    ) -> StoredRow:
         grown = len(draft.text.encode()) - len(old.text.encode())
         partition.change(old.rid, "u", size=grown)
         if any(getattr(draft, name) != getattr(old, name) for name in _COMPARED):
@@ -169,7 +172,7 @@ class AddMemories:
             "WHERE rid = ?",
             (*row[1:], *_rest(partition, row, draft, vec, model), old.rid),
         )
-        return row, vec
+        return StoredRow(row, vec, model)
 
 
 def _rest(
@@ -193,11 +196,14 @@ def _rest(
 
 def _find(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, _Stored]:
     """What is there already, by id."""
+    # Right after a file changed its model, the new vectors are still in vec_next.
     found = select_in(
         partition.connection,
-        "SELECT id, rid, pos, created_at, expires_at, vec, model, session, event, ts, "
-        "author, kind, source, trust, text, content, meta, importance_prior "
-        "FROM mem WHERE part = ? AND id IN",
+        "SELECT id, mem.rid, pos, created_at, expires_at, "
+        "coalesce(next.vec, mem.vec), coalesce(next.model, mem.model), session, event, "
+        "ts, author, kind, source, trust, text, content, meta, importance_prior "
+        "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
+        "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN",
         [partition.id],
         ids,
     )
@@ -278,19 +284,19 @@ def _positions(
     return Positions(partition, session, [draft.id for draft in told], known)
 
 
-def _move(
-    partition: PartitionWriter, moved: dict[str, int]
-) -> list[tuple[Row, bytes | None]]:
+def _move(partition: PartitionWriter, moved: dict[str, int]) -> list[StoredRow]:
     """Give turns that stay as they are another position in their session."""
     stored = _find(partition, list(moved))
     numbers = {stored[id_].rid: position for id_, position in moved.items()}
     found = []
-    for row, vec in load_rows(partition.connection, numbers):
+    for row, vec, model in load_rows(partition.connection, numbers):
         moved_row = row._replace(pos=numbers[row.rid])
         partition.change(row.rid, "u")
+        crc = checksum(moved_row, vec)
         partition.connection.execute(
-            "UPDATE mem SET pos = ?, seq = ?, crc = ? WHERE rid = ?",
-            (moved_row.pos, partition.seq, checksum(moved_row, vec), row.rid),
+            "UPDATE mem SET pos = ?, seq = ?, vec = ?, model = ?, crc = ? "
+            "WHERE rid = ?",
+            (moved_row.pos, partition.seq, vec, model, crc, row.rid),
         )
-        found.append((moved_row, vec))
+        found.append(StoredRow(moved_row, vec, model))
     return found

@@ -15,7 +15,10 @@ _VARIABLES = 900  # of one statement; SQLite has always taken 999
 
 
 def insert_many(
-    connection: sqlite3.Connection, into: str, rows: Sequence[tuple[Any, ...]]
+    connection: sqlite3.Connection,
+    into: str,
+    rows: Sequence[tuple[Any, ...]],
+    verb: str = "INSERT",
 ) -> None:
     """Insert rows, for example into "chg (part, seq)", in order."""
     if not rows:
@@ -27,7 +30,7 @@ def insert_many(
         some = rows[start : start + most]
         values = [value for row in some for value in row]
         connection.execute(
-            f"INSERT INTO {into} VALUES {', '.join([one] * len(some))}", values
+            f"{verb} INTO {into} VALUES {', '.join([one] * len(some))}", values
         )
 
 

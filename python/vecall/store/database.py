@@ -1,4 +1,4 @@
-"""Connections to one file, or to memory: a writer, a reader for loading, one for peeks.
+"""Connections to one file, or to memory: a writer, some readers, one for peeks.
 
 Only the standard library's sqlite3 ever touches the file. `:memory:` is one connection
 under one lock.
@@ -6,25 +6,34 @@ under one lock.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
 
-from vecall.errors import ClosedError, ConfigError, StorageError
+from vecall.errors import ClosedError
 from vecall.store import schema
-from vecall.store.failures import storage_errors
+from vecall.store.failures import is_io_error, storage_errors
+from vecall.store.filesystem import (
+    create_private,
+    free_bytes,
+    require_local,
+    require_plain,
+)
 from vecall.store.gate import WriteGate, close_gate, open_gate
+from vecall.store.reserve import Reserve
 
 Durability = Literal["full", "process"]
 """What an acknowledged write survives: a power cut, or the end of the process."""
 
+MIN_FREE_BYTES = 64 * 1024 * 1024
+
 _GATE_TIMEOUT_S = 30.0
-_BUSY_TIMEOUT_S = 5.0  # a second line; the gate keeps writers apart
+_BUSY_TIMEOUT_MS = 5_000  # a second line; the gate keeps writers apart
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
+_ROOM_FOR_A_BATCH = 4  # times its size: log, file, indexes, and some over
 
 
 class _Channel:
@@ -33,54 +42,88 @@ class _Channel:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.lock = threading.RLock()
+        self.broken = False  # by an error of the disk; to be connected anew
 
 
 class Database:
     """One vecall file. Thread-safe."""
 
-    def __init__(self, path: Path | None, durability: Durability) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        durability: Durability,
+        *,
+        min_free_bytes: int = MIN_FREE_BYTES,
+        allow_network_filesystem: bool = False,
+    ) -> None:
         """Open or create a file, or a database in memory when `path` is None.
 
+        Args:
+            path: The file.
+            durability: What an acknowledged write survives.
+            min_free_bytes: Disk space below which nothing is added.
+            allow_network_filesystem: Open it on another machine's disk, too.
+
         Raises:
-            ConfigError: The folder is not there, or the path is one.
+            ConfigError: The folder is not there, or the path is one or a symbolic link.
+            NetworkFilesystemError: It lies on another machine.
             StorageError: The file cannot be opened or written.
             IncompatibleFileError: Another program's file, or a newer schema.
             CorruptFileError: The file is damaged.
         """
         self.path = path
+        self._durability = durability
+        self._min_free = min_free_bytes
         self._closed = False
         self._gate: WriteGate | None = None
+        self._reserve: Reserve | None = None
         if path is not None:
-            _create(path)
+            require_plain(path)
+            if not allow_network_filesystem:
+                require_local(path.parent)
+            create_private(path)
         with storage_errors():
-            self._writer = _Channel(_connect(path))
+            self._writer = _Channel(connect(path))
             try:
                 schema.check_origin(self._writer.connection)
-                self._prepare(durability)
+                self._prepare()
+                if path is None:
+                    self._peek = self._writer
+                else:
+                    self._peek = _Channel(connect(path))
             except BaseException:
                 self._writer.connection.close()
                 self._close_gate()
                 raise
-        if path is None:
-            self._reader = self._peek = self._writer
-        else:
-            self._reader = _Channel(_connect(path))
-            self._peek = _Channel(_connect(path))
+        self._idle: list[sqlite3.Connection] = []
+        self._idle_lock = threading.Lock()
+        self.uuid = self._read_uuid()
 
-    def _prepare(self, durability: Durability) -> None:
-        connection = self._writer.connection
+    def _prepare(self) -> None:
         if self.path is not None:
             self._gate = open_gate(self.path)
+            self._reserve = Reserve(self.path)
+            if free_bytes(self.path.parent) > self._min_free:
+                self._reserve.fill()
             with self._passing():
-                connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
-            level = "FULL" if durability == "full" else "NORMAL"
-            connection.execute(f"PRAGMA synchronous = {level}")
-            if durability == "full":
-                connection.execute("PRAGMA fullfsync = ON")
-                connection.execute("PRAGMA checkpoint_fullfsync = ON")
+                self._set_up_writer()
         with self._passing():
-            schema.migrate(connection)
+            schema.migrate(self._writer.connection)
+
+    def _set_up_writer(self) -> None:
+        execute = self._writer.connection.execute
+        execute("PRAGMA journal_mode = WAL")
+        execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+        full = self._durability == "full"
+        execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+        if full:
+            execute("PRAGMA fullfsync = ON")
+            execute("PRAGMA checkpoint_fullfsync = ON")
+
+    def _read_uuid(self) -> bytes:
+        with self.snapshot() as connection:
+            found = connection.execute("SELECT value FROM meta WHERE key = 'uuid'")
+            return bytes.fromhex(found.fetchone()[0])
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -91,8 +134,7 @@ class Database:
             StorageFullError: The disk is full; nothing was written.
             StorageError: SQLite could not write.
         """
-        with self._writer.lock, self._passing(), storage_errors():
-            connection = self._usable(self._writer)
+        with self.alone() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -101,18 +143,63 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            self._bound_log(connection)
+
+    @contextmanager
+    def alone(self) -> Iterator[sqlite3.Connection]:
+        """Hold the gate and the writing connection, outside of a transaction."""
+        with self._writer.lock, self._passing(), storage_errors():
+            connection = self._usable(self._writer)
+            try:
+                yield connection
+            except sqlite3.Error as error:
+                # A disk that failed once may say that all is well the next time, and
+                # mean pages that it has dropped. Only a new connection reads them back.
+                self._writer.broken = is_io_error(error)
+                raise
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """Read a consistent state, for as long as the block takes."""
-        with self._reader.lock, storage_errors():
-            connection = self._usable(self._reader)
-            connection.execute("BEGIN")
+        if self.path is None:
+            with self._writer.lock, storage_errors():
+                yield from _reading(self._usable(self._writer))
+            return
+        with storage_errors():
+            connection = self._lend()
             try:
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("COMMIT")
+                yield from _reading(connection)
+            except sqlite3.Error:
+                connection.close()
+                raise
+            except BaseException:
+                self._take_back(connection)
+                raise
+            self._take_back(connection)
+
+    @contextmanager
+    def lent(self) -> Iterator[sqlite3.Connection]:
+        """Hold a connection outside of a transaction, to copy the file from."""
+        if self.path is None:
+            with self._writer.lock:
+                yield self._usable(self._writer)
+            return
+        with closing(connect(self.path)) as connection:
+            yield connection
+
+    def _lend(self) -> sqlite3.Connection:
+        self._check_open()
+        with self._idle_lock:
+            if self._idle:
+                return self._idle.pop()
+        return connect(self.path)
+
+    def _take_back(self, connection: sqlite3.Connection) -> None:
+        with self._idle_lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     def partition(self, app: str, user: str) -> tuple[int, int] | None:
         """Return the number and the newest change of a partition, or None.
@@ -120,40 +207,83 @@ class Database:
         Costs a few microseconds and waits for no writer.
         """
         with self._peek.lock, storage_errors():
-            row: tuple[int, int] | None = (
-                self._usable(self._peek)
-                .execute(
+            connection = self._usable(self._peek)
+            try:
+                row: tuple[int, int] | None = connection.execute(
                     "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
-                )
-                .fetchone()
-            )
+                ).fetchone()
+            except sqlite3.Error as error:
+                self._peek.broken = is_io_error(error)
+                raise
         return row
 
-    def nbytes(self) -> int | None:
-        """Return the size of the file and its write-ahead log; None in memory."""
+    def has_room(self, size: int) -> bool:
+        """Whether the disk has room for `size` more bytes of memories.
+
+        Below a certain space nothing is added, so that deleting, and other programs,
+        can go on.
+        """
         if self.path is None:
-            return None
+            return True
+        needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
+        if free_bytes(self.path.parent) < needed:
+            return False
+        if self._reserve is not None:
+            self._reserve.fill()
+        return True
+
+    def release_reserve(self) -> bool:
+        """Give up the space put by for deleting; False if there was none."""
+        return self._reserve is not None and self._reserve.release()
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of the file and of its write-ahead log."""
+        if self.path is None:
+            return {"file_bytes": 0, "wal_bytes": 0}
         log = self.path.with_name(self.path.name + "-wal")
         # Only their sizes: opening either would drop this process's locks.
-        return sum(part.stat().st_size for part in (self.path, log) if part.exists())
+        return {"file_bytes": _size(self.path), "wal_bytes": _size(log)}
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
         if self._closed:
             return
-        self._closed = True
         # The last connection to close checkpoints, which must not meet a commit.
         with self._passing(), storage_errors():
-            for channel in (self._peek, self._reader, self._writer):
+            with self._idle_lock:
+                self._closed = True
+                idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.close()
+            for channel in (self._peek, self._writer):
                 with channel.lock:
                     channel.connection.close()
         self._close_gate()
 
-    def _usable(self, channel: _Channel) -> sqlite3.Connection:
+    def _check_open(self) -> None:
         if self._closed:
             msg = "the memory service is closed"
             raise ClosedError(msg)
+
+    def _usable(self, channel: _Channel) -> sqlite3.Connection:
+        self._check_open()
+        if channel.broken:
+            with suppress(sqlite3.Error):
+                channel.connection.close()
+            channel.connection = connect(self.path)
+            if channel is self._writer:
+                self._set_up_writer()
+            channel.broken = False
         return channel.connection
+
+    def _bound_log(self, connection: sqlite3.Connection) -> None:
+        """Empty a log that outgrew its bound, unless somebody still reads from it."""
+        if self.sizes()["wal_bytes"] <= _WAL_BYTES_KEPT:
+            return
+        connection.execute("PRAGMA busy_timeout = 0")
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
 
     @contextmanager
     def _passing(self) -> Iterator[None]:
@@ -167,31 +297,27 @@ class Database:
             self._gate = None
 
 
-def _create(path: Path) -> None:
-    """Make an empty file with mode 0600 unless there is one.
-
-    Nothing but SQLite may open the file once it is in use: closing any descriptor of it
-    would drop the locks of every connection in this process. O_EXCL makes sure of that.
-    """
-    if path.is_dir():
-        msg = "path: is a folder; give the name of a file in it"
-        raise ConfigError(msg)
-    if not path.parent.is_dir():
-        msg = "path: the folder in which the file should lie does not exist"
-        raise ConfigError(msg)
+def _reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    connection.execute("BEGIN")
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        return
-    except OSError as error:
-        msg = f"path: the file cannot be created: {error.strerror}"
-        raise StorageError(msg) from error
+        yield connection
+    finally:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
 
 
-def _connect(path: Path | None) -> sqlite3.Connection:
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    """Return a connection as all of vecall's are."""
     connection = sqlite3.connect(
         ":memory:" if path is None else str(path),
-        timeout=_BUSY_TIMEOUT_S,
+        timeout=_BUSY_TIMEOUT_MS / 1000,
         isolation_level=None,
         check_same_thread=False,
     )

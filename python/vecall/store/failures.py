@@ -17,6 +17,7 @@ from vecall.errors import (
 
 # Primary result codes of SQLite (https://www.sqlite.org/rescode.html), and the start of
 # the message for Python 3.10, whose exceptions do not carry the code.
+_IOERR = 10
 _BY_CODE = {5: "busy", 6: "busy", 11: "corrupt", 13: "full", 26: "foreign"}
 _BY_MESSAGE = {
     "database is locked": "busy",
@@ -44,6 +45,12 @@ def as_vecall_error(error: sqlite3.Error) -> VecallError:
         return StorageError(f"the file cannot be read or written: {_reason(error)}")
     made, message = _ERRORS[kind]
     return made(message)
+
+
+def is_io_error(error: sqlite3.Error) -> bool:
+    """Whether the disk failed, and not the statement."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return str(error) == "disk I/O error" if code is None else code & 0xFF == _IOERR
 
 
 def _reason(error: sqlite3.Error) -> str:

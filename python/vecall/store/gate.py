@@ -1,9 +1,13 @@
 """The gate through which one writer of one process passes at a time.
 
 Every commit of every process runs under it: a mutex between the threads of a process
-and a POSIX lock on `<file>.lock` between processes. SQLite's own locking lets one busy
+and POSIX locks on `<file>.lock` between processes. SQLite's own locking lets one busy
 writer starve another and lets a checkpoint meet a commit; behind a gate neither
-happens. The kernel frees the lock when its holder dies, however it dies.
+happens. The kernel frees the locks when their holder dies, however it dies.
+
+The file's first byte is the gate, the second the place at the head of the queue. Who
+wants to pass takes that place first and leaves it once the gate is had; so whoever has
+just passed finds it taken and lets the others go first.
 
 POSIX locks belong to the process, and closing *any* descriptor of the lock file drops
 them, so there is one gate for each lock file in a process and nothing else may open it.
@@ -14,16 +18,19 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import random
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vecall.errors import BusyError
+from vecall.errors import BusyError, StorageError
 
-_FIRST_PAUSE_S = 0.0002
-_LONGEST_PAUSE_S = 0.005
+_GATE, _HEAD = 0, 1
+_SHORT_S = 0.0001  # between two looks of the head of the queue
+_LONG_S = 0.002
+_QUEUE_S = 0.0005
 
 
 class WriteGate:
@@ -31,7 +38,12 @@ class WriteGate:
 
     def __init__(self, path: Path) -> None:
         """Open the lock file, made with mode 0600 if it is not there."""
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self._file = os.open(path, flags, 0o600)
+        except OSError as error:
+            msg = f"path: the lock file cannot be opened: {error.strerror}"
+            raise StorageError(msg) from error
         self._mutex = threading.Lock()
         self.holders = 0
 
@@ -46,28 +58,42 @@ class WriteGate:
         if not self._mutex.acquire(timeout=timeout_s):
             raise _busy(timeout_s)
         try:
-            self._lock(deadline, timeout_s)
+            self._enter(deadline, timeout_s)
             try:
                 yield
             finally:
-                fcntl.lockf(self._file, fcntl.LOCK_UN)
+                self._unlock(_GATE)
         finally:
             self._mutex.release()
 
-    def _lock(self, deadline: float, timeout_s: float) -> None:
-        pause = _FIRST_PAUSE_S
-        while True:
-            try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EAGAIN):
-                    raise
+    def _enter(self, deadline: float, timeout_s: float) -> None:
+        while not self._lock(_HEAD):
+            if time.monotonic() >= deadline:
+                raise _busy(timeout_s)
+            # At random, so that nobody in the queue has the better chance.
+            time.sleep(_QUEUE_S * random.uniform(0.5, 1.5))
+        try:
+            pause = _SHORT_S
+            while not self._lock(_GATE):
                 if time.monotonic() >= deadline:
-                    raise _busy(timeout_s) from None
+                    raise _busy(timeout_s)
                 time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_S)
-            else:
-                return
+                pause = min(1.1 * pause, _LONG_S)
+        finally:
+            self._unlock(_HEAD)
+
+    def _lock(self, byte: int) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                msg = f"the lock file cannot be locked: {error.strerror}"
+                raise StorageError(msg) from error
+            return False
+        return True
+
+    def _unlock(self, byte: int) -> None:
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
 
     def close(self) -> None:
         """Close the lock file."""
@@ -107,3 +133,17 @@ def close_gate(database: Path) -> None:
 def _lock_path(database: Path) -> Path:
     resolved = database.resolve()
     return resolved.with_name(resolved.name + ".lock")
+
+
+def _begin_anew() -> None:
+    """Forget the parent's gates in a forked child, whose locks it does not have.
+
+    Their descriptors stay open: closing one would drop the locks of a gate that the
+    child has opened on the same file meanwhile.
+    """
+    global _gates, _gates_mutex  # noqa: PLW0603
+    _gates = {}
+    _gates_mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

@@ -12,6 +12,11 @@ from vecall.store.rows import Change
 class WriteJob(Protocol):
     """Something to be done in a transaction."""
 
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by; 0 for a job that frees some."""
+        ...
+
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it; the caller owns the transaction."""
 

@@ -42,7 +42,8 @@ def require_same(stored: EmbeddingModel, given: EmbeddingModel) -> None:
     if (stored.name, stored.dim) != (given.name, given.dim):
         msg = (
             f"embedder: the file's vectors come from {stored}, the embedder given is "
-            f"{given}; open it with the former"
+            f"{given}; open it with the former, or move the file to the latter with "
+            "`vecall reembed`"
         )
         raise EmbeddingMismatchError(msg)
     if stored.fingerprint and given.fingerprint:
@@ -55,6 +56,23 @@ def require_same(stored: EmbeddingModel, given: EmbeddingModel) -> None:
                 f"{stored}; give each its own model_id"
             )
             raise EmbeddingMismatchError(msg)
+
+
+def require_active(connection: sqlite3.Connection, model: int | None) -> None:
+    """Check, inside a transaction, that vectors of a model may still be written.
+
+    Raises:
+        EmbeddingMismatchError: The file was moved to another model meanwhile.
+    """
+    if model is None:
+        return
+    stored = active_model(connection)
+    if stored is None or stored.id != model:
+        msg = (
+            f"embedder: the file's vectors come from {stored} by now; reopen the file "
+            "with that one"
+        )
+        raise EmbeddingMismatchError(msg)
 
 
 def adopt(connection: sqlite3.Connection, given: EmbeddingModel) -> EmbeddingModel:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Sequence
 
 from vecall.errors import LimitExceededError
 from vecall.store.batches import insert_many
+from vecall.store.rows import Change, StoredRow
 
 _ROW_BITS = 32
 _KEPT_CHANGES = 2_048  # at least; a reader further behind loads the partition again
+_KEPT_SHARE = 2  # and one change for so many live memories, for snapshots to build on
 _MAX_SEQ = (1 << _ROW_BITS) - 1
 
 
@@ -26,20 +29,21 @@ class PartitionWriter:
     ) -> None:
         """Find the partition, or make it."""
         self.connection = connection
+        self.app = app
+        self.user = user
         self.now = time.time()
         self._changes: list[tuple[int, int, int, str]] = []
         self._live = 0
         self._bytes = 0
-        find = "SELECT id, seq FROM part WHERE app = ? AND user = ?"
+        find = "SELECT id, seq, live FROM part WHERE app = ? AND user = ?"
         row = connection.execute(find, (app, user)).fetchone()
         if row is None and create:
-            connection.execute(
-                "INSERT INTO part (app, user, created_at) VALUES (?, ?, ?)",
-                (app, user, self.now),
-            )
+            connection.execute(_CREATE, (app, user, self.now))
             row = connection.execute(find, (app, user)).fetchone()
-        self.id: int = 0 if row is None else row[0]
-        self.seq_before: int = 0 if row is None else row[1]
+        self.id: int
+        self.seq_before: int
+        self._live_before: int
+        self.id, self.seq_before, self._live_before = row or (0, 0, 0)
         self.seq = self.seq_before
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
@@ -66,15 +70,71 @@ class PartitionWriter:
 
     def finish(self) -> None:
         """Write the change log and the partition's row."""
+        if self.seq == self.seq_before:
+            return
         insert_many(self.connection, "chg (part, seq, rid, op)", self._changes)
-        if self.seq != self.seq_before:
-            self.connection.execute(
-                "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? "
-                "WHERE id = ?",
-                (self.seq, self._live, self._bytes, self.id),
-            )
+        self.connection.execute(
+            "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? WHERE id = ?",
+            (self.seq, self._live, self._bytes, self.id),
+        )
+        self._revise_next_vectors()
         if self.seq // _KEPT_CHANGES != self.seq_before // _KEPT_CHANGES:
+            live = self._live_before + self._live
+            kept = max(_KEPT_CHANGES, live // _KEPT_SHARE)
             self.connection.execute(
                 "DELETE FROM chg WHERE part = ? AND seq <= ?",
-                (self.id, self.seq - _KEPT_CHANGES),
+                (self.id, self.seq - kept),
             )
+
+    def changed(
+        self,
+        stored: Sequence[StoredRow] = (),
+        removed: Sequence[int] = (),
+        ids: Sequence[str] = (),
+    ) -> Change:
+        """Return what was done, for the engine and the caller."""
+        return Change(
+            self.app,
+            self.user,
+            self.id,
+            self.seq_before,
+            self.seq,
+            stored,
+            removed,
+            ids,
+        )
+
+    def unchanged(self, ids: Sequence[str]) -> Change:
+        """Return that nothing was done."""
+        return Change(
+            self.app, self.user, self.id, self.seq_before, self.seq_before, ids=ids
+        )
+
+    def _revise_next_vectors(self) -> None:
+        """Drop what a migration of models had prepared for rows that have changed."""
+        coming, any_left = self.connection.execute(
+            "SELECT (SELECT id FROM model WHERE state = 'migrating'), "
+            "EXISTS (SELECT 1 FROM vec_next)"
+        ).fetchone()
+        if coming is None and not any_left:
+            return
+        for _, _, rid, op in self._changes:
+            if coming is None or op == "d":
+                self.connection.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
+            else:
+                # Without a vector: it is to be embedded, again or for the first time.
+                self.connection.execute(
+                    "INSERT OR REPLACE INTO vec_next (rid, model, vec) "
+                    "VALUES (?, ?, x'')",
+                    (rid, coming),
+                )
+
+
+# A partition's number is never used again, for row numbers begin with it and caches of
+# other processes know memories by them. `last_part` remembers those that are forgotten.
+_CREATE = """
+INSERT INTO part (id, app, user, created_at) SELECT 1 + max(
+  coalesce((SELECT max(id) FROM part), 0),
+  coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'last_part'), 0)
+), ?, ?, ?
+"""

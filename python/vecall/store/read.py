@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
 from vecall.store.batches import select_in
-from vecall.store.rows import COLUMNS, Row, checksum
+from vecall.store.rows import COLUMNS, Row, StoredRow, checksum
 
-
-class StoredRow(NamedTuple):
-    """A memory with its vector."""
-
-    row: Row
-    vec: bytes | None
+_FROM = (
+    f"SELECT {', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
+    "mem.vec, mem.model, mem.crc, next.vec, next.model, next.crc "
+    "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
+    "(SELECT id FROM model WHERE state = 'active')"
+)
+"""Rows for `_checked`. Right after a file changed its model, the new vectors are still
+in `vec_next`, and they count."""
 
 
 def _checked(values: tuple[object, ...]) -> StoredRow:
@@ -24,45 +25,58 @@ def _checked(values: tuple[object, ...]) -> StoredRow:
     Raises:
         CorruptFileError: It does not.
     """
-    row = Row(*values[:-2])  # type: ignore[arg-type]
-    vec, crc = values[-2:]
+    row = Row(*values[:-6])  # type: ignore[arg-type]
+    vec, model, crc = values[-6:-3] if values[-3] is None else values[-3:]
     try:
         # Damage can also give a value another type than the column's.
         if (vec is None or isinstance(vec, bytes)) and crc == checksum(row, vec):
-            return StoredRow(row, vec)
+            return StoredRow(row, vec, model)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         pass
-    msg = f"the file is damaged: memory row {row.rid} fails its checksum"
+    msg = (
+        f"the file is damaged: memory row {row.rid} fails its checksum; "
+        "`vecall doctor --repair` sets it aside"
+    )
     raise CorruptFileError(msg)
 
 
 def load_partition(connection: sqlite3.Connection, part: int) -> Iterator[StoredRow]:
     """Yield every live memory of a partition in the order of its making."""
     cursor = connection.execute(
-        f"SELECT {COLUMNS}, vec, crc FROM mem "
-        "WHERE rid BETWEEN ? AND ? AND state = 'live'",
+        f"{_FROM} WHERE mem.rid BETWEEN ? AND ? AND mem.state = 'live'",
         (part << 32, (part << 32) | 0xFFFFFFFF),
     )
     return map(_checked, cursor)
 
 
-def load_rows(connection: sqlite3.Connection, rids: Iterable[int]) -> list[StoredRow]:
-    """Return those of the rows that are live, in no particular order."""
+def load_rows(
+    connection: sqlite3.Connection, rids: Iterable[int], *, any_state: bool = False
+) -> list[StoredRow]:
+    """Return those of the rows that are live, in no particular order.
+
+    With `any_state` also archived ones, but none that was set aside as damaged.
+    """
+    states = "mem.state <> 'quarantined'" if any_state else "mem.state = 'live'"
     found = select_in(
         connection,
-        f"SELECT {COLUMNS}, vec, crc FROM mem WHERE state = 'live' AND rid IN",
+        f"{_FROM} WHERE {states} AND mem.rid IN",
         [],
         list(rids),
     )
     return [_checked(values) for values in found]
 
 
-def newest_change(connection: sqlite3.Connection, part: int) -> int:
-    """Return the sequence number of a partition's newest change."""
-    seq: int = connection.execute(
-        "SELECT seq FROM part WHERE id = ?", (part,)
-    ).fetchone()[0]
-    return seq
+def newest_change(
+    connection: sqlite3.Connection, part: int
+) -> tuple[int, bytes | None] | None:
+    """Return the number of a partition's newest change, and its snapshot's nonce.
+
+    None if there is no such partition any more.
+    """
+    found: tuple[int, bytes | None] | None = connection.execute(
+        "SELECT seq, snap FROM part WHERE id = ?", (part,)
+    ).fetchone()
+    return found
 
 
 def changed_since(
@@ -70,12 +84,13 @@ def changed_since(
 ) -> list[int] | None:
     """Return the rows that changed after `seq`, deleted ones included.
 
-    None if the log was pruned of some of these changes.
+    `seq` is older than the partition's newest change. None if the log was pruned of
+    some of these changes.
     """
     oldest: int | None = connection.execute(
         "SELECT min(seq) FROM chg WHERE part = ?", (part,)
     ).fetchone()[0]
-    if oldest is not None and oldest > seq + 1:
+    if oldest is None or oldest > seq + 1:
         return None
     cursor = connection.execute(
         "SELECT DISTINCT rid FROM chg WHERE part = ? AND seq > ?", (part, seq)
@@ -88,9 +103,9 @@ def find(
 ) -> Row | None:
     """Return a user's live memory by its id, unless it has expired."""
     values = connection.execute(
-        f"SELECT {COLUMNS}, vec, crc FROM mem WHERE id = ? AND state = 'live' "
-        "AND (expires_at IS NULL OR expires_at > ?) "
-        "AND part = (SELECT id FROM part WHERE app = ? AND user = ?)",
+        f"{_FROM} WHERE mem.id = ? AND mem.state = 'live' "
+        "AND (mem.expires_at IS NULL OR mem.expires_at > ?) "
+        "AND mem.part = (SELECT id FROM part WHERE app = ? AND user = ?)",
         (id_, now, app, user),
     ).fetchone()
     return None if values is None else _checked(values).row
@@ -126,8 +141,8 @@ def without_vector(
 ) -> list[StoredRow]:
     """Return live rows after row `after` that have no vector, by row number."""
     cursor = connection.execute(
-        f"SELECT {COLUMNS}, vec, crc FROM mem "
-        "WHERE rid > ? AND vec IS NULL AND state = 'live' ORDER BY rid LIMIT ?",
+        f"{_FROM} WHERE mem.rid > ? AND mem.vec IS NULL AND mem.state = 'live' "
+        "ORDER BY mem.rid LIMIT ?",
         (after, most),
     )
     return [_checked(values) for values in cursor]
@@ -141,20 +156,29 @@ def partition_names(connection: sqlite3.Connection, part: int) -> tuple[str, str
     return names
 
 
+def users_of(connection: sqlite3.Connection, app: str) -> list[str]:
+    """Return the users of an app."""
+    found = connection.execute("SELECT user FROM part WHERE app = ?", (app,))
+    return [user for (user,) in found]
+
+
 def totals(connection: sqlite3.Connection) -> dict[str, int]:
     """Return counts over the whole file."""
     partitions, memories, text_bytes = connection.execute(
         "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part"
     ).fetchone()
-    embedded = connection.execute("SELECT count(*) FROM mem WHERE vec IS NOT NULL")
-    sessions = connection.execute(
-        "SELECT count(*) FROM (SELECT DISTINCT part, session FROM mem "
-        "WHERE session IS NOT NULL)"
+    counted = connection.execute(
+        "SELECT (SELECT count(*) FROM mem), "
+        "(SELECT count(*) FROM mem WHERE vec IS NULL), "
+        "(SELECT count(*) FROM (SELECT DISTINCT part, session FROM mem "
+        "WHERE session IS NOT NULL)), (SELECT count(*) FROM tomb)"
     )
+    rows, bare, sessions, deleted = counted.fetchone()
     return {
         "users": partitions,
-        "sessions": sessions.fetchone()[0],
+        "sessions": sessions,
         "memories": memories,
-        "embedded": embedded.fetchone()[0],
+        "embedded": rows - bare,
+        "deleted_ids": deleted,
         "text_bytes": text_bytes,
     }

@@ -102,6 +102,14 @@ def checksum(row: Row, vec: bytes | None) -> int:
     return zlib.crc32(vec or b"", zlib.crc32(told.encode()))
 
 
+class StoredRow(NamedTuple):
+    """A memory with its vector, and the number of the model that made it."""
+
+    row: Row
+    vec: bytes | None
+    model: int | None = None
+
+
 @dataclass(slots=True)
 class Change:
     """What one transaction did to one partition.
@@ -112,10 +120,10 @@ class Change:
         part: Its number, or 0 if it does not exist.
         seq_before: Its newest change before the transaction.
         seq: Its newest change after it.
-        rows: Rows added or replaced.
-        vectors: Their vectors, None where there is none.
+        stored: Rows added or replaced, with their vectors.
         removed: Row numbers that are gone.
         ids: The ids of the memories that the call was about.
+        forgotten: Whether there is no such partition any more.
     """
 
     app: str
@@ -123,7 +131,7 @@ class Change:
     part: int
     seq_before: int
     seq: int
-    rows: Sequence[Row] = ()
-    vectors: Sequence[bytes | None] = ()
+    stored: Sequence[StoredRow] = ()
     removed: Sequence[int] = ()
     ids: Sequence[str] = ()
+    forgotten: bool = False

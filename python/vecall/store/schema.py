@@ -1,4 +1,4 @@
-"""Schema 1, and the numbered migrations that lead to the newest one.
+"""The numbered migrations from an empty file to the newest schema.
 
 `PRAGMA user_version` is the schema's number. A migration is a function that takes a
 file from the number before it; each runs in its own transaction, and one that was
@@ -83,7 +83,24 @@ def _to_1(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_to_1,)
+_SCHEMA_2 = """
+ALTER TABLE part ADD COLUMN snap BLOB;
+ALTER TABLE idem ADD COLUMN hash BLOB;
+ALTER TABLE idem ADD COLUMN ids TEXT;
+ALTER TABLE vec_next ADD COLUMN crc INTEGER;
+CREATE INDEX vec_todo ON vec_next (rid) WHERE vec = x'';
+CREATE INDEX mem_bare ON mem (rid) WHERE vec IS NULL;
+"""
+
+
+def _to_2(connection: sqlite3.Connection) -> None:
+    for statement in _SCHEMA_2.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+    connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
+
+
+_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_to_1, _to_2)
 
 NEWEST = len(_MIGRATIONS)
 """The schema that this version of vecall writes."""

@@ -6,9 +6,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vecall.store.models import require_active
 from vecall.store.partitions import PartitionWriter
-from vecall.store.read import StoredRow, load_rows
-from vecall.store.rows import Change, Row, checksum
+from vecall.store.read import load_rows
+from vecall.store.rows import Change, Row, StoredRow, checksum
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class SetVectors:
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
+        require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         now = {
             stored.row.rid: stored.row
@@ -38,11 +40,10 @@ class SetVectors:
                 connection, [stored.row.rid for stored in self.rows]
             )
         }
-        rows = []
-        vectors: list[bytes | None] = []
+        written = []
         for stored, vec in zip(self.rows, self.vectors, strict=True):
             row = now.get(stored.row.rid)
-            if row is None or _embedded(row) != _embedded(stored.row):
+            if row is None or embedded_part(row) != embedded_part(stored.row):
                 continue
             partition.change(row.rid, "u")
             crc = checksum(row, vec)
@@ -50,20 +51,16 @@ class SetVectors:
                 "UPDATE mem SET vec = ?, model = ?, crc = ?, seq = ? WHERE rid = ?",
                 (vec, self.model, crc, partition.seq, row.rid),
             )
-            rows.append(row)
-            vectors.append(vec)
+            written.append(StoredRow(row, vec, self.model))
         partition.finish()
-        return Change(
-            self.app,
-            self.user,
-            partition.id,
-            partition.seq_before,
-            partition.seq,
-            rows,
-            vectors,
-        )
+        return partition.changed(written)
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by."""
+        return sum(map(len, self.vectors))
 
 
-def _embedded(row: Row) -> tuple[str | None, str]:
+def embedded_part(row: Row) -> tuple[str | None, str]:
     """What a vector is made of."""
     return row.author, row.text

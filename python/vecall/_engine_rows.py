@@ -1,0 +1,88 @@
+"""Rows as the engine takes them: hashes of words, names and sessions, vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from vecall._core import Engine
+from vecall.lexical import memory_terms
+from vecall.store import Row, StoredRow
+from vecall.timestamps import to_micros
+
+Key = tuple[str, str]
+
+_NEVER = np.iinfo(np.int64).max
+_UNKNOWN_SESSION = 1  # turns told without a session are neighbours of their call's
+
+
+def name_key(name: str) -> int:
+    """Return the 64-bit number by which the engine knows a session, author or kind."""
+    digest = blake2b(name.encode(), digest_size=8).digest()
+    return max(int.from_bytes(digest, "little"), _UNKNOWN_SESSION + 1)
+
+
+def _session(row: Row) -> int:
+    if row.session is not None:
+        return name_key(row.session)
+    return 0 if row.pos is None else _UNKNOWN_SESSION
+
+
+class _Names:
+    """Numbers of names that come again and again within one batch."""
+
+    def __init__(self) -> None:
+        self._known: dict[str | None, int] = {None: 0}
+
+    def __call__(self, name: str | None) -> int:
+        number = self._known.get(name)
+        if number is None:
+            assert name is not None
+            number = self._known[name] = name_key(name)
+        return number
+
+
+def add_rows(
+    engine: Engine, key: Key, stored: Sequence[StoredRow], model: int | None
+) -> None:
+    """Put rows into the engine, with their words and the vectors of one model."""
+    rows = [entry.row for entry in stored]
+    terms = [memory_terms(row.text, row.author, row.ts) for row in rows]
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(found) for found in terms], out=offsets[1:])
+    expires = [
+        _NEVER if row.expires_at is None else to_micros(row.expires_at) for row in rows
+    ]
+    names = _Names()
+    vectors, has_vector = _vectors(engine.dim, stored, model)
+    engine.add_rows(
+        key,
+        np.array([row.rid for row in rows], np.int64),
+        np.array([to_micros(row.time) for row in rows], np.int64),
+        np.array(expires, np.int64),
+        np.array([_session(row) for row in rows], np.uint64),
+        np.array([row.pos or 0 for row in rows], np.int32),
+        np.array([term for found in terms for term in found], np.uint64),
+        offsets,
+        vectors,
+        has_vector,
+        np.array([names(row.author) for row in rows], np.uint64),
+        np.array([names(row.kind) for row in rows], np.uint64),
+    )
+
+
+def _vectors(
+    dim: int, stored: Sequence[StoredRow], model: int | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    if not dim:
+        return None, None
+    vectors = np.zeros((len(stored), dim), np.float32)
+    has_vector = np.zeros(len(stored), np.uint8)
+    for i, entry in enumerate(stored):
+        # Rows that another process has moved to another model are found by words.
+        if entry.vec is not None and entry.model == model and len(entry.vec) == 4 * dim:
+            vectors[i] = np.frombuffer(entry.vec, "<f4")
+            has_vector[i] = 1
+    return vectors, has_vector

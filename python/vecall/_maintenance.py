@@ -1,0 +1,268 @@
+"""Everything but adding and searching: getting, deleting, and care of the file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vecall import _transfer
+from vecall._embedding import Wait
+from vecall._opened import Opened
+from vecall._recall import to_entry
+from vecall._reembed import Reembedding
+from vecall.config import check_filter, check_name, check_path
+from vecall.embedders import Embedder
+from vecall.errors import ClosedError, ConfigError, InvalidArgumentError, NotFoundError
+from vecall.store import (
+    Change,
+    DeleteMemories,
+    EmbeddingModel,
+    ForgetUser,
+    SnapshotFolder,
+    WriteJob,
+    backup,
+    find,
+    purge,
+    totals,
+    users_of,
+)
+from vecall.timestamps import to_seconds
+from vecall.types import Filter, MemoryEntry
+
+T = TypeVar("T")
+
+
+class Maintenance:
+    """Operations on one open file, each a coroutine like those of `Memory`."""
+
+    def __init__(self, opened: Opened) -> None:
+        """Take care of an open file."""
+        self._opened = opened
+
+    async def get(
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str
+    ) -> MemoryEntry:
+        """Return one memory."""
+        self._check(app_name, user_id)
+        check_name(memory_id, "memory_id", self._opened.limits)
+        found: MemoryEntry = await wait(
+            self._opened.serving.loader.submit(self._get, app_name, user_id, memory_id)
+        )
+        return found
+
+    def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
+        with self._opened.database.snapshot() as connection:
+            row = find(connection, app, user, memory_id, time.time())
+        if row is None:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return to_entry(row)
+
+    async def delete(
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str | None
+    ) -> None:
+        """Delete one memory for good."""
+        self._check(app_name, user_id)
+        if memory_id is None:
+            return
+        check_name(memory_id, "memory_id", self._opened.limits)
+        await self._write(wait, DeleteMemories(app_name, user_id, [memory_id]))
+
+    async def delete_session(
+        self, wait: Wait, app_name: str, user_id: str, session_id: str
+    ) -> int:
+        """Delete what was remembered of a session."""
+        self._check(app_name, user_id)
+        check_name(session_id, "session_id", self._opened.limits)
+        job = DeleteMemories(app_name, user_id, session=session_id)
+        return len((await self._write(wait, job)).removed)
+
+    async def delete_where(
+        self, wait: Wait, app_name: str, user_id: str, filter_: object
+    ) -> int:
+        """Delete what a filter lets through."""
+        self._check(app_name, user_id)
+        asked = check_filter(filter_, self._opened.limits)
+        if asked == Filter():
+            msg = "filter: must name at least one condition; delete_user deletes all"
+            raise InvalidArgumentError(msg)
+        after, before = asked.after, asked.before
+        job = DeleteMemories(
+            app_name,
+            user_id,
+            session=asked.session_id,
+            author=asked.author,
+            kind=asked.kind,
+            after=None if after is None else to_seconds(after, "filter.after"),
+            before=None if before is None else to_seconds(before, "filter.before"),
+        )
+        return len((await self._write(wait, job)).removed)
+
+    async def delete_user(
+        self, wait: Wait, app_name: str, user_id: str, forget: bool
+    ) -> int:
+        """Delete all memories of a user, or every trace of one."""
+        self._check(app_name, user_id)
+        return len((await self._delete_user(wait, app_name, user_id, forget)).removed)
+
+    async def _delete_user(
+        self, wait: Wait, app: str, user: str, forget: bool
+    ) -> Change:
+        job = ForgetUser(app, user) if forget else DeleteMemories(app, user)
+        change = await self._write(wait, job)
+        path = self._opened.database.path
+        if path is not None and change.part:
+            SnapshotFolder(path).remove(change.part)
+        return change
+
+    async def delete_app(
+        self, wait: Wait, app_name: str, confirm: bool, forget: bool
+    ) -> int:
+        """Delete all memories of all users of an app, user by user."""
+        self._check(app_name, "-")
+        if confirm is not True:
+            msg = "confirm: deleting the memories of all users needs confirm=True"
+            raise InvalidArgumentError(msg)
+        users: list[str] = await wait(
+            self._opened.serving.loader.submit(self._users, app_name)
+        )
+        count = 0
+        for user in users:
+            change = await self._delete_user(wait, app_name, user, forget)
+            count += len(change.removed)
+        return count
+
+    def _users(self, app: str) -> list[str]:
+        with self._opened.database.snapshot() as connection:
+            return users_of(connection, app)
+
+    async def purge(self, wait: Wait) -> int:
+        """Rewrite the file without what was deleted."""
+        self._opened.check_open()
+        freed: int = await wait(self._submit(purge, self._opened.database))
+        return freed
+
+    async def backup(self, wait: Wait, path: object) -> None:
+        """Copy the file while it is in use."""
+        self._opened.check_open()
+        await wait(self._submit(backup, self._opened.database, _target(path)))
+
+    async def export(
+        self,
+        wait: Wait,
+        path: object,
+        vectors: bool,
+        app_name: str | None,
+        user_id: str | None,
+    ) -> int:
+        """Write memories to a file of JSON lines."""
+        opened = self._opened
+        opened.check_open()
+        if user_id is not None and app_name is None:
+            msg = "app_name: is needed where user_id is given"
+            raise InvalidArgumentError(msg)
+        for value, name in ((app_name, "app_name"), (user_id, "user_id")):
+            if value is not None:
+                check_name(value, name, opened.limits)
+        count: int = await wait(
+            self._submit(
+                _transfer.export,
+                opened.database,
+                _target(path),
+                vectors=vectors,
+                app=app_name,
+                user=user_id,
+            )
+        )
+        return count
+
+    async def import_(
+        self, wait: Wait, path: object, vectors: bool, restore: bool
+    ) -> int:
+        """Read what `export` wrote."""
+        opened = self._opened
+        opened.check_open()
+        count: int = await wait(
+            self._submit(
+                _transfer.import_,
+                opened.database,
+                opened.writer.submit,
+                _target(path),
+                opened.limits,
+                vectors=vectors,
+                restore=restore,
+            )
+        )
+        return count
+
+    async def reembed(self, wait: Wait, embedder: Embedder) -> int:
+        """Move the file to another embedding model."""
+        self._opened.check_open()
+        count: int = await wait(self._submit(self._reembed, embedder))
+        return count
+
+    def _reembed(self, embedder: Embedder) -> int:
+        opened = self._opened
+        moving = Reembedding(opened.database, opened.writer, embedder)
+        served: list[EmbeddingModel] = []
+        count = moving.run(served.append, lambda: opened.closed)
+        if served and not opened.closed:
+            opened.switch(served[0], embedder).wait()
+        return count
+
+    async def stats(self, wait: Wait) -> dict[str, Any]:
+        """Return counts over the whole file."""
+        opened = self._opened
+        opened.check_open()
+        serving = opened.serving
+        counts: dict[str, Any] = await wait(serving.loader.submit(self._totals))
+        return {
+            **counts,
+            "loaded_users": len(serving.engine),
+            "loaded_bytes": serving.loader.nbytes,
+            "cached_text_bytes": serving.cache.nbytes,
+            "model": opened.file_model,
+        }
+
+    def _totals(self) -> dict[str, Any]:
+        database = self._opened.database
+        with database.snapshot() as connection:
+            counts: dict[str, Any] = dict(totals(connection))
+        path = database.path
+        snapshots = 0 if path is None else SnapshotFolder(path).nbytes()
+        return {**counts, **database.sizes(), "snapshot_bytes": snapshots}
+
+    async def warm(self, wait: Wait, app_name: str, user_id: str) -> None:
+        """Load a user's memories ahead of the first search."""
+        self._check(app_name, user_id)
+        loader = self._opened.serving.loader
+        key = (app_name, user_id)
+        target = loader.target(key)
+        if target is not None and loader.loaded(key, target) is None:
+            await wait(loader.catch_up(key, target))
+
+    def _check(self, app_name: str, user_id: str) -> None:
+        self._opened.check_open()
+        self._opened.check_names(app_name, user_id)
+
+    async def _write(self, wait: Wait, job: WriteJob) -> Change:
+        change: Change = await wait(self._opened.writer.submit(job))
+        return change
+
+    def _submit(self, work: Callable[..., T], *args: Any, **named: Any) -> Future[T]:
+        try:
+            return self._opened.care.submit(work, *args, **named)
+        except RuntimeError:
+            msg = "the memory service is closed"
+            raise ClosedError(msg) from None
+
+
+def _target(path: object) -> Path:
+    target = check_path(path)
+    if target is None:
+        msg = "path: expected the name of a file"
+        raise ConfigError(msg)
+    return target

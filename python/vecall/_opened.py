@@ -1,0 +1,209 @@
+"""One open file: its database, threads and engine, from opening to closing."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from vecall._backfill import Backfill
+from vecall._embedding import Embedding, model_of
+from vecall._serving import Serving
+from vecall._writer import Writer
+from vecall.config import Limits, check_min_score, check_name, check_path, check_top_k
+from vecall.embedders import Embedder
+from vecall.errors import ClosedError, ConfigError
+from vecall.store import (
+    Database,
+    Durability,
+    EmbeddingModel,
+    active_model,
+    adopt,
+    require_same,
+)
+
+_reopening = threading.Lock()
+_inherited: list[object] = []  # of the parent of a fork; never closed here
+
+
+def _after_fork() -> None:
+    global _reopening  # noqa: PLW0603
+    _reopening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Opened:
+    """One open file with its engine and threads."""
+
+    def __init__(
+        self,
+        path: str | Path | None,
+        *,
+        embedder: Embedder | None,
+        top_k: int,
+        min_score: float | None,
+        durability: Durability,
+        memory_budget: object,
+        limits: object,
+        allow_network_filesystem: bool,
+    ) -> None:
+        """Open the file and start the threads; see `MemoryService`."""
+        if not isinstance(limits, Limits):
+            msg = "limits: expected vecall.Limits"
+            raise ConfigError(msg)
+        if type(memory_budget) is not int or memory_budget < 0:
+            msg = "memory_budget: must be a number of bytes"
+            raise ConfigError(msg)
+        self.limits = limits
+        self.top_k = check_top_k(top_k, limits)
+        if durability not in ("full", "process"):
+            msg = 'durability: must be "full" or "process"'
+            raise ConfigError(msg)
+        if min_score is not None:
+            check_min_score(min_score)
+            if embedder is None:
+                raise ConfigError(NO_FLOOR)
+        self.min_score = min_score
+        self._path = check_path(path)
+        self._durability: Durability = durability
+        self._allow_network = allow_network_filesystem
+        self._budget = memory_budget
+        self._embedder = embedder
+        self.closed = False
+        self.file_model: str | None = None
+        self._open(warn=True)
+
+    def _open(self, *, warn: bool) -> None:
+        """Open the file, in this process."""
+        self.database = Database(
+            self._path,
+            self._durability,
+            min_free_bytes=self.limits.min_free_bytes,
+            allow_network_filesystem=self._allow_network,
+        )
+        try:
+            model = self._agree_on_model(self._embedder, warn)
+        except BaseException:
+            self.database.close()
+            raise
+        self.reader = ThreadPoolExecutor(1, thread_name_prefix="vecall-reader")
+        self.care = ThreadPoolExecutor(1, thread_name_prefix="vecall-care")
+        self.writer = Writer(self.database)
+        self._retired: list[Serving] = []
+        embedding = None if self._embedder is None else Embedding(self._embedder)
+        self.serving = self._serve(model, embedding)
+        self._backfill = Backfill(
+            self.database, self.writer, embedding, None if model is None else model.id
+        )
+        self._process = os.getpid()
+
+    def _serve(
+        self, model: EmbeddingModel | None, embedding: Embedding | None
+    ) -> Serving:
+        serving = Serving(
+            self.database,
+            self.writer,
+            model=model,
+            embedding=embedding,
+            budget=self._budget,
+        )
+        self.writer.publish = serving.loader.publish
+        return serving
+
+    def _open_in_child(self) -> None:
+        """Open the file anew after a fork; the parent's connections are not touched.
+
+        A connection must not cross a fork, not even to be closed: it would drop locks,
+        or write what the parent still has to write. So the old objects are kept.
+        """
+        with _reopening:
+            if os.getpid() == self._process:
+                return
+            if self._path is None:
+                msg = "a memory without a file does not cross a fork; make one here"
+                raise ClosedError(msg)
+            _inherited.append((self.database, self.writer, self.serving, self._retired))
+            _inherited.append((self.reader, self.care, self._backfill))
+            self._open(warn=False)
+
+    def switch(self, model: EmbeddingModel, embedder: Embedder) -> Backfill:
+        """Serve another model from now on; searches that run end with the old one.
+
+        Returns:
+            What gives vectors to the rows that have none, at work.
+        """
+        if self.serving.model is None or self.serving.model.id != model.id:
+            self._retired.append(self.serving)
+            self._embedder = embedder
+            self.file_model = model.name
+            self.serving = self._serve(model, Embedding(embedder))
+        self._backfill.close()
+        self._backfill = Backfill(
+            self.database, self.writer, self.serving.embedding, model.id
+        )
+        return self._backfill
+
+    def _agree_on_model(
+        self, embedder: Embedder | None, warn: bool
+    ) -> EmbeddingModel | None:
+        """Fit the embedder to the file's model; the first one to come is adopted."""
+        with self.database.snapshot() as connection:
+            stored = active_model(connection)
+        self.file_model = None if stored is None else stored.name
+        if embedder is None:
+            if stored is not None and warn:
+                warnings.warn(
+                    f"the file holds vectors of {stored}; opened without an embedder "
+                    "it is searched by words alone",
+                    UserWarning,
+                    stacklevel=5,
+                )
+            return None
+        given = model_of(embedder)
+        if stored is not None:
+            require_same(stored, given)
+            return stored
+        self.file_model = given.name
+        with self.database.transaction() as connection:
+            return adopt(connection, given)
+
+    def close(self) -> None:
+        """Finish pending writes and close the file; a second call does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        if os.getpid() != self._process:
+            return  # threads and connections are the parent's
+        self.reader.shutdown(wait=True)
+        self.care.shutdown(wait=True)
+        self._backfill.close()
+        servings = [*self._retired, self.serving]
+        for serving in servings:
+            serving.close_snapshots()
+        self.writer.close()
+        for serving in servings:
+            serving.close()
+        self.database.close()
+
+    def check_open(self) -> None:
+        """Raise ClosedError after `close`; in a forked child, open the file anew."""
+        if self.closed:
+            msg = "the memory service is closed"
+            raise ClosedError(msg)
+        if os.getpid() != self._process:
+            self._open_in_child()
+
+    def check_names(self, app_name: str, user_id: str) -> None:
+        """Check that both may name a partition."""
+        check_name(app_name, "app_name", self.limits)
+        check_name(user_id, "user_id", self.limits)
+
+
+NO_FLOOR = (
+    "min_score: is a floor on the cosine similarity and needs an embedder; the floor "
+    "that works without one is min_confidence"
+)

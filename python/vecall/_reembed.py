@@ -1,0 +1,110 @@
+"""Moves a file to another embedding model while it is in use; resumes where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vecall._embedding import Embedding, embedded_text, model_of
+from vecall._writer import Writer
+from vecall.embedders import Embedder
+from vecall.errors import EmbeddingMismatchError
+from vecall.store import (
+    Database,
+    EmbeddingModel,
+    PutNextVectors,
+    active_model,
+    adopt,
+    begin_migration,
+    require_migrating,
+    require_same,
+    switch_models,
+    to_be_embedded,
+)
+
+_BATCH = 64
+
+
+class Reembedding:
+    """One migration; `run` takes it as far as it goes."""
+
+    def __init__(self, database: Database, writer: Writer, embedder: Embedder) -> None:
+        """Prepare to move the file to `embedder`."""
+        self._database = database
+        self._writer = writer
+        self._embedder = embedder
+
+    def run(
+        self, switched: Callable[[EmbeddingModel], None], stopping: Callable[[], bool]
+    ) -> int:
+        """Embed all memories with the new model and make it the file's.
+
+        Vectors that wait to be moved to their rows, and rows without one, are left to
+        the backfill.
+
+        Args:
+            switched: Is called once the new model is the file's.
+            stopping: Whether to leave the rest to another call.
+
+        Returns:
+            How many memories were embedded.
+
+        Raises:
+            EmbedderError: The embedder failed; another call goes on from there.
+            ConflictError: Somebody began to move the file to yet another model.
+        """
+        given = model_of(self._embedder)
+        model = self._begin(given)
+        if model is None:  # there was none, or it is the same: nothing to prepare
+            with self._database.snapshot() as connection:
+                model = active_model(connection)
+            assert model is not None
+            switched(model)
+            return 0
+        count = 0
+        embedding = Embedding(self._embedder)
+        try:
+            while not stopping():
+                count += self._prepare(embedding, model, stopping)
+                with self._database.transaction() as connection:
+                    done = switch_models(connection, model.id)
+                if done:
+                    switched(model)
+                    break
+        finally:
+            embedding.close()
+        return count
+
+    def _begin(self, given: EmbeddingModel) -> EmbeddingModel | None:
+        with self._database.transaction() as connection:
+            stored = active_model(connection)
+            if stored is None:
+                adopt(connection, given)
+                return None
+            try:
+                require_same(stored, given)
+            except EmbeddingMismatchError:
+                return begin_migration(connection, given)
+            return None
+
+    def _prepare(
+        self, embedding: Embedding, model: EmbeddingModel, stopping: Callable[[], bool]
+    ) -> int:
+        count = 0
+        while not stopping():
+            with self._database.snapshot() as connection:
+                active = active_model(connection)
+                if active is not None and active.id == model.id:
+                    break  # somebody else has finished it
+                require_migrating(connection, model.id)
+                rows, cursor = to_be_embedded(connection, _BATCH)
+            if not rows and cursor is None:
+                break
+            vectors: list[bytes] = []
+            if rows:
+                vectors = embedding.embed_now(
+                    [embedded_text(row.author, row.text) for row, *_ in rows]
+                )
+            job = PutNextVectors(model.id, rows, vectors, cursor)
+            self._writer.submit(job).result()
+            count += len(rows)
+        return count

@@ -1,0 +1,66 @@
+"""All that answers searches with the vectors of one model, or by words alone."""
+
+from __future__ import annotations
+
+from vecall._core import Engine
+from vecall._embedding import Embedding
+from vecall._loader import Loader
+from vecall._recall import Recall
+from vecall._row_cache import RowCache
+from vecall._snapshots import Snapshots
+from vecall._writer import Writer
+from vecall.store import Database, EmbeddingModel, SnapshotFolder
+
+_TEXT_SHARE = 2  # texts may take one part in so many of the budget
+
+
+class Serving:
+    """An engine, what fills it and what asks it."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        *,
+        model: EmbeddingModel | None,
+        embedding: Embedding | None,
+        budget: int,
+    ) -> None:
+        """Start with nothing loaded.
+
+        Args:
+            database: The file.
+            writer: Its writer; it does not publish here yet.
+            model: The model of the vectors, None to serve words alone.
+            embedding: Embeds with that model.
+            budget: Bytes for partitions and texts.
+        """
+        self.model = model
+        self.embedding = embedding
+        self.engine = Engine(0 if model is None else model.dim)
+        self.cache = RowCache(budget // _TEXT_SHARE)
+        number = None if model is None else model.id
+        self.snapshots: Snapshots | None = None
+        if database.path is not None:
+            folder = SnapshotFolder(database.path)
+            self.snapshots = Snapshots(database, folder, self.engine, writer, number)
+        self.loader = Loader(
+            database,
+            self.engine,
+            self.cache,
+            self.snapshots,
+            model=number,
+            budget=budget,
+        )
+        self.recall = Recall(self.engine, self.loader, self.cache, embedding)
+
+    def close_snapshots(self) -> None:
+        """Stop writing snapshots; to be called before the writer is closed."""
+        if self.snapshots is not None:
+            self.snapshots.close()
+
+    def close(self) -> None:
+        """Finish what waits and end the threads."""
+        self.loader.close()
+        if self.embedding is not None:
+            self.embedding.close()

@@ -1,0 +1,135 @@
+"""Keeps large partitions as snapshots beside the file, off everybody's path."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from vecall._core import Engine
+from vecall._engine_rows import Key
+from vecall._writer import Writer
+from vecall.errors import CorruptFileError, IncompatibleFileError, VecallError
+from vecall.store import (
+    Database,
+    RecordSnapshot,
+    SnapshotFolder,
+    SnapshotTag,
+)
+
+if TYPE_CHECKING:
+    from vecall._loader import Loaded
+
+_log = logging.getLogger("vecall")
+
+_MIN_ROWS = 500  # smaller partitions are built from their rows as fast
+_CHANGED_SHARE = 4  # written again when one row in so many has changed
+
+
+class Snapshots:
+    """Reads snapshots for the loader, and writes them on a thread of its own."""
+
+    def __init__(
+        self,
+        database: Database,
+        folder: SnapshotFolder,
+        engine: Engine,
+        writer: Writer,
+        model: int | None,
+    ) -> None:
+        """Keep an engine's partitions in a folder.
+
+        Args:
+            database: The file on which the snapshots are on record.
+            folder: The folder.
+            engine: The engine.
+            writer: Writes the record.
+            model: The model of the engine's vectors, None without.
+        """
+        self._database = database
+        self._folder = folder
+        self._engine = engine
+        self._writer = writer
+        self._model = model or 0
+        self._current: Callable[[Key], Loaded | None] = lambda _: None
+        self._waiting: set[Key] = set()
+        self._mutex = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vecall-snapshots")
+
+    def watch(self, current: Callable[[Key], Loaded | None]) -> None:
+        """Say how to find out what is loaded."""
+        self._current = current
+
+    def restore(self, key: Key, part: int, seq: int, nonce: bytes) -> int | None:
+        """Load a partition from its snapshot.
+
+        Args:
+            key: The partition.
+            part: Its number.
+            seq: Its newest change.
+            nonce: Of the snapshot on record.
+
+        Returns:
+            The newest change that the snapshot has; None if there is no snapshot that
+            can be used, and then the engine's partition is to be dropped.
+        """
+        data = self._folder.read(part)
+        if data is None:
+            return None
+        try:
+            tag = SnapshotTag.unpack(self._engine.restore(key, data))
+        except CorruptFileError:
+            _log.warning("snapshot %d is damaged; rebuilt from the file", part)
+            self._folder.remove(part)
+            return None
+        except IncompatibleFileError:
+            return None
+        if tag.seq > seq or not tag.is_of(
+            self._database.uuid, part, nonce, self._model
+        ):
+            return None
+        return tag.seq
+
+    def consider(self, key: Key, loaded: Loaded, rows: int) -> None:
+        """Write a snapshot soon, if the partition is large and has changed enough."""
+        if rows < _MIN_ROWS or loaded.unsaved < max(_MIN_ROWS, rows // _CHANGED_SHARE):
+            return
+        with self._mutex:
+            if key in self._waiting:
+                return
+            self._waiting.add(key)
+        with suppress(RuntimeError):  # closing; the next process writes it
+            self._thread.submit(self._save, key)
+
+    def close(self) -> None:
+        """Finish what is being written and drop what waits."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _save(self, key: Key) -> None:
+        with self._mutex:
+            self._waiting.discard(key)
+        try:
+            self._take(key)
+        except (OSError, VecallError) as error:
+            _log.warning("a snapshot was not written: %s", type(error).__name__)
+
+    def _take(self, key: Key) -> None:
+        loaded = self._current(key)
+        if loaded is None:
+            return
+        with loaded.lock:
+            # Under its lock a partition is neither written to nor evicted.
+            if self._current(key) is not loaded:
+                return
+            tag = SnapshotTag.new(
+                self._database.uuid, loaded.part, loaded.seq, self._model
+            )
+            data = self._engine.snapshot(key, tag.pack())
+            loaded.unsaved = 0
+        if data is None or not self._database.has_room(len(data)):
+            return
+        self._folder.write(tag.part, data)
+        self._writer.submit(RecordSnapshot(*key, tag)).result()

@@ -1,0 +1,184 @@
+"""Export and import: one JSON object a line, the header first."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from vecall.config import Limits, check_name
+from vecall.errors import ConfigError, InvalidArgumentError, StorageError, VecallError
+from vecall.store import (
+    Database,
+    EmbeddingModel,
+    ImportLines,
+    WriteJob,
+    active_model,
+    adopt,
+    export_header,
+    export_lines,
+    export_partitions,
+    header_model,
+    require_same,
+)
+
+_LINES_AT_ONCE = 500
+_LINE_BYTES = 64 * 1024 * 1024  # the longest line that is read
+
+
+def export(
+    database: Database,
+    path: Path,
+    *,
+    vectors: bool,
+    app: str | None,
+    user: str | None,
+) -> int:
+    """Write all memories, or some, to a new file; return how many.
+
+    One state of the file is exported, whatever is written meanwhile.
+
+    Raises:
+        ConfigError: There is a file of that name.
+        StorageError: It cannot be written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        handle = os.open(path, flags, 0o600)
+    except FileExistsError:
+        msg = "path: there is a file of that name already"
+        raise ConfigError(msg) from None
+    except OSError as error:
+        msg = f"path: the file cannot be created: {error.strerror}"
+        raise StorageError(msg) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            count = _export(database, file, vectors, app, user)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        path.unlink(missing_ok=True)  # half an export is none
+        if isinstance(error, OSError) and not isinstance(error, VecallError):
+            msg = f"path: the file cannot be written: {error.strerror}"
+            raise StorageError(msg) from error
+        raise
+    return count
+
+
+def _export(
+    database: Database, file: TextIO, vectors: bool, app: str | None, user: str | None
+) -> int:
+    count = 0
+    with database.snapshot() as connection:
+        _write(file, export_header(connection, vectors))
+        model = active_model(connection) if vectors else None
+        number = None if model is None else model.id
+        for part, in_app, of_user, made in export_partitions(connection, app, user):
+            told = {"app": in_app, "user": of_user, "created_at": made}
+            _write(file, {"part": told})
+            for kind, values in export_lines(connection, part, number):
+                _write(file, {kind: values})
+                count += kind == "mem"
+    return count
+
+
+def _write(file: TextIO, line: dict[str, Any]) -> None:
+    file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+    file.write("\n")
+
+
+def import_(
+    database: Database,
+    submit: Callable[[WriteJob], Any],
+    path: Path,
+    limits: Limits,
+    *,
+    vectors: bool,
+    restore: bool,
+) -> int:
+    """Read an export into the file; return how many memories were written.
+
+    What is there already stays, unless the export has it newer. A second time, or after
+    an interruption, nothing comes twice.
+
+    Raises:
+        InvalidArgumentError: A line that no export has; those before it are imported.
+        EmbeddingMismatchError: The vectors come from another model than the file's.
+    """
+    try:
+        file = path.open("r", encoding="utf-8", newline="\n")
+    except OSError as error:
+        msg = f"path: the file cannot be read: {error.strerror}"
+        raise ConfigError(msg) from error
+    with file:
+        lines = _lines(file)
+        given = header_model(next(lines, (0, {}))[1])
+        model = None
+        if vectors and given is not None:
+            model = _agree(database, given)
+        count = 0
+        for job in _jobs(lines, limits, model, restore):
+            count += len(submit(job).result().ids)
+    return count
+
+
+def _agree(database: Database, given: EmbeddingModel) -> int:
+    with database.snapshot() as connection:
+        stored = active_model(connection)
+    if stored is None:
+        with database.transaction() as connection:
+            stored = adopt(connection, given)
+    require_same(stored, given)
+    return stored.id
+
+
+def _lines(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    number = 0
+    while line := file.readline(_LINE_BYTES):
+        number += 1
+        try:
+            item = json.loads(line)
+        except (ValueError, RecursionError):
+            item = None
+        if not isinstance(item, dict):
+            msg = f"line {number}: expected a JSON object"
+            raise InvalidArgumentError(msg)
+        yield number, item
+
+
+def _jobs(
+    lines: Iterator[tuple[int, dict[str, Any]]],
+    limits: Limits,
+    model: int | None,
+    restore: bool,
+) -> Iterator[ImportLines]:
+    job: ImportLines | None = None
+    some: list[tuple[str, dict[str, Any]]] = []
+    for number, item in lines:
+        kind, values = next(iter(item.items()), ("", None))
+        if len(item) != 1 or not isinstance(values, dict):
+            msg = f"line {number}: expected a line of an export"
+            raise InvalidArgumentError(msg)
+        if kind == "part":
+            if job is not None:
+                yield job
+            app = check_name(values.get("app"), f"line {number}: app", limits)
+            user = check_name(values.get("user"), f"line {number}: user", limits)
+            made = float(values.get("created_at", 0.0))
+            some = []
+            job = ImportLines(app, user, made, some, model, restore)
+        elif job is None:
+            msg = f"line {number}: comes before any partition"
+            raise InvalidArgumentError(msg)
+        else:
+            some.append((kind, values))
+            if len(some) == _LINES_AT_ONCE:
+                yield job
+                some = []
+                job = ImportLines(
+                    job.app, job.user, job.created_at, some, model, restore
+                )
+    if job is not None:
+        yield job

@@ -1,0 +1,122 @@
+"""What the folder of a file must be like: local, roomy, without symbolic links."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from pathlib import Path
+
+from vecall.errors import ConfigError, NetworkFilesystemError, StorageError
+
+_NETWORK = re.compile(
+    r"(nfs\d?|cifs|smb\d?|smbfs|smbfs\d|ncpfs?|afs|coda|ceph|lustre|gpfs|beegfs|"
+    r"pvfs2|orangefs|ocfs2|gfs2|glusterfs|davfs|webdav|"
+    r"fuse\.(?!ext|lxcfs|overlay|fuse-overlayfs|mergerfs|ntfs|exfat|gocryptfs|encfs).*)"
+)
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def require_plain(path: Path) -> None:
+    """Check that a file and what lies beside it are no symbolic links.
+
+    Raises:
+        ConfigError: One is, or `path` is a folder, or its folder is not there.
+    """
+    if path.is_dir():
+        msg = "path: is a folder; give the name of a file in it"
+        raise ConfigError(msg)
+    if not path.parent.is_dir():
+        msg = "path: the folder in which the file should lie does not exist"
+        raise ConfigError(msg)
+    for suffix in ("", "-wal", "-shm", ".lock", ".snap", ".reserve"):
+        if path.with_name(path.name + suffix).is_symlink():
+            what = "the file" if not suffix else f"<file>{suffix}"
+            msg = f"path: {what} is a symbolic link, which vecall does not follow"
+            raise ConfigError(msg)
+
+
+def require_local(folder: Path) -> None:
+    """Check that a folder lies on a file system of this machine.
+
+    Raises:
+        NetworkFilesystemError: It lies on another machine's, as far as one can tell.
+    """
+    kind = filesystem_of(folder)
+    if kind is not None and _NETWORK.fullmatch(kind):
+        msg = (
+            f"path: lies on a network file system ({kind}), whose locks cannot be "
+            "trusted; allow_network_filesystem=True opens it at your own risk, and "
+            "then one process at a time"
+        )
+        raise NetworkFilesystemError(msg)
+
+
+def filesystem_of(folder: Path) -> str | None:
+    """Return the type of a folder's file system, such as "ext4"; None if unknown."""
+    if sys.platform == "darwin":
+        return _filesystem_of_mac(folder)
+    try:
+        mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    return filesystem_in(mounts, folder.resolve())
+
+
+def filesystem_in(mounts: str, folder: Path) -> str | None:
+    """Find a folder's file system in the text of /proc/self/mountinfo (proc(5))."""
+    found: tuple[int, str] | None = None
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
+        # Of mounts on one place the last one is seen.
+        deep = len(Path(point).parts)
+        if folder.is_relative_to(point) and (found is None or deep >= found[0]):
+            found = (deep, after.split(" ")[0])
+    return None if found is None else found[1]
+
+
+def _filesystem_of_mac(folder: Path) -> str | None:
+    """Ask statfs(2); its struct holds the type at byte 72, the flags at byte 64."""
+    buffer = ctypes.create_string_buffer(4096)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.statfs(os.fsencode(folder), buffer) != 0:
+        return None
+    return buffer.raw[72:88].split(b"\0")[0].decode("ascii", "replace")
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the bytes that this user may still write on a folder's disk."""
+    facts = os.statvfs(folder)
+    return facts.f_bavail * facts.f_frsize
+
+
+def create_private(path: Path) -> None:
+    """Make an empty file with mode 0600 unless there is one.
+
+    Nothing but SQLite may open the file once it is in use: closing any descriptor of it
+    would drop the locks of every connection in this process. O_EXCL makes sure of that.
+
+    Raises:
+        StorageError: It cannot be made.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        msg = f"path: the file cannot be created: {error.strerror}"
+        raise StorageError(msg) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what was created, renamed or removed in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,64 @@
+"""Idempotency keys: a call that is sent again is carried out once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from vecall.errors import ConflictError
+from vecall.store.partitions import PartitionWriter
+from vecall.store.rows import Draft
+
+_KEPT_S = 30 * 86_400.0
+
+
+class Promise:
+    """One user's key and what was asked under it."""
+
+    def __init__(
+        self, partition: PartitionWriter, key: str, drafts: Sequence[Draft]
+    ) -> None:
+        """Take a call inside its transaction."""
+        self._partition = partition
+        self._key = key
+        self._hash = _hash(drafts)
+
+    def kept(self) -> list[str] | None:
+        """Return the ids of the call that came first; None if this one does.
+
+        Raises:
+            ConflictError: The key was used for something else.
+        """
+        found = self._partition.connection.execute(
+            "SELECT hash, ids FROM idem WHERE part = ? AND key = ?",
+            (self._partition.id, self._key),
+        ).fetchone()
+        if found is None:
+            return None
+        if found[0] != self._hash:
+            msg = "idempotency_key: was used for other memories of this user"
+            raise ConflictError(msg)
+        ids: list[str] = json.loads(found[1])
+        return ids
+
+    def keep(self, ids: Sequence[str]) -> None:
+        """Remember the call, and forget those of more than 30 days ago."""
+        part, now = self._partition.id, self._partition.now
+        execute = self._partition.connection.execute
+        execute("DELETE FROM idem WHERE part = ? AND at < ?", (part, now - _KEPT_S))
+        execute(
+            "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, ?, ?)",
+            (part, self._key, now, self._hash, json.dumps(list(ids))),
+        )
+
+
+def _hash(drafts: Sequence[Draft]) -> bytes:
+    """What makes two calls the same: ids and contents, not when they expire."""
+    digest = blake2b(digest_size=16)
+    for draft in drafts:
+        for part in (draft.id, draft.text, draft.content, draft.meta, draft.author):
+            data = b"" if part is None else part.encode()
+            digest.update(b"%d:" % len(data))
+            digest.update(data)
+    return digest.digest()

@@ -1,0 +1,54 @@
+"""A little disk space put by, so that deleting works when the disk is full.
+
+A deletion writes to the log before anything becomes free. `<file>.reserve` holds a
+megabyte of zeros that is given up at that moment, and taken again when there is room.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+BYTES = 1024 * 1024
+
+
+class Reserve:
+    """The reserve file of one database."""
+
+    def __init__(self, database: Path) -> None:
+        """Name it; `fill` makes it."""
+        self._path = database.with_name(database.name + ".reserve")
+
+    def fill(self) -> bool:
+        """Take the space unless it is taken already; False if the disk has none."""
+        try:
+            if self._path.stat().st_size >= BYTES:
+                return True
+        except OSError:
+            pass
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            handle = os.open(self._path, flags, 0o600)
+        except OSError:
+            return False
+        try:
+            written = os.write(handle, bytes(BYTES))
+            if written < BYTES:  # a disk with less room than that is full
+                os.ftruncate(handle, 0)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(handle, 0)
+            return False
+        finally:
+            os.close(handle)
+        return written == BYTES
+
+    def release(self) -> bool:
+        """Give the space up; False if there was none."""
+        try:
+            held = self._path.stat().st_size
+            self._path.unlink()
+        except OSError:
+            return False
+        return held > 0

@@ -1,0 +1,159 @@
+"""Files of the snapshot folder, and what makes one of them valid.
+
+`<file>.snap/<partition>.vs` holds the engine's form of a large partition, so that it
+need not be built from rows again. It is a cache: the folder may be deleted at any time.
+A snapshot is believed if its checksums hold and its tag carries the nonce that the file
+has on record for the partition. Since the nonce is drawn anew for every snapshot and
+recorded after the snapshot is in place, the record proves that the file's history
+contains the very state of the snapshot, also after a backup was put in the file's
+place.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import struct
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from vecall.lexical import ANALYSIS_VERSION
+from vecall.store.filesystem import sync_folder
+from vecall.store.partitions import PartitionWriter
+from vecall.store.rows import Change
+
+_TAG = struct.Struct("<16sQQ8sII")  # 48 bytes, as many as a snapshot's tag has
+
+
+class SnapshotTag(NamedTuple):
+    """What a snapshot is of."""
+
+    uuid: bytes
+    part: int
+    seq: int
+    nonce: bytes
+    model: int  # 0 without vectors
+    analysis: int
+
+    @classmethod
+    def new(cls, uuid: bytes, part: int, seq: int, model: int) -> SnapshotTag:
+        """Return the tag of a snapshot that is about to be taken."""
+        return cls(uuid, part, seq, secrets.token_bytes(8), model, _ANALYSIS)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> SnapshotTag:
+        """Read a tag."""
+        return cls(*_TAG.unpack(data))
+
+    def pack(self) -> bytes:
+        """Return the tag as 48 bytes."""
+        return _TAG.pack(*self)
+
+    def is_of(self, uuid: bytes, part: int, nonce: bytes, model: int) -> bool:
+        """Whether the snapshot is the one on record for a partition."""
+        return self._replace(seq=0) == (uuid, part, 0, nonce, model, _ANALYSIS)
+
+
+_ANALYSIS = zlib.crc32(ANALYSIS_VERSION.encode())
+
+
+class SnapshotFolder:
+    """The folder beside one database file. It is made when it is first written to."""
+
+    def __init__(self, database: Path) -> None:
+        """Name it."""
+        self.path = database.with_name(database.name + ".snap")
+
+    def read(self, part: int) -> bytes | None:
+        """Return a partition's snapshot; None if there is none that can be read."""
+        try:
+            handle = os.open(
+                self._file(part), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
+        except OSError:
+            return None
+        with os.fdopen(handle, "rb") as file:
+            try:
+                return file.read()
+            except OSError:
+                return None
+
+    def write(self, part: int, data: bytes) -> None:
+        """Put a snapshot in place: whole or not at all, also when power fails.
+
+        Raises:
+            OSError: The disk is full, or failed; the snapshot before it is still there.
+        """
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        name = self._file(part)
+        passing = name.with_suffix(f".{os.getpid()}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            with os.fdopen(os.open(passing, flags, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            passing.rename(name)
+        except OSError:
+            with suppress(OSError):
+                passing.unlink()
+            raise
+        sync_folder(self.path)
+
+    def remove(self, part: int) -> None:
+        """Remove a partition's snapshot, if there is one."""
+        with suppress(OSError):
+            self._file(part).unlink()
+
+    def clear(self) -> None:
+        """Remove all snapshots, and what was left behind while writing them."""
+        for file in self.files():
+            with suppress(OSError):
+                file.unlink()
+
+    def files(self) -> list[Path]:
+        """Return what lies in the folder."""
+        try:
+            return sorted(self.path.iterdir())
+        except OSError:
+            return []
+
+    def nbytes(self) -> int:
+        """Return the bytes of all snapshots."""
+        total = 0
+        for file in self.files():
+            with suppress(OSError):
+                total += file.lstat().st_size
+        return total
+
+    def _file(self, part: int) -> Path:
+        return self.path / f"{part}.vs"
+
+
+@dataclass(slots=True)
+class RecordSnapshot:
+    """Puts the nonce of a new snapshot on record.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        tag: The snapshot's tag.
+    """
+
+    app: str
+    user: str
+    tag: SnapshotTag
+    growth: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        connection.execute(
+            "UPDATE part SET snap = ? WHERE id = ? AND id = ?",
+            (self.tag.nonce, partition.id, self.tag.part),
+        )
+        return partition.changed()

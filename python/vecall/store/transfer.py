@@ -1,0 +1,297 @@
+"""A file's contents as plain values, for export and import.
+
+One header, then for each (app, user) what the tables hold of it. Numbers that only mean
+something inside one file (rows, partitions, sequences) are left out, so an export of an
+import is the same as the export.
+"""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vecall.errors import InvalidArgumentError
+from vecall.store.delete import Doomed, delete_rows
+from vecall.store.models import EmbeddingModel, active_model, require_active
+from vecall.store.partitions import PartitionWriter
+from vecall.store.read import load_rows
+from vecall.store.rows import (
+    COLUMNS,
+    Change,
+    Row,
+    StoredRow,
+    checksum,
+    text_hash,
+)
+
+FORMAT = 1
+"""The number of the format, in the header."""
+
+_ROW = (
+    "id session event pos ts created_at expires_at author kind source trust text "
+    "content meta importance"
+).split()
+_MORE = "updated_at valid_until last_used uses state supersedes".split()
+_TABLES = {
+    "hist": ("id", "at", "op", "old"),
+    "tomb": ("id", "at"),
+    "trig": ("session", "kind", "due_at", "state"),
+}
+_ORDER = {"hist": "id, seq", "tomb": "id", "trig": "session, kind"}
+_AT_ONCE = 200
+_TYPES: dict[str, tuple[type, ...]] = {
+    "id": (str,),
+    "text": (str,),
+    "state": (str,),
+    "created_at": (int, float),
+    "updated_at": (int, float),
+    **dict.fromkeys(
+        ("ts", "expires_at", "valid_until", "last_used", "importance"),
+        (int, float, type(None)),
+    ),
+    **dict.fromkeys(("pos", "uses"), (int, type(None))),
+}
+
+
+def export_header(connection: sqlite3.Connection, vectors: bool) -> dict[str, Any]:
+    """Return the first line."""
+    model = active_model(connection) if vectors else None
+    told = None
+    if model is not None:
+        print_ = model.fingerprint
+        told = {
+            "name": model.name,
+            "dim": model.dim,
+            "fingerprint": None if print_ is None else _text(print_),
+        }
+    return {"vecall": "export", "format": FORMAT, "model": told}
+
+
+def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
+    """Return the model of an export's vectors.
+
+    Raises:
+        InvalidArgumentError: Not the header of an export that this version reads.
+    """
+    if header.get("vecall") != "export" or header.get("format") != FORMAT:
+        msg = f"line 1: expected the header of a vecall export of format {FORMAT}"
+        raise InvalidArgumentError(msg)
+    told = header.get("model")
+    if told is None:
+        return None
+    print_ = told.get("fingerprint")
+    return EmbeddingModel(
+        str(told["name"]),
+        int(told["dim"]),
+        fingerprint=None if print_ is None else base64.b64decode(print_),
+    )
+
+
+def export_partitions(
+    connection: sqlite3.Connection, app: str | None, user: str | None
+) -> list[tuple[int, str, str, float]]:
+    """Return number, app, user and time of making of all or some partitions."""
+    return connection.execute(
+        "SELECT id, app, user, created_at FROM part WHERE (? IS NULL OR app = ?) "
+        "AND (? IS NULL OR user = ?) ORDER BY app, user",
+        (app, app, user, user),
+    ).fetchall()
+
+
+def export_lines(
+    connection: sqlite3.Connection, part: int, model: int | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what the file holds of one partition, but for what is set aside as damaged.
+
+    Args:
+        connection: Reads one state throughout.
+        part: The partition.
+        model: Export the vectors of this model; None exports none.
+
+    Raises:
+        CorruptFileError: A row fails its checksum.
+    """
+    found = connection.execute(
+        f"SELECT rid, {', '.join(_MORE)} FROM mem WHERE rid BETWEEN ? AND ? "
+        "AND state <> 'quarantined' ORDER BY rid",
+        (part << 32, (part << 32) | 0xFFFFFFFF),
+    )
+    while some := found.fetchmany(_AT_ONCE):
+        rids = [row[0] for row in some]
+        stored = {
+            entry.row.rid: entry
+            for entry in load_rows(connection, rids, any_state=True)
+        }
+        for rid, *more in some:
+            entry = stored[rid]
+            values = {name: getattr(entry.row, name) for name in _ROW}
+            values.update(zip(_MORE, more, strict=True))
+            if model is not None and entry.vec is not None and entry.model == model:
+                values["vec"] = _text(entry.vec)
+            yield "mem", {k: v for k, v in values.items() if v is not None}
+    for table, columns in _TABLES.items():
+        rows = connection.execute(
+            f"SELECT {', '.join(columns)} FROM {table} WHERE part = ? "
+            f"ORDER BY {_ORDER[table]}",
+            (part,),
+        )
+        for row in rows:
+            values = dict(zip(columns, row, strict=True))
+            yield table, {k: v for k, v in values.items() if v is not None}
+
+
+@dataclass(slots=True)
+class ImportLines:
+    """Writes exported lines of one partition; what is newer stays.
+
+    A memory that was deleted here stays deleted, and one that was deleted there is
+    deleted here, unless it was changed here afterwards.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        created_at: When the partition was made.
+        lines: Kind and values of each line.
+        model: Number of the model of the vectors; None leaves them out.
+        restore: Bring back what was deleted here.
+    """
+
+    app: str
+    user: str
+    created_at: float
+    lines: Sequence[tuple[str, dict[str, Any]]]
+    model: int | None
+    restore: bool
+    growth: int = 1
+    _written: list[StoredRow] = field(default_factory=list)
+    _removed: list[int] = field(default_factory=list)
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        self._written, self._removed = [], []
+        require_active(connection, self.model)
+        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        if not partition.seq:
+            connection.execute(
+                "UPDATE part SET created_at = ? WHERE id = ?",
+                (self.created_at, partition.id),
+            )
+        take = {"mem": self._memory, "tomb": self._tombstone, "hist": _past}
+        for kind, values in self.lines:
+            if kind in take:
+                take[kind](partition, values)
+            elif kind == "trig":
+                connection.execute(
+                    "INSERT OR IGNORE INTO trig (part, session, kind, due_at, state) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    (partition.id, *(values.get(name) for name in _TABLES["trig"])),
+                )
+        partition.finish()
+        ids = [entry.row.id for entry in self._written]
+        return partition.changed(self._written, self._removed, ids)
+
+    def _memory(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
+        _check(values)
+        execute = partition.connection.execute
+        id_, state = values["id"], values["state"]
+        mine = (partition.id, id_)
+        if self.restore:
+            execute("DELETE FROM tomb WHERE part = ? AND id = ?", mine)
+        elif execute("SELECT 1 FROM tomb WHERE part = ? AND id = ?", mine).fetchone():
+            return
+        old = execute(_KNOWN, mine).fetchone()
+        if old is not None and old[1] >= values["updated_at"]:
+            return
+        live, size = int(state == "live"), len(values["text"].encode())
+        if old is not None:  # count the row as it is now out, and as it will be in
+            was_live = int(old[3] == "live")
+            live, size = live - was_live, size * live - old[2] * was_live
+        else:
+            size *= live
+        rid = partition.change(0 if old is None else old[0], "u", live=live, size=size)
+        told: list[Any] = [values.get(name) for name in _ROW]
+        row = Row(rid, *told)
+        vec = None
+        if self.model is not None and values.get("vec") is not None:
+            vec = base64.b64decode(values["vec"])
+        model = None if vec is None else self.model
+        columns: dict[str, Any] = {
+            **dict(zip(COLUMNS.split(", "), row, strict=True)),
+            **{name: values.get(name) for name in _MORE},
+            "part": partition.id,
+            "seq": partition.seq,
+            "hash": text_hash(row.text),
+            "vec": vec,
+            "model": model,
+            "crc": checksum(row, vec),
+        }
+        execute(
+            f"INSERT OR REPLACE INTO mem ({', '.join(columns)}) "
+            f"VALUES ({', '.join('?' * len(columns))})",
+            list(columns.values()),
+        )
+        if state == "live":
+            self._written.append(StoredRow(row, vec, model))
+        else:
+            self._removed.append(rid)
+
+    def _tombstone(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
+        execute = partition.connection.execute
+        mine = (partition.id, values["id"])
+        old = execute(_KNOWN, mine).fetchone()
+        if old is not None:
+            if old[1] > values["at"]:
+                return
+            delete_rows(partition, [Doomed(old[0], values["id"], old[2], old[3])])
+            self._removed.append(old[0])
+        execute(
+            "INSERT INTO tomb (part, id, at) VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
+            (*mine, values["at"]),
+        )
+
+
+_KNOWN = (
+    "SELECT rid, updated_at, length(CAST(text AS BLOB)), state FROM mem "
+    "WHERE part = ? AND id = ?"
+)
+
+
+def _past(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
+    """Take an entry of a memory's history, unless it is there."""
+    entry = [values.get(name) for name in _TABLES["hist"]]
+    known = partition.connection.execute(
+        "SELECT 1 FROM hist WHERE part = ? AND id = ? AND at = ? AND op = ? "
+        "AND old IS ?",
+        (partition.id, *entry),
+    )
+    if known.fetchone() is None:
+        partition.seq += 1
+        partition.connection.execute(
+            "INSERT INTO hist (part, seq, id, at, op, old) VALUES (?, ?, ?, ?, ?, ?)",
+            (partition.id, partition.seq, *entry),
+        )
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    """Refuse a memory whose values have other types than the columns.
+
+    Raises:
+        InvalidArgumentError: The message names the field.
+    """
+    for name in (*_ROW, *_MORE):
+        value = values.get(name)
+        allowed = _TYPES.get(name, (str, type(None)))
+        if not isinstance(value, allowed) or isinstance(value, bool):
+            msg = f"mem.{name}: has a value that is not allowed"
+            raise InvalidArgumentError(msg)
+    if values["state"] not in ("live", "archived"):
+        msg = "mem.state: must be live or archived"
+        raise InvalidArgumentError(msg)
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
