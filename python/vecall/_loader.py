@@ -193,6 +193,8 @@ class Loader:
                 raise
             loaded.seq = change.seq
             self._count(key, loaded, len(change.stored) + len(change.removed))
+        if not (self._in_memory or self._engine.size(key)):
+            self._evict(key)  # nothing is left to be searched
         self._make_room()
 
     def rows(self, rids: Sequence[int]) -> list[Row]:

@@ -85,20 +85,22 @@ class Opened:
             min_free_bytes=self.limits.min_free_bytes,
             allow_network_filesystem=self._allow_network,
         )
+        writer: Writer | None = None
         try:
             model = self._agree_on_model(self._embedder, warn)
+            self.writer = writer = Writer(self.database)
+            embedding = None if self._embedder is None else Embedding(self._embedder)
+            self.serving = self._serve(model, embedding)
+            number = None if model is None else model.id
+            self._backfill = Backfill(self.database, writer, embedding, number)
         except BaseException:
+            if writer is not None:
+                writer.close()
             self.database.close()
             raise
+        self._retired: list[Serving] = []
         self.reader = ThreadPoolExecutor(1, thread_name_prefix="vecall-reader")
         self.care = ThreadPoolExecutor(1, thread_name_prefix="vecall-care")
-        self.writer = Writer(self.database)
-        self._retired: list[Serving] = []
-        embedding = None if self._embedder is None else Embedding(self._embedder)
-        self.serving = self._serve(model, embedding)
-        self._backfill = Backfill(
-            self.database, self.writer, embedding, None if model is None else model.id
-        )
         self._process = os.getpid()
 
     def _serve(

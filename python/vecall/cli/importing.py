@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ or one memory
   {"app_name": ..., "user_id": ..., "text": ..., "author", "timestamp", "session_id",
    "event_id", "id", "custom_metadata", "importance", "kind": ... all optional}.
 Lines with the same session_id that follow one another are turns of one conversation.
---app and --user stand in where a line names none."""
+--app and --user stand in where a line names none.
+A file that `vecall export` wrote is read with all its fields and vectors."""
 
 _BATCH = 500  # lines in one write
 
@@ -57,6 +59,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.file.is_file():
         msg = f"{options.file}: there is no such file"
         raise ConfigError(msg)
+    if _is_export(options.file):
+        return _import_export(options)
     total = options.file.stat().st_size
     progress = Progress("importing", total)
     begin = time.perf_counter()
@@ -86,6 +90,26 @@ def run(options: argparse.Namespace) -> int:
         print(
             f"{memories} memories from {last} lines in {seconds:.2f} s ({rate:,.0f}/s)"
         )
+    return 0
+
+
+def _is_export(path: Path) -> bool:
+    """Whether the first line is the header that `vecall export` writes."""
+    with path.open("rb") as file:
+        return file.readline(4096).startswith(b'{"vecall":"export"')
+
+
+def _import_export(options: argparse.Namespace) -> int:
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # its vectors come with it
+        with opened(options.path, options.embedder) as memory:
+            count = memory.sync.import_(options.file)
+    seconds = time.perf_counter() - begin
+    if options.json:
+        print(json.dumps({"memories": count, "seconds": seconds}))
+    else:
+        print(f"{count} memories in {seconds:.2f} s")
     return 0
 
 

@@ -6,7 +6,9 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
+from vecall.errors import ConfigError
 from vecall.service import MemoryService
 
 
@@ -28,6 +30,13 @@ def add_embedder(command: argparse.ArgumentParser) -> None:
 def add_json(command: argparse.ArgumentParser) -> None:
     """Add --json."""
     command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def require_file(path: str) -> None:
+    """A question to a file that is not there must not make one."""
+    if not Path(path).is_file():
+        msg = f"{path}: there is no such file"
+        raise ConfigError(msg)
 
 
 def has_local() -> bool:

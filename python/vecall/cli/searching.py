@@ -7,12 +7,10 @@ import dataclasses
 import json
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
-from vecall.cli.options import add_file, add_json, opened
+from vecall.cli.options import add_file, add_json, opened, require_file
 from vecall.cli.terminal import dim, show_memory
-from vecall.errors import ConfigError
 from vecall.types import Filter
 
 
@@ -37,16 +35,9 @@ def add_commands(commands: Any) -> None:
     stats.set_defaults(run=run_stats)
 
 
-def _require_file(path: str) -> None:
-    """A question to a file that is not there must not make one."""
-    if not Path(path).is_file():
-        msg = f"{path}: there is no such file"
-        raise ConfigError(msg)
-
-
 def run_search(options: argparse.Namespace) -> int:
     """Search and print the memories."""
-    _require_file(options.path)
+    require_file(options.path)
     asked = Filter(
         session_id=options.session, after=options.after, before=options.before
     )
@@ -77,7 +68,7 @@ def run_search(options: argparse.Namespace) -> int:
 
 def run_stats(options: argparse.Namespace) -> int:
     """Print what the file holds."""
-    _require_file(options.path)
+    require_file(options.path)
     with warnings.catch_warnings():
         # Counting needs no embedder, so its absence is not worth a word.
         warnings.simplefilter("ignore", UserWarning)

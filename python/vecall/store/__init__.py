@@ -5,6 +5,7 @@ from __future__ import annotations
 from vecall.store.add import AddMemories
 from vecall.store.database import Database, Durability
 from vecall.store.delete import DeleteMemories, ForgetUser
+from vecall.store.doctor import Finding, examine, repair
 from vecall.store.jobs import WriteJob, run_alone
 from vecall.store.models import EmbeddingModel, active_model, adopt, require_same
 from vecall.store.read import (
@@ -30,6 +31,7 @@ from vecall.store.reembedding import (
     unmoved_vectors,
 )
 from vecall.store.rows import Change, Draft, Row, StoredRow, memory_id, text_hash
+from vecall.store.salvage import Salvage, recover
 from vecall.store.snapshots import RecordSnapshot, SnapshotFolder, SnapshotTag
 from vecall.store.transfer import (
     ImportLines,
@@ -49,12 +51,14 @@ __all__ = [
     "Draft",
     "Durability",
     "EmbeddingModel",
+    "Finding",
     "ForgetUser",
     "ImportLines",
     "MoveVectors",
     "PutNextVectors",
     "RecordSnapshot",
     "Row",
+    "Salvage",
     "SetVectors",
     "SnapshotFolder",
     "SnapshotTag",
@@ -65,6 +69,7 @@ __all__ = [
     "backup",
     "begin_migration",
     "changed_since",
+    "examine",
     "export_header",
     "export_lines",
     "export_partitions",
@@ -78,6 +83,8 @@ __all__ = [
     "newest_change",
     "partition_names",
     "purge",
+    "recover",
+    "repair",
     "require_migrating",
     "require_same",
     "run_alone",

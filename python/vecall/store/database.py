@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
 
-from vecall.errors import ClosedError
+from vecall.errors import ClosedError, StorageError, StorageFullError
 from vecall.store import schema
 from vecall.store.failures import is_io_error, storage_errors
 from vecall.store.filesystem import (
@@ -76,39 +76,51 @@ class Database:
         self._min_free = min_free_bytes
         self._closed = False
         self._gate: WriteGate | None = None
-        self._reserve: Reserve | None = None
+        self._reserve = None if path is None else Reserve(path)
         if path is not None:
             require_plain(path)
             if not allow_network_filesystem:
                 require_local(path.parent)
             create_private(path)
+        self._idle: list[sqlite3.Connection] = []
+        self._idle_lock = threading.Lock()
+        try:
+            self._open()
+        except (StorageFullError, StorageError):
+            # A log that was left behind needs a little space to be read.
+            if not self.release_reserve():
+                raise
+            self._open()
+
+    def _open(self) -> None:
         with storage_errors():
-            self._writer = _Channel(connect(path))
+            self._writer = _Channel(connect(self.path))
+            self._peek = self._writer
             try:
                 schema.check_origin(self._writer.connection)
                 self._prepare()
-                if path is None:
-                    self._peek = self._writer
-                else:
-                    self._peek = _Channel(connect(path))
+                if self.path is not None:
+                    self._peek = _Channel(connect(self.path))
+                self.uuid = self._read_uuid()
             except BaseException:
-                self._writer.connection.close()
+                for connection in (
+                    *self._idle,
+                    self._peek.connection,
+                    self._writer.connection,
+                ):
+                    connection.close()
+                self._idle.clear()
                 self._close_gate()
                 raise
-        self._idle: list[sqlite3.Connection] = []
-        self._idle_lock = threading.Lock()
-        self.uuid = self._read_uuid()
 
     def _prepare(self) -> None:
         if self.path is not None:
             self._gate = open_gate(self.path)
-            self._reserve = Reserve(self.path)
-            if free_bytes(self.path.parent) > self._min_free:
-                self._reserve.fill()
             with self._passing():
                 self._set_up_writer()
         with self._passing():
             schema.migrate(self._writer.connection)
+        self.has_room(0)
 
     def _set_up_writer(self) -> None:
         execute = self._writer.connection.execute
@@ -321,7 +333,11 @@ def connect(path: Path | None) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    connection.execute("PRAGMA mmap_size = 0")
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute("PRAGMA mmap_size = 0")
+    except BaseException:
+        connection.close()
+        raise
     return connection

@@ -156,6 +156,24 @@ def partition_names(connection: sqlite3.Connection, part: int) -> tuple[str, str
     return names
 
 
+def damaged_rows(connection: sqlite3.Connection) -> tuple[int, list[int]]:
+    """Check every row that is not set aside.
+
+    Returns:
+        How many there are, and the numbers of those that fail their checksum.
+    """
+    checked = 0
+    damaged = []
+    cursor = connection.execute(f"{_FROM} WHERE mem.state <> 'quarantined'")
+    for values in cursor:
+        checked += 1
+        try:
+            _checked(values)
+        except CorruptFileError:
+            damaged.append(values[0])
+    return checked, damaged
+
+
 def users_of(connection: sqlite3.Connection, app: str) -> list[str]:
     """Return the users of an app."""
     found = connection.execute("SELECT user FROM part WHERE app = ?", (app,))

@@ -143,6 +143,18 @@ def export_lines(
             yield table, {k: v for k, v in values.items() if v is not None}
 
 
+def exported_memory(
+    connection: sqlite3.Connection, stored: StoredRow
+) -> dict[str, Any]:
+    """Return one memory as the line of an export has it, without its vector."""
+    more = connection.execute(
+        f"SELECT {', '.join(_MORE)} FROM mem WHERE rid = ?", (stored.row.rid,)
+    ).fetchone()
+    values = {name: getattr(stored.row, name) for name in _ROW}
+    values.update(zip(_MORE, more, strict=True))
+    return {name: value for name, value in values.items() if value is not None}
+
+
 @dataclass(slots=True)
 class ImportLines:
     """Writes exported lines of one partition; what is newer stays.
