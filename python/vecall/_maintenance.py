@@ -19,7 +19,6 @@ from vecall.errors import ClosedError, ConfigError, InvalidArgumentError, NotFou
 from vecall.store import (
     Change,
     DeleteMemories,
-    EmbeddingModel,
     ForgetUser,
     SnapshotFolder,
     WriteJob,
@@ -207,10 +206,11 @@ class Maintenance:
     def _reembed(self, embedder: Embedder) -> int:
         opened = self._opened
         moving = Reembedding(opened.database, opened.writer, embedder)
-        served: list[EmbeddingModel] = []
-        count = moving.run(served.append, lambda: opened.closed)
-        if served and not opened.closed:
-            opened.switch(served[0], embedder).wait()
+        count = moving.run(
+            lambda model: opened.switch(model, embedder), lambda: opened.closed
+        )
+        if not opened.closed:
+            opened.backfill().wait()
         return count
 
     async def stats(self, wait: Wait) -> dict[str, Any]:

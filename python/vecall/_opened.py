@@ -132,20 +132,21 @@ class Opened:
             _inherited.append((self.reader, self.care, self._backfill))
             self._open(warn=False)
 
-    def switch(self, model: EmbeddingModel, embedder: Embedder) -> Backfill:
-        """Serve another model from now on; searches that run end with the old one.
-
-        Returns:
-            What gives vectors to the rows that have none, at work.
-        """
+    def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
+        """Serve another model from now on; searches that run end with the old one."""
         if self.serving.model is None or self.serving.model.id != model.id:
             self._retired.append(self.serving)
             self._embedder = embedder
             self.file_model = model.name
             self.serving = self._serve(model, Embedding(embedder))
+
+    def backfill(self) -> Backfill:
+        """Begin to give vectors to the rows that have none."""
         self._backfill.close()
+        model = self.serving.model
+        number = None if model is None else model.id
         self._backfill = Backfill(
-            self.database, self.writer, self.serving.embedding, model.id
+            self.database, self.writer, self.serving.embedding, number
         )
         return self._backfill
 

@@ -9,15 +9,16 @@ from vecall._writer import Writer
 from vecall.embedders import Embedder
 from vecall.errors import EmbeddingMismatchError
 from vecall.store import (
+    Change,
     Database,
     EmbeddingModel,
     PutNextVectors,
+    SwitchModels,
     active_model,
     adopt,
     begin_migration,
     require_migrating,
     require_same,
-    switch_models,
     to_be_embedded,
 )
 
@@ -65,14 +66,25 @@ class Reembedding:
         try:
             while not stopping():
                 count += self._prepare(embedding, model, stopping)
-                with self._database.transaction() as connection:
-                    done = switch_models(connection, model.id)
-                if done:
-                    switched(model)
+                if self._switch(model, switched):
                     break
         finally:
             embedding.close()
         return count
+
+    def _switch(
+        self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
+    ) -> bool:
+        job = SwitchModels(model)
+
+        def then(_: Change) -> None:
+            # On the writer's thread, so that whoever is refused because the model is
+            # another one by now finds this service changed already, and tries again.
+            if job.done:
+                switched(model)
+
+        self._writer.submit(job, then).result()
+        return job.done
 
     def _begin(self, given: EmbeddingModel) -> EmbeddingModel | None:
         with self._database.transaction() as connection:

@@ -26,8 +26,9 @@ _GROUP = 256  # writes in one transaction
 class _Pending:
     """A job, its outcome, and who waits for it."""
 
-    def __init__(self, job: WriteJob) -> None:
+    def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
         self.job = job
+        self.then = then
         self.future: Future[Change] = Future()
         # Running from the start, so that a caller who stops waiting (a cancelled task)
         # cannot cancel what may be written already.
@@ -51,9 +52,17 @@ class Writer:
         )
         self._thread.start()
 
-    def submit(self, job: WriteJob) -> Future[Change]:
-        """Queue a job. The future resolves once it is committed and searchable."""
-        pending = _Pending(job)
+    def submit(
+        self, job: WriteJob, then: Callable[[Change], None] | None = None
+    ) -> Future[Change]:
+        """Queue a job. The future resolves once it is committed and searchable.
+
+        Args:
+            job: The job.
+            then: Is called on the writer's thread once the job is committed, before
+                anybody learns what became of the jobs behind it.
+        """
+        pending = _Pending(job, then)
         # The lock keeps a job from slipping in behind the mark that ends the thread.
         with self._closing:
             if self._closed:
@@ -148,6 +157,8 @@ class Writer:
             return
         try:
             self.publish(change)
+            if pending.then is not None:
+                pending.then(change)
         except Exception:
             # It is in the file, whatever became of the engine: the next search finds
             # the engine behind the file and reads what is missing.

@@ -23,10 +23,10 @@ from vecall.store.read import (
 from vecall.store.reembedding import (
     MoveVectors,
     PutNextVectors,
+    SwitchModels,
     begin_migration,
     migrating_model,
     require_migrating,
-    switch_models,
     to_be_embedded,
     unmoved_vectors,
 )
@@ -63,6 +63,7 @@ __all__ = [
     "SnapshotFolder",
     "SnapshotTag",
     "StoredRow",
+    "SwitchModels",
     "WriteJob",
     "active_model",
     "adopt",
@@ -88,7 +89,6 @@ __all__ = [
     "require_migrating",
     "require_same",
     "run_alone",
-    "switch_models",
     "text_hash",
     "to_be_embedded",
     "totals",

@@ -19,7 +19,6 @@ from vecall.errors import (
 # the message for Python 3.10, whose exceptions do not carry the code.
 _IOERR = 10
 _BY_CODE = {5: "busy", 6: "busy", 11: "corrupt", 13: "full", 26: "foreign"}
-_FULL = {4874}  # the index of the log cannot grow
 _BY_MESSAGE = {
     "database is locked": "busy",
     "database table is locked": "busy",
@@ -39,9 +38,7 @@ def as_vecall_error(error: sqlite3.Error) -> VecallError:
     """Return the error of vecall that says what SQLite's says."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     kind: str | None
-    if code in _FULL:
-        kind = "full"
-    elif code is not None:
+    if code is not None:
         kind = _BY_CODE.get(code & 0xFF)
     else:
         kind = _BY_MESSAGE.get(str(error))

@@ -172,6 +172,25 @@ def switch_models(connection: sqlite3.Connection, model: int) -> bool:
     return True
 
 
+@dataclass(slots=True)
+class SwitchModels:
+    """Makes the new model the active one, if every row has its vector.
+
+    Attributes:
+        model: The new model.
+        done: Whether it is.
+    """
+
+    model: EmbeddingModel
+    done: bool = False
+    growth: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        self.done = switch_models(connection, self.model.id)
+        return _NOBODY
+
+
 def unmoved_vectors(connection: sqlite3.Connection) -> bool:
     """Whether vectors of the active model still wait to be moved to their rows."""
     found = connection.execute(
