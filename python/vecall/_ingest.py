@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ def session_head(session: object, limits: Limits) -> SessionHead:
 
 
 def event_drafts(
-    events: Sequence[object], session_id: str | None, scope: Scope, limits: Limits
+    events: Iterable[object], session_id: str | None, scope: Scope, limits: Limits
 ) -> list[Draft]:
     """Return the drafts of those events that say something, in order."""
     drafts = []
@@ -159,7 +159,7 @@ def _with_ttl(scope: Scope, own: object) -> tuple[dict[str, Any], float | None]:
 
 
 def entry_drafts(
-    memories: Sequence[object], scope: Scope, limits: Limits
+    memories: Iterable[object], scope: Scope, limits: Limits
 ) -> list[Draft]:
     """Return the drafts of explicit memories: strings, mappings, entries.
 

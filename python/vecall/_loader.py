@@ -11,7 +11,6 @@ budget is used up, partitions that nobody asked lately are dropped.
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,11 +21,13 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
+from vecall._allocator import give_back
 from vecall._core import Engine
 from vecall._engine_rows import Key, add_rows
 from vecall._row_cache import RowCache
 from vecall._snapshots import Snapshots
 from vecall.errors import ClosedError
+from vecall.slices import Slices
 from vecall.store import (
     Change,
     Database,
@@ -41,9 +42,10 @@ from vecall.store import (
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_SLICE = 64  # rows analysed before other threads are let in
+_SLICE = 16  # rows analysed at a time, in half a millisecond
 _THREADS = 2  # so that a small partition need not wait for a large one
-_ENTRY_BYTES = 700  # of a loaded partition's bookkeeping here
+_ENTRY_BYTES = 3_000  # of a partition beside what the engine counts, measured
+_EVICTED_SHARE = 8  # one part in so many of the budget is given back at a time
 _VICTIMS = 8  # partitions looked for at a time when memory is short
 
 
@@ -93,6 +95,7 @@ class Loader:
         self._reading: dict[Key, Future[None]] = {}
         self._pinned: Counter[Key] = Counter()  # searched by somebody who has to wait
         self._bytes = 0
+        self._evicted = 0  # bytes, since the allocator was asked to give them back
         self._broken: set[Key] = set()  # to be loaded though nothing is new
         if snapshots is not None:
             snapshots.watch(self._loaded.get)
@@ -292,12 +295,11 @@ class Loader:
         if removed:
             self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
         entries = iter(stored)
+        slices = Slices()
         while some := list(islice(entries, _SLICE)):
             add_rows(self._engine, key, some, self._model)
             self._cache.put(entry.row for entry in some)
-            # A bare yield: whoever waits for the interpreter, the event loop above all,
-            # gets it between slices and not after the whole partition.
-            time.sleep(0)
+            slices.pause_if_due()
 
     def _count(self, key: Key, loaded: Loaded, changes: int) -> None:
         """Take stock of a partition that has changed; its lock is held."""
@@ -323,6 +325,7 @@ class Loader:
             return
         with loaded.lock:
             if self._loaded.get(key) is loaded:
+                self._evicted += loaded.nbytes
                 # In this order: whoever still finds the entry after asking the engine
                 # has asked it before the partition was dropped.
                 self._forget(key)
@@ -344,3 +347,6 @@ class Loader:
                 return
             for key in victims:
                 self._evict(key)
+            if self._evicted > self._budget // _EVICTED_SHARE:
+                self._evicted = 0
+                give_back()

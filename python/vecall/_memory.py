@@ -7,7 +7,7 @@ its blocking twin one that blocks; the operations hold nothing of any loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from vecall._duck import as_list
@@ -24,12 +24,13 @@ from vecall.config import (
     check_top_k,
 )
 from vecall.errors import ClosedError, ConfigError, EmbeddingMismatchError
+from vecall.slices import in_slices
 from vecall.store import AddMemories, Change, Draft, known_hashes
 from vecall.types import Filter, SearchMemoryResponse
 
 P = ParamSpec("P")
 
-_READ_AT_ONCE = 100  # turns: under a millisecond of the caller's event loop
+_READ_AT_ONCE = 32  # turns: under a millisecond of the caller's event loop
 
 
 class How(NamedTuple):
@@ -105,7 +106,7 @@ class Memory(Opened):
     async def _draft(
         self,
         wait: Wait,
-        work: Callable[Concatenate[list[Any], P], list[Draft]],
+        work: Callable[Concatenate[Iterable[Any], P], list[Draft]],
         told: list[Any],
         *args: P.args,
         **kwargs: P.kwargs,
@@ -118,7 +119,7 @@ class Memory(Opened):
         if len(told) <= _READ_AT_ONCE:
             return work(told, *args, **kwargs)
         try:
-            future = self.reader.submit(work, told, *args, **kwargs)
+            future = self.reader.submit(work, in_slices(told), *args, **kwargs)
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None

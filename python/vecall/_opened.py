@@ -117,16 +117,18 @@ class Opened:
         return serving
 
     def _open_in_child(self) -> None:
-        """Open the file anew after a fork; the parent's connections are not touched.
-
-        A connection must not cross a fork, not even to be closed: it would drop locks,
-        or write what the parent still has to write. So the old objects are kept.
-        """
+        """Open the file anew after a fork; what is the parent's is left alone."""
         with _reopening:
             if os.getpid() == self._process:
                 return
             if self._path is None:
                 msg = "a memory without a file does not cross a fork; make one here"
+                raise ClosedError(msg)
+            if not self.database.crossed:
+                msg = (
+                    "the process was forked while the file was in use for long; fork "
+                    "when it is idle, or start new processes instead"
+                )
                 raise ClosedError(msg)
             _inherited.append((self.database, self.writer, self.serving, self._retired))
             _inherited.append((self.reader, self.care, self._backfill))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TextIO
 
 from vecall.config import Limits, check_name
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError, VecallError
 from vecall.store import (
+    Change,
     Database,
     EmbeddingModel,
     ImportLines,
@@ -22,9 +25,11 @@ from vecall.store import (
     export_partitions,
     header_model,
     require_same,
+    require_unrelated,
 )
 
 _LINES_AT_ONCE = 500
+_JOBS_AHEAD = 64
 _LINE_BYTES = 64 * 1024 * 1024  # the longest line that is read
 
 
@@ -91,7 +96,7 @@ def _write(file: TextIO, line: dict[str, Any]) -> None:
 
 def import_(
     database: Database,
-    submit: Callable[[WriteJob], Any],
+    submit: Callable[[WriteJob], Future[Change]],
     path: Path,
     limits: Limits,
     *,
@@ -107,6 +112,7 @@ def import_(
         InvalidArgumentError: A line that no export has; those before it are imported.
         EmbeddingMismatchError: The vectors come from another model than the file's.
     """
+    require_unrelated(path, database.path)
     try:
         file = path.open("r", encoding="utf-8", newline="\n")
     except OSError as error:
@@ -119,8 +125,12 @@ def import_(
         if vectors and given is not None:
             model = _agree(database, given)
         count = 0
+        waiting: deque[Future[Change]] = deque()
         for job in _jobs(lines, limits, model, restore):
-            count += len(submit(job).result().ids)
+            waiting.append(submit(job))  # so that many share one sync
+            if len(waiting) == _JOBS_AHEAD:
+                count += len(waiting.popleft().result().ids)
+        count += sum(len(future.result().ids) for future in waiting)
     return count
 
 

@@ -16,6 +16,7 @@ from vecall.cli.options import add_file, add_json, opened
 from vecall.cli.terminal import Progress
 from vecall.errors import ConfigError, InvalidArgumentError, VecallError
 from vecall.service import MemoryService
+from vecall.store import require_unrelated
 
 _FORMAT = """\
 Each line is a JSON object: a whole session
@@ -59,6 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.file.is_file():
         msg = f"{options.file}: there is no such file"
         raise ConfigError(msg)
+    require_unrelated(options.file, Path(options.path))
     if _is_export(options.file):
         return _import_export(options)
     total = options.file.stat().st_size

@@ -6,6 +6,7 @@ from vecall.store.add import AddMemories
 from vecall.store.database import Database, Durability
 from vecall.store.delete import DeleteMemories, ForgetUser
 from vecall.store.doctor import Finding, examine, repair
+from vecall.store.filesystem import require_unrelated
 from vecall.store.jobs import WriteJob, run_alone
 from vecall.store.models import EmbeddingModel, active_model, adopt, require_same
 from vecall.store.read import (
@@ -88,6 +89,7 @@ __all__ = [
     "repair",
     "require_migrating",
     "require_same",
+    "require_unrelated",
     "run_alone",
     "text_hash",
     "to_be_embedded",

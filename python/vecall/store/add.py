@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from vecall.slices import in_slices
 from vecall.store.batches import insert_many, select_in
 from vecall.store.delete import delete_rows, doomed_of_session
 from vecall.store.idempotency import Promise
@@ -85,7 +86,7 @@ class AddMemories:
         positions = _positions(partition, drafts, stored)
         written = _move(partition, positions.moved)
         inserts: list[tuple[Any, ...]] = []
-        for id_, draft in drafts.items():
+        for id_, draft in in_slices(drafts.items()):
             known = stored.get(id_)
             if known is None:
                 new = self._new(partition, draft, positions.of.get(id_), inserts)
@@ -104,7 +105,7 @@ class AddMemories:
         """About how many bytes the file grows by."""
         return sum(
             _ROW_BYTES + len(draft.text) + len(draft.vec or b"")
-            for draft in self.drafts
+            for draft in in_slices(self.drafts)
         )
 
     def _wanted(self, partition: PartitionWriter) -> dict[str, Draft]:

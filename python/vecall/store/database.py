@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,7 @@ from vecall.store.filesystem import (
     require_local,
     require_plain,
 )
+from vecall.store.forks import close_before_fork
 from vecall.store.gate import WriteGate, close_gate, open_gate
 from vecall.store.reserve import Reserve
 
@@ -31,6 +33,7 @@ Durability = Literal["full", "process"]
 MIN_FREE_BYTES = 64 * 1024 * 1024
 
 _GATE_TIMEOUT_S = 30.0
+_CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
 _BUSY_TIMEOUT_MS = 5_000  # a second line; the gate keeps writers apart
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 _ROOM_FOR_A_BATCH = 4  # times its size: log, file, indexes, and some over
@@ -42,7 +45,7 @@ class _Channel:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.lock = threading.RLock()
-        self.broken = False  # by an error of the disk; to be connected anew
+        self.broken = False  # by an error of the disk, or a fork; to be connected anew
 
 
 class Database:
@@ -82,8 +85,11 @@ class Database:
             if not allow_network_filesystem:
                 require_local(path.parent)
             create_private(path)
+        self.crossed = False  # a fork, in a child, without a connection
         self._idle: list[sqlite3.Connection] = []
-        self._idle_lock = threading.Lock()
+        self._readers = threading.Condition()  # for _idle, _lent and _frozen
+        self._lent = 0
+        self._frozen = False
         try:
             self._open()
         except (StorageFullError, StorageError):
@@ -91,6 +97,7 @@ class Database:
             if not self.release_reserve():
                 raise
             self._open()
+        close_before_fork(self)
 
     def _open(self) -> None:
         with storage_errors():
@@ -177,17 +184,8 @@ class Database:
             with self._writer.lock, storage_errors():
                 yield from _reading(self._usable(self._writer))
             return
-        with storage_errors():
-            connection = self._lend()
-            try:
-                yield from _reading(connection)
-            except sqlite3.Error:
-                connection.close()
-                raise
-            except BaseException:
-                self._take_back(connection)
-                raise
-            self._take_back(connection)
+        with storage_errors(), self._lending() as connection:
+            yield from _reading(connection)
 
     @contextmanager
     def lent(self) -> Iterator[sqlite3.Connection]:
@@ -196,22 +194,70 @@ class Database:
             with self._writer.lock:
                 yield self._usable(self._writer)
             return
-        with closing(connect(self.path)) as connection:
+        with self._lending() as connection:
             yield connection
 
-    def _lend(self) -> sqlite3.Connection:
-        self._check_open()
-        with self._idle_lock:
-            if self._idle:
-                return self._idle.pop()
-        return connect(self.path)
+    @contextmanager
+    def _lending(self) -> Iterator[sqlite3.Connection]:
+        with self._readers:
+            self._readers.wait_for(lambda: not self._frozen)
+            self._check_open()
+            connection = self._idle.pop() if self._idle else None
+            self._lent += 1
+        try:
+            if connection is None:
+                connection = connect(self.path)
+            yield connection
+        except sqlite3.Error:
+            if connection is not None:
+                connection.close()
+                connection = None
+            raise
+        finally:
+            with self._readers:
+                self._lent -= 1
+                self._readers.notify_all()
+                if connection is not None and not self._closed:
+                    self._idle.append(connection)
+                    connection = None
+            if connection is not None:
+                connection.close()
 
-    def _take_back(self, connection: sqlite3.Connection) -> None:
-        with self._idle_lock:
-            if not self._closed:
-                self._idle.append(connection)
-                return
-        connection.close()
+    def freeze(self, timeout_s: float) -> bool:
+        """Close all connections, and keep everybody from making one until `thaw`.
+
+        False if they were not free in time; then nothing is changed.
+        """
+        if self.path is None or self._closed:
+            return False
+        deadline = time.monotonic() + timeout_s
+        held = []
+        for channel in (self._writer, self._peek):
+            if channel.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                held.append(channel)
+        with self._readers:
+            self._frozen = len(held) == 2 and self._readers.wait_for(
+                lambda: not self._lent, max(0.0, deadline - time.monotonic())
+            )
+        if not self._frozen:
+            for channel in held:
+                channel.lock.release()
+            return False
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        for channel in (self._peek, self._writer):
+            channel.connection.close()
+            channel.broken = True
+        return True
+
+    def thaw(self) -> None:
+        """Let everybody go on after `freeze`."""
+        with self._readers:
+            self._frozen = False
+            self._readers.notify_all()
+        for channel in (self._peek, self._writer):
+            channel.lock.release()
 
     def partition(self, app: str, user: str) -> tuple[int, int] | None:
         """Return the number and the newest change of a partition, or None.
@@ -262,7 +308,7 @@ class Database:
             return
         # The last connection to close checkpoints, which must not meet a commit.
         with self._passing(), storage_errors():
-            with self._idle_lock:
+            with self._readers:
                 self._closed = True
                 idle, self._idle = self._idle, []
             for connection in idle:
@@ -337,6 +383,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("PRAGMA mmap_size = 0")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     except BaseException:
         connection.close()
         raise

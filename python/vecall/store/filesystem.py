@@ -37,6 +37,37 @@ def require_plain(path: Path) -> None:
             raise ConfigError(msg)
 
 
+def require_new(path: Path) -> None:
+    """Check that a database file can be made without meeting what is left of another.
+
+    Raises:
+        ConfigError: It is there, or a log or journal of that name; SQLite would take
+            what is in it for the new file's.
+    """
+    require_plain(path)
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        if path.with_name(path.name + suffix).exists():
+            msg = f"path: there is a file already: <name>{suffix}"
+            raise ConfigError(msg)
+
+
+def require_unrelated(path: Path, database: Path | None) -> None:
+    """Check that a file to be read or written is none of the database's own.
+
+    Opening and closing one of these would drop the locks of every connection.
+
+    Raises:
+        ConfigError: It is.
+    """
+    if database is None:
+        return
+    for suffix in ("", "-wal", "-shm", ".lock"):
+        own = database.with_name(database.name + suffix)
+        if path.exists() and own.exists() and path.samefile(own):
+            msg = "path: belongs to the open database itself"
+            raise ConfigError(msg)
+
+
 def require_local(folder: Path) -> None:
     """Check that a folder lies on a file system of this machine.
 

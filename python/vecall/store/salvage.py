@@ -10,8 +10,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vecall.errors import ConfigError, CorruptFileError, VecallError
+from vecall.errors import CorruptFileError, VecallError
 from vecall.store.database import Database, connect
+from vecall.store.filesystem import require_new
 from vecall.store.models import EmbeddingModel, active_model, adopt
 from vecall.store.read import load_rows
 from vecall.store.transfer import ImportLines, exported_memory
@@ -41,9 +42,7 @@ def recover(path: Path, target: Path) -> Salvage:
     Raises:
         ConfigError: There is a file of the new name already.
     """
-    if target.exists():
-        msg = "path: there is a file of that name already"
-        raise ConfigError(msg)
+    require_new(target)
     with closing(connect(path)) as connection:
         rows = _row_numbers(connection)
         names = _names(connection)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import stat
 import struct
 import zlib
 from contextlib import suppress
@@ -70,17 +71,20 @@ class SnapshotFolder:
 
     def read(self, part: int) -> bytes | None:
         """Return a partition's snapshot; None if there is none that can be read."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            handle = os.open(
-                self._file(part), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-            )
+            handle = os.open(self._file(part), flags)
         except OSError:
             return None
-        with os.fdopen(handle, "rb") as file:
-            try:
-                return file.read()
-            except OSError:
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return None
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                return file.read()
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
 
     def write(self, part: int, data: bytes) -> None:
         """Put a snapshot in place: whole or not at all, also when power fails.

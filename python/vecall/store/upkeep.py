@@ -9,13 +9,13 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from vecall.errors import BusyError, ConfigError, StorageFullError
+from vecall.errors import BusyError, StorageFullError
 from vecall.store.database import Database, connect
 from vecall.store.failures import storage_errors
 from vecall.store.filesystem import (
     create_private,
     free_bytes,
-    require_plain,
+    require_new,
     sync_folder,
 )
 from vecall.store.snapshots import SnapshotFolder
@@ -33,10 +33,7 @@ def backup(database: Database, target: Path) -> None:
         ConfigError: There is a file of that name, or no such folder.
         StorageFullError: The disk has no room for it.
     """
-    require_plain(target)
-    if target.exists():
-        msg = "path: there is a file of that name already"
-        raise ConfigError(msg)
+    require_new(target)
     _require_room(target.parent, sum(database.sizes().values()))
     passing = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     create_private(passing)

@@ -1,0 +1,61 @@
+"""No connection crosses a fork.
+
+SQLite keeps a table of the locks that this process has on each file. A fork copies the
+table, but not the kernel's locks: a child would believe that it has what it has not,
+its parent would delete the log under it, and acknowledged writes would be lost, even
+those through a connection that the child made itself. So at a fork all connections are
+closed, which clears the table, and parent and child connect again when they need to.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Protocol
+
+_PATIENCE_S = 5.0
+
+
+class Freezable(Protocol):
+    """A database that can do without connections for a while."""
+
+    crossed: bool
+
+    def freeze(self, timeout_s: float) -> bool:
+        """Close all connections and keep everybody out; False if it cannot be."""
+        ...
+
+    def thaw(self) -> None:
+        """Let everybody in again."""
+        ...
+
+
+_open: weakref.WeakSet[Freezable] = weakref.WeakSet()
+_frozen: list[Freezable] = []
+
+
+def close_before_fork(database: Freezable) -> None:
+    """Take care of a database whenever this process forks."""
+    _open.add(database)
+
+
+def _before() -> None:
+    for database in list(_open):
+        if database.freeze(_PATIENCE_S):
+            _frozen.append(database)
+
+
+def _after_in_parent() -> None:
+    while _frozen:
+        _frozen.pop().thaw()
+
+
+def _after_in_child() -> None:
+    for database in _frozen:
+        database.crossed = True
+    _after_in_parent()
+
+
+os.register_at_fork(
+    before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+)
