@@ -7,6 +7,7 @@ answer to one getter. Nothing of google-adk is imported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from vecall.errors import InvalidTypeError
@@ -17,10 +18,12 @@ def read(source: object, name: str) -> Any:
     if isinstance(source, Mapping):
         if name in source:
             return source[name]
-        return source.get(_camel(name))
+        camel = _camel(name)
+        return None if camel == name else source.get(camel)
     return getattr(source, name, None)
 
 
+@lru_cache(maxsize=256)  # the names are ours, and few
 def _camel(name: str) -> str:
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)

@@ -96,8 +96,10 @@ COLUMNS = (
 def checksum(row: Row, vec: bytes | None) -> int:
     """Return the CRC-32 that a row carries over all that it is read for."""
     told = "\0".join(
-        "" if value is None else value if isinstance(value, str) else repr(value)
-        for value in row
+        [
+            "" if value is None else value if isinstance(value, str) else repr(value)
+            for value in row
+        ]
     )
     return zlib.crc32(vec or b"", zlib.crc32(told.encode()))
 
