@@ -14,8 +14,9 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 
-from vecall.errors import ClosedError, StorageFullError
+from vecall.errors import ClosedError, StorageFullError, VecallError
 from vecall.store import Change, Database, WriteJob, run_alone
 
 _log = logging.getLogger("vecall")
@@ -100,31 +101,39 @@ class Writer:
     def _write(self, group: list[_Pending]) -> None:
         group = self._with_room(group)
         try:
-            self._commit(group)
-        except StorageFullError as error:
-            # What only deletes gets a second chance, with the space that was put by.
-            deleting = [pending for pending in group if not pending.job.growth]
-            self._fail([pending for pending in group if pending.job.growth], error)
-            if not deleting or not self._database.release_reserve():
-                self._fail(deleting, error)
-                return
             try:
-                self._commit(deleting)
-            except BaseException as again:
-                self._fail(deleting, again)
-                return
-            group = deleting
+                self._commit(group)
+            except StorageFullError as error:
+                # What only deletes gets more chances, with the space that was put by.
+                self._fail([pending for pending in group if pending.job.growth], error)
+                group = [pending for pending in group if not pending.job.growth]
+                self._commit_on_full_disk(group, error)
         except BaseException as error:
             self._fail(group, error)
             return
         for pending in group:
             self._acknowledge(pending)
 
+    def _commit_on_full_disk(
+        self, group: list[_Pending], error: StorageFullError
+    ) -> None:
+        for make_room in (self._database.release_reserve, self._database.settle):
+            try:
+                make_room()
+                self._commit(group)
+            except StorageFullError as again:
+                error = again
+            else:
+                return
+        raise error
+
     def _with_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse what would fill the disk; return the others."""
         growth = sum(pending.job.growth for pending in group)
         if not growth or self._database.has_room(growth):
             return group
+        with suppress(VecallError):
+            self._database.settle()
         msg = (
             "the disk is nearly full (limits.min_free_bytes); nothing was written, and "
             "deleting still works"

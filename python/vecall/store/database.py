@@ -16,6 +16,13 @@ from typing import Literal
 
 from vecall.errors import ClosedError, StorageError, StorageFullError
 from vecall.store import schema
+from vecall.store.connections import (
+    BUSY_TIMEOUT_MS,
+    Channel,
+    connect,
+    file_bytes,
+    reading,
+)
 from vecall.store.failures import is_io_error, storage_errors
 from vecall.store.filesystem import (
     create_private,
@@ -33,19 +40,8 @@ Durability = Literal["full", "process"]
 MIN_FREE_BYTES = 64 * 1024 * 1024
 
 _GATE_TIMEOUT_S = 30.0
-_CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
-_BUSY_TIMEOUT_MS = 5_000  # a second line; the gate keeps writers apart
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 _ROOM_FOR_A_BATCH = 4  # times its size: log, file, indexes, and some over
-
-
-class _Channel:
-    """A connection and the lock under which it is used."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        self.lock = threading.RLock()
-        self.broken = False  # by an error of the disk, or a fork; to be connected anew
 
 
 class Database:
@@ -101,13 +97,13 @@ class Database:
 
     def _open(self) -> None:
         with storage_errors():
-            self._writer = _Channel(connect(self.path))
+            self._writer = Channel(connect(self.path))
             self._peek = self._writer
             try:
                 schema.check_origin(self._writer.connection)
                 self._prepare()
                 if self.path is not None:
-                    self._peek = _Channel(connect(self.path))
+                    self._peek = Channel(connect(self.path))
                 self.uuid = self._read_uuid()
             except BaseException:
                 for connection in (
@@ -138,6 +134,11 @@ class Database:
         if full:
             execute("PRAGMA fullfsync = ON")
             execute("PRAGMA checkpoint_fullfsync = ON")
+        # If the file could not be opened for writing SQLite has opened it for reading,
+        # whatever the reason was, and will never try again.
+        execute("BEGIN IMMEDIATE")
+        execute("CREATE TABLE probe (x)")
+        execute("ROLLBACK")
 
     def _read_uuid(self) -> bytes:
         with self.snapshot() as connection:
@@ -182,10 +183,10 @@ class Database:
         """Read a consistent state, for as long as the block takes."""
         if self.path is None:
             with self._writer.lock, storage_errors():
-                yield from _reading(self._usable(self._writer))
+                yield from reading(self._usable(self._writer))
             return
         with storage_errors(), self._lending() as connection:
-            yield from _reading(connection)
+            yield from reading(connection)
 
     @contextmanager
     def lent(self) -> Iterator[sqlite3.Connection]:
@@ -284,6 +285,8 @@ class Database:
         if self.path is None:
             return True
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
+        if self._min_free:  # what is in the log may have to go into the file as well
+            needed += self.sizes()["wal_bytes"]
         if free_bytes(self.path.parent) < needed:
             return False
         if self._reserve is not None:
@@ -294,13 +297,22 @@ class Database:
         """Give up the space put by for deleting; False if there was none."""
         return self._reserve is not None and self._reserve.release()
 
+    def settle(self) -> None:
+        """Bring the log into the file, and keep the log's own space.
+
+        Deletions then need no more of the disk than the log has already.
+        """
+        if self.sizes()["wal_bytes"]:
+            with self.alone() as connection:
+                connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+
     def sizes(self) -> dict[str, int]:
         """Return the bytes of the file and of its write-ahead log."""
         if self.path is None:
             return {"file_bytes": 0, "wal_bytes": 0}
         log = self.path.with_name(self.path.name + "-wal")
         # Only their sizes: opening either would drop this process's locks.
-        return {"file_bytes": _size(self.path), "wal_bytes": _size(log)}
+        return {"file_bytes": file_bytes(self.path), "wal_bytes": file_bytes(log)}
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
@@ -323,7 +335,7 @@ class Database:
             msg = "the memory service is closed"
             raise ClosedError(msg)
 
-    def _usable(self, channel: _Channel) -> sqlite3.Connection:
+    def _usable(self, channel: Channel) -> sqlite3.Connection:
         self._check_open()
         if channel.broken:
             with suppress(sqlite3.Error):
@@ -341,7 +353,7 @@ class Database:
         connection.execute("PRAGMA busy_timeout = 0")
         with suppress(sqlite3.Error):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
     @contextmanager
     def _passing(self) -> Iterator[None]:
@@ -353,38 +365,3 @@ class Database:
         if self._gate is not None and self.path is not None:
             close_gate(self.path)
             self._gate = None
-
-
-def _reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    connection.execute("BEGIN")
-    try:
-        yield connection
-    finally:
-        if connection.in_transaction:
-            connection.execute("COMMIT")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def connect(path: Path | None) -> sqlite3.Connection:
-    """Return a connection as all of vecall's are."""
-    connection = sqlite3.connect(
-        ":memory:" if path is None else str(path),
-        timeout=_BUSY_TIMEOUT_MS / 1000,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA cell_size_check = ON")
-        connection.execute("PRAGMA mmap_size = 0")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection

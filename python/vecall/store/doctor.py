@@ -17,7 +17,8 @@ from typing import Literal
 
 from vecall.errors import ConfigError, VecallError
 from vecall.store import schema
-from vecall.store.database import MIN_FREE_BYTES, Database, connect
+from vecall.store.connections import connect
+from vecall.store.database import MIN_FREE_BYTES, Database
 from vecall.store.failures import as_vecall_error
 from vecall.store.filesystem import (
     filesystem_of,

@@ -17,7 +17,12 @@ from vecall.errors import (
 
 # Primary result codes of SQLite (https://www.sqlite.org/rescode.html), and the start of
 # the message for Python 3.10, whose exceptions do not carry the code.
-_IOERR = 10
+_IO_CODES = {8, 10, 14}
+_IO_MESSAGES = {
+    "attempt to write a readonly database",
+    "disk I/O error",
+    "unable to open database file",
+}
 _BY_CODE = {5: "busy", 6: "busy", 11: "corrupt", 13: "full", 26: "foreign"}
 _BY_MESSAGE = {
     "database is locked": "busy",
@@ -49,9 +54,11 @@ def as_vecall_error(error: sqlite3.Error) -> VecallError:
 
 
 def is_io_error(error: sqlite3.Error) -> bool:
-    """Whether the disk failed, and not the statement."""
+    """Whether the disk failed, now or when the file was opened; not the statement."""
     code = getattr(error, "sqlite_errorcode", None)
-    return str(error) == "disk I/O error" if code is None else code & 0xFF == _IOERR
+    if code is None:
+        return str(error) in _IO_MESSAGES
+    return code & 0xFF in _IO_CODES
 
 
 def _reason(error: sqlite3.Error) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vecall.errors import CorruptFileError, VecallError
-from vecall.store.database import Database, connect
+from vecall.store.connections import connect
+from vecall.store.database import Database
 from vecall.store.filesystem import require_new
 from vecall.store.models import EmbeddingModel, active_model, adopt
 from vecall.store.read import load_rows

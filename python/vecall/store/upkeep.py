@@ -10,7 +10,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from vecall.errors import BusyError, StorageFullError
-from vecall.store.database import Database, connect
+from vecall.store.connections import connect
+from vecall.store.database import Database
 from vecall.store.failures import storage_errors
 from vecall.store.filesystem import (
     create_private,

@@ -1,0 +1,58 @@
+"""Connections as all of vecall's are."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+_CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
+BUSY_TIMEOUT_MS = 5_000  # a second line; the gate keeps writers apart
+
+
+class Channel:
+    """A connection and the lock under which it is used."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Begin with a connection that works."""
+        self.connection = connection
+        self.lock = threading.RLock()
+        self.broken = False  # by an error of the disk, or a fork; to be connected anew
+
+
+def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Yield a connection once, inside a transaction that reads one state."""
+    connection.execute("BEGIN")
+    try:
+        yield connection
+    finally:
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+
+
+def file_bytes(path: Path) -> int:
+    """Return a file's size without opening it; 0 if it is not there."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    """Return a connection as all of vecall's are."""
+    connection = sqlite3.connect(
+        ":memory:" if path is None else str(path),
+        timeout=BUSY_TIMEOUT_MS / 1000,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute("PRAGMA mmap_size = 0")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
