@@ -2,99 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import sqlite3
 import subprocess
 import sys
 
 from helpers.memories import ALICE, texts
-from helpers.processes import child, said
-from vecall import MemoryEntry, MemoryService
-
-KILLS = int(os.environ.get("VECALL_TEST_KILLS", "8"))
-WRITER = """
-import itertools, os, sys, threading, vecall
-path, start, durability = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-service = vecall.MemoryService(path, durability=durability)
-print("ready", flush=True)
-
-def work(user):
-    scope = dict(app_name="app", user_id=f"user{user}")
-    for number in itertools.count(start):
-        size = number % 7 + 1
-        ids = service.sync.add_memory(
-            **scope, memories=[f"call{number} part{i} of{size}" for i in range(size)]
-        )
-        os.write(1, f"add {user} {number}\\n".encode())
-        if number % 3 == 0:
-            service.sync.delete_memory(**scope, memory_id=ids[0])
-            os.write(1, f"delete {user} {number}\\n".encode())
-
-for user in range(3):
-    threading.Thread(target=work, args=(user,), daemon=True).start()
-sys.stdin.read()
-"""
-
-
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(
-    open_service, tmp_path
-):
-    """Guarantees 1 and 2: kill -9 loses nothing acknowledged and tears no call."""
-    path = tmp_path / "m.db"
-    rng = random.Random(9)
-    for kill in range(KILLS):
-        start = kill * 100_000
-        durability = ("full", "process")[kill % 2]
-        acknowledged = []
-        with child(WRITER, path, start, durability) as process:
-            assert said(process) == "ready"
-            for _ in range(rng.randint(1, 61)):
-                acknowledged.append(said(process))
-            process.send_signal(signal.SIGKILL)
-            assert process.stdout is not None
-            acknowledged += process.stdout.read().split("\n")
-        whole = [line.split() for line in acknowledged if len(line.split()) == 3]
-        added = {(int(user), int(n)) for verb, user, n in whole if verb == "add"}
-        deleted = {(int(user), int(n)) for verb, user, n in whole if verb == "delete"}
-        service = open_service(path)
-        for user in range(3):
-            calls = calls_of_user(service, user, start, added)
-            unacknowledged = 0
-            for number, parts in calls.items():
-                size = min(number % 7 + 1, 5)
-                everything = number % 7 + 1
-                if (user, number) in deleted:
-                    assert len(parts) == min(everything - 1, 5), "a deletion was lost"
-                elif (user, number) in added:
-                    assert len(parts) >= min(everything - (number % 3 == 0), 5)
-                else:
-                    unacknowledged += bool(parts)
-                    assert len(parts) in {0, size}, "a torn call"
-            assert unacknowledged <= 1
-        service.close()
-    connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    connection.close()
-
-
-def calls_of_user(
-    service: MemoryService, user: int, start: int, added: set[tuple[int, int]]
-) -> dict[int, list[int]]:
-    mine = [number for who, number in added if who == user]
-    last = max(mine, default=start - 1)
-    assert sorted(mine) == list(range(start, last + 1)), "acknowledged out of order"
-    scope = {"app_name": "app", "user_id": f"user{user}"}
-    found = {}
-    for number in range(start, last + 3):
-        answer = service.sync.search_memory(**scope, query=f"call{number}")
-        found[number] = [
-            int(memory.text.split()[1][4:])
-            for memory in answer.memories
-            if memory.text.split()[0] == f"call{number}"
-        ]
-    return found
+from vecall import MemoryEntry
 
 
 def test_a_process_that_forgets_to_close_loses_nothing(open_service, tmp_path):

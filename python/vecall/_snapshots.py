@@ -18,6 +18,7 @@ from vecall.store import (
     RecordSnapshot,
     SnapshotFolder,
     SnapshotTag,
+    purges,
 )
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ class Snapshots:
         loaded = self._current(key)
         if loaded is None:
             return
+        with self._database.snapshot() as connection:
+            purged = purges(connection)
         with loaded.lock:
             # Under its lock a partition is neither written to nor evicted.
             if self._current(key) is not loaded:
@@ -132,4 +135,7 @@ class Snapshots:
         if data is None or not self._database.has_room(len(data)):
             return
         self._folder.write(tag.part, data)
-        self._writer.submit(RecordSnapshot(*key, tag)).result()
+        job = RecordSnapshot(*key, tag, purged)
+        self._writer.submit(job).result()
+        if not job.kept:
+            self._folder.remove(tag.part)

@@ -33,7 +33,7 @@ from vecall.store.reembedding import (
 )
 from vecall.store.rows import Change, Draft, Row, StoredRow, memory_id, text_hash
 from vecall.store.salvage import Salvage, recover
-from vecall.store.snapshots import RecordSnapshot, SnapshotFolder, SnapshotTag
+from vecall.store.snapshots import RecordSnapshot, SnapshotFolder, SnapshotTag, purges
 from vecall.store.transfer import (
     ImportLines,
     export_header,
@@ -85,6 +85,7 @@ __all__ = [
     "newest_change",
     "partition_names",
     "purge",
+    "purges",
     "recover",
     "repair",
     "require_migrating",

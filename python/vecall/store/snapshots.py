@@ -146,18 +146,38 @@ class RecordSnapshot:
         app: The app.
         user: The user.
         tag: The snapshot's tag.
+        purges: How often the file had been purged when the snapshot was taken.
+        kept: Whether it is on record. If not, it may hold what was purged meanwhile.
     """
 
     app: str
     user: str
     tag: SnapshotTag
+    purges: int
+    kept: bool = False
     growth: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
-        connection.execute(
-            "UPDATE part SET snap = ? WHERE id = ? AND id = ?",
-            (self.tag.nonce, partition.id, self.tag.part),
-        )
+        self.kept = partition.id == self.tag.part and purges(connection) == self.purges
+        if self.kept:
+            connection.execute(
+                "UPDATE part SET snap = ? WHERE id = ?", (self.tag.nonce, partition.id)
+            )
         return partition.changed()
+
+
+def purges(connection: sqlite3.Connection) -> int:
+    """Return how often the file was purged."""
+    found = connection.execute("SELECT value FROM meta WHERE key = 'purges'").fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def count_purge(connection: sqlite3.Connection) -> None:
+    """Take all snapshots off the record, those that are being written too."""
+    connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
+    connection.execute(
+        "INSERT OR REPLACE INTO meta VALUES ('purges', ?)",
+        (str(purges(connection) + 1),),
+    )

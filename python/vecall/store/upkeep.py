@@ -19,7 +19,7 @@ from vecall.store.filesystem import (
     require_new,
     sync_folder,
 )
-from vecall.store.snapshots import SnapshotFolder
+from vecall.store.snapshots import SnapshotFolder, count_purge
 
 _PATIENCE_S = 10.0  # for readers who keep the log from being emptied
 _PAUSE_S = 0.02
@@ -77,7 +77,7 @@ def purge(database: Database) -> int:
     with database.alone() as connection:
         if database.path is not None:
             _require_room(database.path.parent, 2 * _live_bytes(connection))
-        connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
+        count_purge(connection)
         connection.execute("VACUUM")
         if database.path is not None:
             folder = SnapshotFolder(database.path)

@@ -1,0 +1,52 @@
+"""kill -9 over the real service: what was acknowledged, and what was lost.
+
+    python bench/kill_campaign.py --kills 200 [--folder DIR] [--only "three processes"]
+
+One row for each workload: kills, acknowledged calls, calls that were in the file though
+nobody heard so, lost and torn ones, failed integrity checks, and how long it took to
+open the file again and search it once. It ends with 1 if anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from helpers.killing import WORKLOADS, Campaign, Tally
+from helpers.nursery import Nursery
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200, help="of each workload")
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
+    parser.add_argument("--folder", type=Path, help="on the disk to be tried")
+    parser.add_argument("--only", action="append", choices=WORKLOADS)
+    asked = parser.parse_args()
+    print(f"seed {asked.seed}")
+    logging.getLogger("vecall").setLevel(logging.ERROR)  # damaged snapshots are meant
+    total = Tally()
+    with Nursery("helpers.workloads") as nursery:
+        for name, workload in WORKLOADS.items():
+            if (asked.only and name not in asked.only) or not workload.available:
+                continue
+            with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
+                campaign = Campaign(nursery, Path(folder), workload, asked.seed)
+                for _ in range(asked.kills):
+                    campaign.kill()
+            print(f"{name:28}{campaign.tally.row()}", flush=True)
+            for problem in campaign.tally.problems[:5]:
+                print(f"    {problem}")
+            total.add(campaign.tally)
+    print(f"{'all':28}{total.row()}")
+    return bool(total.problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Writers, readers and a killer on one file: rates, times, stale reads, log size.
+
+    python bench/soak.py --seconds 600 [--folder DIR] [--writers 4] [--readers 4]
+
+It ends with 1 if anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from helpers.nursery import Nursery
+from helpers.soak import Soak
+
+
+def times(name: str, seconds: list[float]) -> None:
+    ordered = sorted(seconds) or [0.0]
+    p50 = 1e3 * ordered[len(ordered) // 2]
+    p99 = 1e3 * ordered[len(ordered) * 99 // 100]
+    print(
+        f"{name:10} {len(seconds):10,}   p50 {p50:7.2f} ms   p99 {p99:7.2f} ms   "
+        f"max {1e3 * ordered[-1]:7.1f} ms"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--writers", type=int, default=4)
+    parser.add_argument("--readers", type=int, default=4)
+    parser.add_argument("--durability", default="full", choices=("full", "process"))
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="on the disk to be tried")
+    asked = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(dir=asked.folder) as folder,
+        Nursery("helpers.soak") as nursery,
+    ):
+        path = Path(folder) / "m.db"
+        soak = Soak(nursery, path, asked.seed, durability=asked.durability)
+        seen = soak.go(asked.seconds, asked.writers, asked.readers)
+        size = path.stat().st_size
+    busy = sum("BusyError" in error for error in seen.errors)
+    print(f"{seen.seconds:.0f} s, {seen.kills} kills, file {size / 1e6:.1f} MB")
+    times("writes", seen.written)
+    times("searches", seen.searched)
+    print(f"writes a second {len(seen.written) / seen.seconds:,.0f}, of each writer:")
+    print("   ", ", ".join(f"{rate:.1f}" for rate in seen.rates.values()))
+    print(f"max/min {seen.unfairness:.2f}")
+    print(f"reads of other processes' last writes {seen.judged:,}, stale {seen.stale}")
+    print(f"BusyError {busy}, all problems {len(seen.errors)}")
+    print(f"write-ahead log at most {seen.wal_most / 1e6:.1f} MB")
+    for error in seen.errors[:5]:
+        print("   ", error)
+    return bool(seen.errors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

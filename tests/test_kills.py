@@ -1,0 +1,39 @@
+"""kill -9 at any moment loses nothing acknowledged and tears no call."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from helpers.campaigns import SCALE
+from helpers.killing import WORKLOADS, Campaign
+from helpers.nursery import Nursery
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill")
+
+KILLS = {"reembed": 8, "migration": 10}
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    with Nursery("helpers.workloads") as nursery:
+        yield nursery
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_nothing_acknowledged_is_lost_when_processes_are_killed(
+    nursery, tmp_path, name
+):
+    """Guarantees 1, 2, 3: adds are there whole, deletions stay, the file is sound.
+
+    Of each thread at most the one call whose acknowledgement nobody heard is there too.
+    """
+    workload = WORKLOADS[name]
+    if not workload.available:
+        pytest.skip(f"no {workload.needs}" if not workload.fixture else "no fixture")
+    seed = 9 if SCALE == 1 else int.from_bytes(os.urandom(4), "little")
+    campaign = Campaign(nursery, tmp_path, workload, seed)
+    for _ in range(KILLS.get(name, 14) * SCALE):
+        campaign.kill()
+        assert not campaign.tally.problems, f"seed {seed}"

@@ -1,0 +1,29 @@
+"""Four writers, four readers and a killer on one file."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from helpers.nursery import Nursery
+from helpers.soak import Soak
+
+SECONDS = float(os.environ.get("VECALL_TEST_SOAK_S", "15"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill")
+def test_many_processes_share_a_file_though_some_are_killed(tmp_path):
+    """Guarantees 1, 4 and 7: nothing lost, nothing stale, nobody busy or starved.
+
+    What a writer was told is stored (or deleted), a reader in another process finds (or
+    no longer finds) by its next search. The write-ahead log stays bounded.
+    """
+    with Nursery("helpers.soak") as nursery:
+        seen = Soak(nursery, tmp_path / "m.db", seed=5).go(SECONDS)
+    assert seen.errors == []
+    assert seen.stale == 0
+    assert seen.judged > SECONDS
+    assert seen.kills >= SECONDS / 4
+    assert seen.unfairness < 3, seen.rates
+    assert seen.wal_most < 80e6
