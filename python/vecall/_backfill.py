@@ -103,8 +103,10 @@ class Backfill:
         assert self._embedding is not None
         assert self._model is not None
         with self._database.snapshot() as connection:
-            app, user = partition_names(connection, part)
+            names = partition_names(connection, part)
+        if names is None:
+            return  # forgotten since the rows were read
         texts = [embedded_text(row.author, row.text) for row, *_ in rows]
         vectors = self._embedding.embed_now(texts)
-        job = SetVectors(app, user, rows, vectors, self._model)
+        job = SetVectors(*names, rows, vectors, self._model)
         self._writer.submit(job).result()

@@ -107,7 +107,8 @@ class Writer:
                 # What only deletes gets more chances, with the space that was put by.
                 self._fail([pending for pending in group if pending.job.growth], error)
                 group = [pending for pending in group if not pending.job.growth]
-                self._commit_on_full_disk(group, error)
+                if group:
+                    self._commit_on_full_disk(group, error)
         except BaseException as error:
             self._fail(group, error)
             return

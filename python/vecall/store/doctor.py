@@ -165,13 +165,13 @@ def _counts(connection: sqlite3.Connection) -> Finding:
 
 def _snapshots(path: Path) -> Iterator[Finding]:
     folder = SnapshotFolder(path)
-    files = folder.files()
-    left = [file for file in files if file.suffix != ".vs"]
+    sizes = folder.sizes()
+    left = [name for name in sizes if not name.endswith(".vs")]
     if left:
         told = f"{len(left)} unfinished files; --repair removes them"
         yield Finding("note", "snapshots", told)
     else:
-        told = f"{len(files)} of {folder.nbytes() // 1024} KiB"
+        told = f"{len(sizes)} of {sum(sizes.values()) // 1024} KiB"
         yield Finding("ok", "snapshots", told)
 
 
@@ -207,11 +207,9 @@ def repair(path: Path) -> list[str]:
                 done.append(f"{wrong} users were counted anew")
     finally:
         database.close()
-    unfinished = [f for f in SnapshotFolder(path).files() if f.suffix != ".vs"]
-    for file in unfinished:
-        file.unlink(missing_ok=True)
+    unfinished = SnapshotFolder(path).clear(unfinished_only=True)
     if unfinished:
-        done.append(f"{len(unfinished)} unfinished snapshot files were removed")
+        done.append(f"{unfinished} unfinished snapshot files were removed")
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         os.chmod(path, 0o600)  # noqa: PTH101
         done.append("the file is now for its owner alone")
@@ -219,10 +217,11 @@ def repair(path: Path) -> list[str]:
 
 
 def _set_aside(connection: sqlite3.Connection, rid: int) -> None:
-    app, user = partition_names(connection, rid >> 32)
-    partition = PartitionWriter(connection, app, user, create=False)
-    partition.change(rid, "d")  # the counts are set right afterwards
-    partition.finish()
+    names = partition_names(connection, rid >> 32)
+    if names is not None:
+        partition = PartitionWriter(connection, *names, create=False)
+        partition.change(rid, "d")  # the counts are set right afterwards
+        partition.finish()
     connection.execute("UPDATE mem SET state = 'quarantined' WHERE rid = ?", (rid,))
 
 

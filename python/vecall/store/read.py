@@ -148,9 +148,11 @@ def without_vector(
     return [_checked(values) for values in cursor]
 
 
-def partition_names(connection: sqlite3.Connection, part: int) -> tuple[str, str]:
-    """Return the app and the user of a partition."""
-    names: tuple[str, str] = connection.execute(
+def partition_names(
+    connection: sqlite3.Connection, part: int
+) -> tuple[str, str] | None:
+    """Return the app and the user of a partition; None if it is gone."""
+    names: tuple[str, str] | None = connection.execute(
         "SELECT app, user FROM part WHERE id = ?", (part,)
     ).fetchone()
     return names

@@ -12,18 +12,19 @@ place.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sqlite3
 import stat
 import struct
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from vecall.lexical import ANALYSIS_VERSION
-from vecall.store.filesystem import sync_folder
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Change
 
@@ -62,8 +63,15 @@ class SnapshotTag(NamedTuple):
 _ANALYSIS = zlib.crc32(ANALYSIS_VERSION.encode())
 
 
+_NAMES = re.compile(r"\d+\.vs|\d+\.\d+\.tmp")
+
+
 class SnapshotFolder:
-    """The folder beside one database file. It is made when it is first written to."""
+    """The folder beside one database file. It is made when it is first written to.
+
+    All that is done in it is done relative to its descriptor, which is never one of a
+    symbolic link, and only to files with names of its own.
+    """
 
     def __init__(self, database: Path) -> None:
         """Name it."""
@@ -73,7 +81,8 @@ class SnapshotFolder:
         """Return a partition's snapshot; None if there is none that can be read."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            handle = os.open(self._file(part), flags)
+            with self._opened() as folder:
+                handle = os.open(f"{part}.vs", flags, dir_fd=folder)
         except OSError:
             return None
         try:
@@ -92,50 +101,74 @@ class SnapshotFolder:
         Raises:
             OSError: The disk is full, or failed; the snapshot before it is still there.
         """
-        self.path.mkdir(mode=0o700, exist_ok=True)
-        name = self._file(part)
-        passing = name.with_suffix(f".{os.getpid()}.tmp")
+        if not self.path.is_dir():
+            self.path.mkdir(mode=0o700)
+        passing = f"{part}.{os.getpid()}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            with os.fdopen(os.open(passing, flags, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            passing.rename(name)
-        except OSError:
-            with suppress(OSError):
-                passing.unlink()
-            raise
-        sync_folder(self.path)
+        with self._opened() as folder:
+            try:
+                handle = os.open(passing, flags, 0o600, dir_fd=folder)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(handle)
+                os.rename(passing, f"{part}.vs", src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                _unlink(passing, folder)
+                raise
+            os.fsync(folder)
 
     def remove(self, part: int) -> None:
         """Remove a partition's snapshot, if there is one."""
-        with suppress(OSError):
-            self._file(part).unlink()
+        with suppress(OSError), self._opened() as folder:
+            _unlink(f"{part}.vs", folder)
 
-    def clear(self) -> None:
-        """Remove all snapshots, and what was left behind while writing them."""
-        for file in self.files():
-            with suppress(OSError):
-                file.unlink()
+    def clear(self, *, unfinished_only: bool = False) -> int:
+        """Remove snapshots, and what was left behind while writing them.
 
-    def files(self) -> list[Path]:
-        """Return what lies in the folder."""
-        try:
-            return sorted(self.path.iterdir())
-        except OSError:
-            return []
+        Returns:
+            How many files there were.
+        """
+        count = 0
+        with suppress(OSError), self._opened() as folder:
+            for name in os.listdir(folder):  # noqa: PTH208
+                if _NAMES.fullmatch(name) and not (
+                    unfinished_only and name.endswith(".vs")
+                ):
+                    count += _unlink(name, folder)
+        return count
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of each file."""
+        found = {}
+        with suppress(OSError), self._opened() as folder:
+            for name in sorted(os.listdir(folder)):  # noqa: PTH208
+                if _NAMES.fullmatch(name):
+                    with suppress(OSError):
+                        about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                        found[name] = about.st_size
+        return found
 
     def nbytes(self) -> int:
-        """Return the bytes of all snapshots."""
-        total = 0
-        for file in self.files():
-            with suppress(OSError):
-                total += file.lstat().st_size
-        return total
+        """Return the bytes of all files."""
+        return sum(self.sizes().values())
 
-    def _file(self, part: int) -> Path:
-        return self.path / f"{part}.vs"
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        folder = os.open(self.path, flags)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _unlink(name: str, folder: int) -> bool:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True
 
 
 @dataclass(slots=True)
