@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO, TypeVar
 
-from vecall.config import Limits, check_name
+from vecall._import_lines import LineReader
+from vecall.config import Limits
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError, VecallError
 from vecall.store import (
     Change,
@@ -23,10 +24,11 @@ from vecall.store import (
     export_header,
     export_lines,
     export_partitions,
-    header_model,
     require_same,
     require_unrelated,
 )
+
+T = TypeVar("T")
 
 _LINES_AT_ONCE = 500
 _JOBS_AHEAD = 64
@@ -114,23 +116,26 @@ def import_(
     """
     require_unrelated(path, database.path)
     try:
-        file = path.open("r", encoding="utf-8", newline="\n")
+        file = path.open("rb")
     except OSError as error:
         msg = f"path: the file cannot be read: {error.strerror}"
         raise ConfigError(msg) from error
     with file:
-        lines = _lines(file)
-        given = header_model(next(lines, (0, {}))[1])
+        reader = LineReader(limits)
+        lines = _Lines(file)
+        given = lines.read(reader.header) if lines.next() else reader.header({})
         model = None
         if vectors and given is not None:
             model = _agree(database, given)
         count = 0
         waiting: deque[Future[Change]] = deque()
-        for job in _jobs(lines, limits, model, restore):
+        for job in _jobs(lines, reader, model, restore):
             waiting.append(submit(job))  # so that many share one sync
             if len(waiting) == _JOBS_AHEAD:
                 count += len(waiting.popleft().result().ids)
         count += sum(len(future.result().ids) for future in waiting)
+    if lines.error is not None:
+        raise lines.error
     return count
 
 
@@ -144,45 +149,63 @@ def _agree(database: Database, given: EmbeddingModel) -> int:
     return stored.id
 
 
-def _lines(file: TextIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    number = 0
-    while line := file.readline(_LINE_BYTES):
-        number += 1
+class _Lines:
+    """The lines of a file, up to the first that is bad."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._number = 0
+        self._item: Any = None
+        self.error: VecallError | None = None
+
+    def next(self) -> bool:
+        """Go to the next line; False at the end."""
+        line = self._file.readline(_LINE_BYTES)
+        self._number += 1
         try:
-            item = json.loads(line)
+            self._item = json.loads(line) if line else None
         except (ValueError, RecursionError):
-            item = None
-        if not isinstance(item, dict):
-            msg = f"line {number}: expected a JSON object"
-            raise InvalidArgumentError(msg)
-        yield number, item
+            self._item = None
+        return bool(line)
+
+    def read(self, take: Callable[[dict[str, Any]], T]) -> T:
+        """Read the line; an error says which one it is."""
+        try:
+            if not isinstance(self._item, dict):
+                msg = "expected a JSON object"
+                raise InvalidArgumentError(msg)
+            return take(self._item)
+        except InvalidArgumentError as error:
+            msg = f"line {self._number}: {error}"
+            raise type(error)(msg) from None
 
 
 def _jobs(
-    lines: Iterator[tuple[int, dict[str, Any]]],
-    limits: Limits,
-    model: int | None,
-    restore: bool,
+    lines: _Lines, reader: LineReader, model: int | None, restore: bool
 ) -> Iterator[ImportLines]:
     job: ImportLines | None = None
     some: list[tuple[str, dict[str, Any]]] = []
-    for number, item in lines:
-        kind, values = next(iter(item.items()), ("", None))
-        if len(item) != 1 or not isinstance(values, dict):
-            msg = f"line {number}: expected a line of an export"
-            raise InvalidArgumentError(msg)
+    while lines.next():
+        try:
+            kind, values = lines.read(reader.line)
+            if job is None and kind != "part":
+                lines.read(_too_early)
+        except InvalidArgumentError as error:
+            lines.error = error  # to be raised when those before it are in
+            break
         if kind == "part":
             if job is not None:
                 yield job
-            app = check_name(values.get("app"), f"line {number}: app", limits)
-            user = check_name(values.get("user"), f"line {number}: user", limits)
-            made = float(values.get("created_at", 0.0))
             some = []
-            job = ImportLines(app, user, made, some, model, restore)
-        elif job is None:
-            msg = f"line {number}: comes before any partition"
-            raise InvalidArgumentError(msg)
-        else:
+            job = ImportLines(
+                values["app"],
+                values["user"],
+                values["created_at"],
+                some,
+                model,
+                restore,
+            )
+        elif job is not None:
             some.append((kind, values))
             if len(some) == _LINES_AT_ONCE:
                 yield job
@@ -192,3 +215,8 @@ def _jobs(
                 )
     if job is not None:
         yield job
+
+
+def _too_early(_: dict[str, Any]) -> None:
+    msg = "comes before any partition"
+    raise InvalidArgumentError(msg)

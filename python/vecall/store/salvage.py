@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -145,5 +144,5 @@ class _Copy:
                 for stored in load_rows(self._source, [rid], any_state=True):
                     values = exported_memory(self._source, stored)
                     if stored.vec is not None and stored.model in self._number:
-                        values["vec"] = base64.b64encode(stored.vec).decode("ascii")
+                        values["vec"] = stored.vec
                     yield "mem", values
