@@ -26,17 +26,20 @@ from vecall._core import Engine
 from vecall._engine_rows import Key, add_rows
 from vecall._row_cache import RowCache
 from vecall._snapshots import Snapshots
-from vecall.errors import ClosedError
+from vecall.errors import ClosedError, CorruptFileError
 from vecall.slices import Slices
 from vecall.store import (
     Change,
+    Connection,
     Database,
+    PartitionState,
     Row,
     StoredRow,
     changed_since,
     load_partition,
     load_rows,
-    newest_change,
+    partition_state,
+    require_gone,
 )
 
 P = ParamSpec("P")
@@ -235,10 +238,10 @@ class Loader:
             if self._loaded.get(key) is not loaded:
                 return False  # evicted meanwhile
             with self._database.snapshot() as connection:
-                newest = newest_change(connection, loaded.part)
+                newest = partition_state(connection, loaded.part, *key)
                 if newest is None:
                     return False
-                seq = newest[0]
+                seq = newest.seq
                 if seq <= loaded.seq:
                     return True
                 rids = changed_since(connection, loaded.part, loaded.seq)
@@ -254,7 +257,7 @@ class Loader:
                 raise
             loaded.seq = seq
             self._count(key, loaded, len(rids))
-        return True
+            return self._engine.size(key) == newest.live
 
     def _load(self, key: Key, part: int) -> None:
         self._evict(key)
@@ -262,32 +265,57 @@ class Loader:
         # and what is not in `_loaded` is neither published to nor evicted.
         self._engine.drop(key)
         with self._database.snapshot() as connection:
-            newest = newest_change(connection, part)
+            newest = partition_state(connection, part, *key)
             if newest is None:
+                require_gone(connection, *key)
                 return
-            seq, nonce = newest
-            since: int | None = None
-            changed: list[int] | None = None
-            if self._snapshots is not None and nonce is not None:
-                since = self._snapshots.restore(key, part, seq, nonce)
-            if since == seq:
-                changed = []
-            elif since is not None:
-                changed = changed_since(connection, part, since)
+            changed = self._restore(connection, key, part, newest)
             if changed is None:
                 self._engine.drop(key)
                 self._apply(key, load_partition(connection, part), ())
-            else:
-                stored = load_rows(connection, changed)
-                there = {entry.row.rid for entry in stored}
-                self._apply(key, stored, [rid for rid in changed if rid not in there])
-        loaded = Loaded(part, seq)
+        if self._engine.size(key) != newest.live:
+            self._engine.drop(key)
+            msg = (
+                "the file is damaged: a user has another number of memories than the "
+                "file says; `vecall doctor` says more"
+            )
+            raise CorruptFileError(msg)
+        loaded = Loaded(part, newest.seq)
         # What is read from rows has no snapshot yet; all of it is unsaved.
-        unsaved = self._engine.size(key) if changed is None else len(changed)
+        unsaved = newest.live if changed is None else changed
         with loaded.lock:
             self._loaded[key] = loaded
             self._broken.discard(key)
             self._count(key, loaded, unsaved)
+
+    def _restore(
+        self,
+        connection: Connection,
+        key: Key,
+        part: int,
+        newest: PartitionState,
+    ) -> int | None:
+        """Load a partition from its snapshot and what changed since.
+
+        Returns:
+            How many rows changed; None if there is no snapshot that can be used.
+        """
+        if self._snapshots is None or newest.snap is None:
+            return None
+        since = self._snapshots.restore(key, part, newest.seq, newest.snap)
+        if since is None:
+            return None
+        changed: list[int] | None = []
+        if since != newest.seq:
+            changed = changed_since(connection, part, since)
+        if changed is None:
+            return None
+        stored = load_rows(connection, changed)
+        there = {entry.row.rid for entry in stored}
+        self._apply(key, stored, [rid for rid in changed if rid not in there])
+        if self._engine.size(key) != newest.live:
+            return None  # not what the file says, so rows it is
+        return len(changed)
 
     def _apply(
         self, key: Key, stored: Iterable[StoredRow], removed: Sequence[int]

@@ -16,6 +16,7 @@ from vecall._engine_rows import Key, name_key
 from vecall._loader import Loader
 from vecall._row_cache import RowCache
 from vecall.embedders import Vectors
+from vecall.errors import BusyError
 from vecall.lexical import query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.store import Row
@@ -23,6 +24,8 @@ from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
 
 _DEFAULT_IMPORTANCE = 0.5
+
+_TRIES = 1_000
 
 Hit = tuple[int, Row | None, float, float]
 """Row number, the row if it is in memory, score, cosine."""
@@ -91,7 +94,9 @@ class Recall:
             if loader.loaded(key, target) is loaded:
                 return hits
         with loader.pinned(key):
-            while target is not None:
+            for _ in range(_TRIES):
+                if target is None:
+                    return []
                 await wait(loader.catch_up(key, target))
                 loaded = loader.loaded(key, target)
                 if loaded is not None:
@@ -100,7 +105,8 @@ class Recall:
                         return hits
                 elif (now := loader.target(key)) is None or now[0] != target[0]:
                     target = now  # the user was forgotten meanwhile
-        return []
+        msg = "a user's memories changed faster than they could be read"
+        raise BusyError(msg)
 
     def _ask_engine(self, request: Request, vector: Vectors | None) -> list[Hit]:
         asked = request.filter

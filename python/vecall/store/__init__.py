@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vecall.store.add import AddMemories
+from vecall.store.connections import Connection
 from vecall.store.database import Database, Durability
 from vecall.store.delete import DeleteMemories, ForgetUser
 from vecall.store.doctor import Finding, examine, repair
@@ -10,13 +11,15 @@ from vecall.store.filesystem import require_unrelated
 from vecall.store.jobs import WriteJob, run_alone
 from vecall.store.models import EmbeddingModel, active_model, adopt, require_same
 from vecall.store.read import (
+    PartitionState,
     changed_since,
     find,
     known_hashes,
     load_partition,
     load_rows,
-    newest_change,
     partition_names,
+    partition_state,
+    require_gone,
     totals,
     users_of,
     without_vector,
@@ -47,6 +50,7 @@ from vecall.store.vectors import SetVectors
 __all__ = [
     "AddMemories",
     "Change",
+    "Connection",
     "Database",
     "DeleteMemories",
     "Draft",
@@ -56,6 +60,7 @@ __all__ = [
     "ForgetUser",
     "ImportLines",
     "MoveVectors",
+    "PartitionState",
     "PutNextVectors",
     "RecordSnapshot",
     "Row",
@@ -82,12 +87,13 @@ __all__ = [
     "load_rows",
     "memory_id",
     "migrating_model",
-    "newest_change",
     "partition_names",
+    "partition_state",
     "purge",
     "purges",
     "recover",
     "repair",
+    "require_gone",
     "require_migrating",
     "require_same",
     "require_unrelated",

@@ -22,6 +22,7 @@ from vecall.store.rows import COLUMNS, Change, Draft, Row, StoredRow, checksum
 class _Stored(NamedTuple):
     """What is there already under an id."""
 
+    state: str
     rid: int
     pos: int | None
     created_at: float
@@ -156,9 +157,14 @@ class AddMemories:
     def _update(
         self, partition: PartitionWriter, draft: Draft, old: _Stored, pos: int | None
     ) -> StoredRow:
-        grown = len(draft.text.encode()) - len(old.text.encode())
-        partition.change(old.rid, "u", size=grown)
-        if any(getattr(draft, name) != getattr(old, name) for name in _COMPARED):
+        size = len(draft.text.encode())
+        if old.state == "live":
+            partition.change(old.rid, "u", size=size - len(old.text.encode()))
+        else:
+            partition.change(old.rid, "u", live=1, size=size)
+        if old.state != "quarantined" and any(
+            getattr(draft, name) != getattr(old, name) for name in _COMPARED
+        ):
             _remember(partition, draft.id, old)
         vec, model = draft.vec, self.model
         if vec is None and (draft.author, draft.text) == (old.author, old.text):
@@ -169,8 +175,8 @@ class AddMemories:
             "UPDATE mem SET id = ?, session = ?, event = ?, pos = ?, ts = ?, "
             "created_at = ?, expires_at = ?, author = ?, kind = ?, source = ?, "
             "trust = ?, text = ?, content = ?, meta = ?, importance_prior = ?, "
-            "part = ?, seq = ?, updated_at = ?, hash = ?, vec = ?, model = ?, crc = ? "
-            "WHERE rid = ?",
+            "part = ?, seq = ?, updated_at = ?, hash = ?, vec = ?, model = ?, crc = ?, "
+            "state = 'live' WHERE rid = ?",
             (*row[1:], *_rest(partition, row, draft, vec, model), old.rid),
         )
         return StoredRow(row, vec, model)
@@ -200,7 +206,7 @@ def _find(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, _Stored]:
     # Right after a file changed its model, the new vectors are still in vec_next.
     found = select_in(
         partition.connection,
-        "SELECT id, mem.rid, pos, created_at, expires_at, "
+        "SELECT id, state, mem.rid, pos, created_at, expires_at, "
         "coalesce(next.vec, mem.vec), coalesce(next.model, mem.model), session, event, "
         "ts, author, kind, source, trust, text, content, meta, importance_prior "
         "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
@@ -225,7 +231,13 @@ def _expiry(draft: Draft, old: _Stored, now: float) -> float | None:
 
 
 def _same(draft: Draft, old: _Stored, now: float) -> bool:
-    """Whether writing the draft would change nothing."""
+    """Whether writing the draft would change nothing.
+
+    An archived memory that is told again as it was stays archived; what was set aside
+    as damaged is written anew.
+    """
+    if old.state == "quarantined":
+        return False
     if draft.vec is not None and old.vec is None:
         return False
     if draft.ordered and old.pos is None:

@@ -11,6 +11,9 @@ _CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
 BUSY_TIMEOUT_MS = 5_000  # a second line; the gate keeps writers apart
 
 
+Connection = sqlite3.Connection
+
+
 class Channel:
     """A connection and the lock under which it is used."""
 
@@ -37,6 +40,24 @@ def file_bytes(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Return a connection that changes nothing, not even by taking the log in.
+
+    Where there is no log there is nothing to take in, and a connection that may write
+    leaves no empty one behind.
+    """
+    if not file_bytes(path.with_name(path.name + "-wal")):
+        return connect(path)
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=ro",
+        uri=True,
+        timeout=BUSY_TIMEOUT_MS / 1000,
+        isolation_level=None,
+    )
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
 
 
 def connect(path: Path | None) -> sqlite3.Connection:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ from vecall.store.filesystem import (
 )
 from vecall.store.forks import close_before_fork
 from vecall.store.gate import WriteGate, close_gate, open_gate
+from vecall.store.read import require_absent
 from vecall.store.reserve import Reserve
 
 Durability = Literal["full", "process"]
@@ -104,7 +106,8 @@ class Database:
                 self._prepare()
                 if self.path is not None:
                     self._peek = Channel(connect(self.path))
-                self.uuid = self._read_uuid()
+                with self.snapshot() as connection:
+                    self.uuid = schema.check_whole(connection)
             except BaseException:
                 for connection in (
                     *self._idle,
@@ -140,11 +143,6 @@ class Database:
         execute("CREATE TABLE probe (x)")
         execute("ROLLBACK")
 
-    def _read_uuid(self) -> bytes:
-        with self.snapshot() as connection:
-            found = connection.execute("SELECT value FROM meta WHERE key = 'uuid'")
-            return bytes.fromhex(found.fetchone()[0])
-
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write in one transaction: gate, BEGIN IMMEDIATE, the block, COMMIT.
@@ -172,7 +170,10 @@ class Database:
             connection = self._usable(self._writer)
             try:
                 yield connection
-            except sqlite3.Error as error:
+            except BaseException as error:
+                _let_go(error)
+                if not isinstance(error, sqlite3.Error):
+                    raise
                 # A disk that failed once may say that all is well the next time, and
                 # mean pages that it has dropped. Only a new connection reads them back.
                 self._writer.broken = is_io_error(error)
@@ -209,8 +210,9 @@ class Database:
             if connection is None:
                 connection = connect(self.path)
             yield connection
-        except sqlite3.Error:
-            if connection is not None:
+        except BaseException as error:
+            _let_go(error)
+            if isinstance(error, sqlite3.Error) and connection is not None:
                 connection.close()
                 connection = None
             raise
@@ -271,6 +273,8 @@ class Database:
                 row: tuple[int, int] | None = connection.execute(
                     "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
                 ).fetchone()
+                if row is None:
+                    require_absent(connection, app, user)
             except sqlite3.Error as error:
                 self._peek.broken = is_io_error(error)
                 raise
@@ -365,3 +369,11 @@ class Database:
         if self._gate is not None and self.path is not None:
             close_gate(self.path)
             self._gate = None
+
+
+def _let_go(error: BaseException) -> None:
+    """Free what an error's frames hold, above all cursors.
+
+    Whoever keeps the error would otherwise keep the file open, even after `close`.
+    """
+    traceback.clear_frames(error.__traceback__)

@@ -17,7 +17,7 @@ from typing import Literal
 
 from vecall.errors import ConfigError, VecallError
 from vecall.store import schema
-from vecall.store.connections import connect
+from vecall.store.connections import connect_to_read
 from vecall.store.database import MIN_FREE_BYTES, Database
 from vecall.store.failures import as_vecall_error
 from vecall.store.filesystem import (
@@ -60,7 +60,7 @@ def examine(path: Path) -> list[Finding]:
         raise ConfigError(msg)
     findings = list(_surroundings(path))
     try:
-        with closing(connect(path)) as connection:
+        with closing(connect_to_read(path)) as connection:
             findings += _contents(path, connection)
     except sqlite3.Error as error:
         findings.append(Finding("error", "file", str(as_vecall_error(error))))

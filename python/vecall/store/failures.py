@@ -73,3 +73,6 @@ def storage_errors() -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise as_vecall_error(error) from error
+    except UnicodeDecodeError:
+        # A text of the file, or SQLite's message that quotes one, is no UTF-8.
+        raise _ERRORS["corrupt"][0](_ERRORS["corrupt"][1]) from None

@@ -97,18 +97,17 @@ def filesystem_of(folder: Path) -> str | None:
 
 def filesystem_in(mounts: str, folder: Path) -> str | None:
     """Find a folder's file system in the text of /proc/self/mountinfo (proc(5))."""
-    found: tuple[int, str] | None = None
+    found: str | None = None
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
         if len(fields) < 5 or not after:
             continue
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
-        # Of mounts on one place the last one is seen.
-        deep = len(Path(point).parts)
-        if folder.is_relative_to(point) and (found is None or deep >= found[0]):
-            found = (deep, after.split(" ")[0])
-    return None if found is None else found[1]
+        # In the order in which they were made: a later one hides what is below it.
+        if folder.is_relative_to(point):
+            found = after.split(" ")[0]
+    return found
 
 
 def _filesystem_of_mac(folder: Path) -> str | None:

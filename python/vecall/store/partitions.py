@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from vecall.errors import LimitExceededError
 from vecall.store.batches import insert_many
-from vecall.store.rows import Change, StoredRow
+from vecall.store.read import partition_state, require_absent
+from vecall.store.rows import Change, StoredRow, names_checksum
 
 _ROW_BITS = 32
 _KEPT_CHANGES = 2_048  # at least; a reader further behind loads the partition again
@@ -37,9 +38,17 @@ class PartitionWriter:
         self._bytes = 0
         find = "SELECT id, seq, live FROM part WHERE app = ? AND user = ?"
         row = connection.execute(find, (app, user)).fetchone()
+        if row is None:
+            require_absent(connection, app, user)
+        else:
+            partition_state(connection, row[0], app, user)  # it is this user's
         if row is None and create:
             connection.execute(_CREATE, (app, user, self.now))
             row = connection.execute(find, (app, user)).fetchone()
+            connection.execute(
+                "UPDATE part SET crc = ? WHERE id = ?",
+                (names_checksum(row[0], app, user), row[0]),
+            )
         self.id: int
         self.seq_before: int
         self._live_before: int

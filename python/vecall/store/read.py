@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
 from vecall.store.batches import select_in
@@ -11,7 +12,8 @@ from vecall.store.rows import COLUMNS, Row, StoredRow, checksum
 
 _FROM = (
     f"SELECT {', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
-    "mem.vec, mem.model, mem.crc, next.vec, next.model, next.crc "
+    "mem.vec, mem.model, mem.crc, next.vec, next.model, next.crc, "
+    "(SELECT id FROM model WHERE state = 'active') "
     "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
     "(SELECT id FROM model WHERE state = 'active')"
 )
@@ -25,11 +27,14 @@ def _checked(values: tuple[object, ...]) -> StoredRow:
     Raises:
         CorruptFileError: It does not.
     """
-    row = Row(*values[:-6])  # type: ignore[arg-type]
-    vec, model, crc = values[-6:-3] if values[-3] is None else values[-3:]
+    row = Row(*values[:-7])  # type: ignore[arg-type]
+    vec, model, crc = values[-7:-4] if values[-4] is None else values[-4:-1]
     try:
-        # Damage can also give a value another type than the column's.
-        if (vec is None or isinstance(vec, bytes)) and crc == checksum(row, vec):
+        # Damage can also give a value another type than the column's. All vectors that
+        # count are of the active model.
+        if (
+            vec is None or (isinstance(vec, bytes) and model == values[-1])
+        ) and crc == checksum(row, vec):
             return StoredRow(row, vec, model)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         pass
@@ -66,17 +71,75 @@ def load_rows(
     return [_checked(values) for values in found]
 
 
-def newest_change(
-    connection: sqlite3.Connection, part: int
-) -> tuple[int, bytes | None] | None:
-    """Return the number of a partition's newest change, and its snapshot's nonce.
+class PartitionState(NamedTuple):
+    """What the file says of a partition.
+
+    Attributes:
+        seq: Its newest change.
+        snap: The nonce of its snapshot, if there is one.
+        live: How many memories it has.
+    """
+
+    seq: int
+    snap: bytes | None
+    live: int
+
+
+def partition_state(
+    connection: sqlite3.Connection, part: int, app: str, user: str
+) -> PartitionState | None:
+    """Return the state of a partition that was found by its names.
 
     None if there is no such partition any more.
+
+    Raises:
+        CorruptFileError: The number is another user's: the index that gave it is
+            damaged.
     """
-    found: tuple[int, bytes | None] | None = connection.execute(
-        "SELECT seq, snap FROM part WHERE id = ?", (part,)
+    found = connection.execute(
+        "SELECT seq, snap, live, app, user FROM part WHERE id = ?", (part,)
     ).fetchone()
-    return found
+    if found is None:
+        return None
+    if found[3:] != (app, user):
+        raise CorruptFileError(WRONG_USER)
+    return PartitionState(*found[:3])
+
+
+WRONG_USER = (
+    "the file is damaged: a user's index entry does not lead to the user; "
+    "`vecall doctor` says more"
+)
+
+
+def require_gone(connection: sqlite3.Connection, app: str, user: str) -> None:
+    """Check that a user whose entry led nowhere is indeed forgotten.
+
+    Raises:
+        CorruptFileError: An index still has the user.
+    """
+    found = connection.execute(
+        "SELECT 1 FROM part INDEXED BY sqlite_autoindex_part_1 "
+        "WHERE app = ? AND user = ?",
+        (app, user),
+    ).fetchone()
+    if found is not None:
+        raise CorruptFileError(WRONG_USER)
+    require_absent(connection, app, user)
+
+
+def require_absent(connection: sqlite3.Connection, app: str, user: str) -> None:
+    """Check by a second index that a user is unknown, as the first one says.
+
+    Raises:
+        CorruptFileError: They do not agree.
+    """
+    found = connection.execute(
+        "SELECT 1 FROM part INDEXED BY part_user WHERE user = ? AND app = ?",
+        (user, app),
+    ).fetchone()
+    if found is not None:
+        raise CorruptFileError(WRONG_USER)
 
 
 def changed_since(

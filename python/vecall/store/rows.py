@@ -112,6 +112,11 @@ class StoredRow(NamedTuple):
     model: int | None = None
 
 
+def names_checksum(part: int, app: str, user: str) -> int:
+    """Return the CRC-32 that a partition's row carries over its names."""
+    return zlib.crc32(repr((part, app, user)).encode())
+
+
 @dataclass(slots=True)
 class Change:
     """What one transaction did to one partition.

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vecall.errors import CorruptFileError, VecallError
-from vecall.store.connections import connect
+from vecall.store.connections import connect_to_read
 from vecall.store.database import Database
 from vecall.store.filesystem import require_new
 from vecall.store.models import EmbeddingModel, active_model, adopt
 from vecall.store.read import load_rows
+from vecall.store.rows import names_checksum
 from vecall.store.transfer import ImportLines, exported_memory
 
 _AT_ONCE = 500
@@ -43,7 +44,7 @@ def recover(path: Path, target: Path) -> Salvage:
         ConfigError: There is a file of the new name already.
     """
     require_new(target)
-    with closing(connect(path)) as connection:
+    with closing(connect_to_read(path)) as connection:
         rows = _row_numbers(connection)
         names = _names(connection)
         deleted = _tombstones(connection)
@@ -89,10 +90,11 @@ def _names(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
     names: dict[int, tuple[str, str]] = {}
     for direction in ("", "DESC"):
         with suppress(sqlite3.Error):
-            for part, app, user in connection.execute(
-                f"SELECT id, app, user FROM part NOT INDEXED ORDER BY id {direction}"
+            for part, app, user, crc in connection.execute(
+                "SELECT id, app, user, crc FROM part NOT INDEXED "
+                f"ORDER BY id {direction}"
             ):
-                if isinstance(app, str) and isinstance(user, str):
+                if crc == names_checksum(part, app, user):
                     names[part] = (app, user)
     return names
 

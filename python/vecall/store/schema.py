@@ -11,9 +11,11 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable
+from hashlib import blake2b
 
-from vecall.errors import IncompatibleFileError
+from vecall.errors import CorruptFileError, IncompatibleFileError
 from vecall.lexical import ANALYSIS_VERSION
+from vecall.store.rows import names_checksum
 
 APPLICATION_ID = 0x7663616C
 """`PRAGMA application_id` of every vecall file: "vcal" in ASCII."""
@@ -85,11 +87,13 @@ def _to_1(connection: sqlite3.Connection) -> None:
 
 _SCHEMA_2 = """
 ALTER TABLE part ADD COLUMN snap BLOB;
+ALTER TABLE part ADD COLUMN crc INTEGER;
 ALTER TABLE idem ADD COLUMN hash BLOB;
 ALTER TABLE idem ADD COLUMN ids TEXT;
 ALTER TABLE vec_next ADD COLUMN crc INTEGER;
 CREATE INDEX vec_todo ON vec_next (rid) WHERE vec = x'';
 CREATE INDEX mem_bare ON mem (rid) WHERE vec IS NULL;
+CREATE INDEX part_user ON part (user, app);
 """
 
 
@@ -97,6 +101,11 @@ def _to_2(connection: sqlite3.Connection) -> None:
     for statement in _SCHEMA_2.split(";\n"):
         if statement.strip():
             connection.execute(statement)
+    names = connection.execute("SELECT id, app, user FROM part").fetchall()
+    connection.executemany(
+        "UPDATE part SET crc = ? WHERE id = ?",
+        [(names_checksum(*row), row[0]) for row in names],
+    )
     connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 
@@ -142,8 +151,46 @@ def migrate(connection: sqlite3.Connection) -> None:
             if version < NEWEST:
                 _MIGRATIONS[version](connection)
                 connection.execute(f"PRAGMA user_version = {version + 1}")
+                connection.execute(
+                    "INSERT OR REPLACE INTO meta VALUES ('schema_hash', ?)",
+                    (_hash_of(connection),),
+                )
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+
+def _hash_of(connection: sqlite3.Connection) -> str:
+    """A hash of the statements that made the tables and indexes."""
+    digest = blake2b(digest_size=16)
+    for row in connection.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master "
+        "WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
+    ):
+        digest.update(repr(row).encode())
+    return digest.hexdigest()
+
+
+def check_whole(connection: sqlite3.Connection) -> bytes:
+    """Check that the schema is the one that was made; return the file's uuid.
+
+    Raises:
+        CorruptFileError: It is not. SQLite believes what stands there: with a letter
+            changed a column may be another one.
+    """
+    found = dict(
+        connection.execute(
+            "SELECT key, value FROM meta WHERE key IN ('uuid', 'schema_hash')"
+        ).fetchall()
+    )
+    try:
+        uuid = bytes.fromhex(found["uuid"])
+        whole = len(uuid) == 16 and found["schema_hash"] == _hash_of(connection)
+    except (KeyError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        msg = "the file is damaged: its schema or its identity has changed"
+        raise CorruptFileError(msg)
+    return uuid

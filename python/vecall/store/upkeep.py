@@ -23,6 +23,7 @@ from vecall.store.snapshots import SnapshotFolder, count_purge
 
 _PATIENCE_S = 10.0  # for readers who keep the log from being emptied
 _PAUSE_S = 0.02
+_CHANGES_KEPT = 16  # by a purge, of a partition; who is further behind loads it anew
 
 
 def backup(database: Database, target: Path) -> None:
@@ -78,6 +79,11 @@ def purge(database: Database) -> int:
         if database.path is not None:
             _require_room(database.path.parent, 2 * _live_bytes(connection))
         count_purge(connection)
+        connection.execute(
+            "DELETE FROM chg WHERE seq <= "
+            "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
+            (_CHANGES_KEPT,),
+        )
         connection.execute("VACUUM")
         if database.path is not None:
             folder = SnapshotFolder(database.path)

@@ -1,0 +1,371 @@
+"""Links, network disks, locks, keys that are sent twice, disks that are full."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.memories import ALICE, BOB, texts
+from vecall import (
+    ConfigError,
+    ConflictError,
+    CorruptFileError,
+    Limits,
+    MemoryEntry,
+    MemoryService,
+    NetworkFilesystemError,
+    StorageFullError,
+    VecallError,
+)
+from vecall.store import examine, filesystem
+from vecall.store.filesystem import filesystem_in
+
+BESIDE = ["", "-wal", "-shm", ".lock", ".snap", ".reserve"]
+
+
+@pytest.mark.parametrize("suffix", BESIDE)
+@pytest.mark.parametrize("target", ["file", "folder", "nothing"])
+def test_a_symbolic_link_is_refused_and_not_followed(
+    open_service, tmp_path, suffix, target
+):
+    """Nothing is read or written through it, whatever it points to."""
+    elsewhere = tmp_path / "elsewhere"
+    if target == "file":
+        elsewhere.write_bytes(b"precious")
+    elif target == "folder":
+        elsewhere.mkdir()
+    folder = tmp_path / "data"
+    folder.mkdir()
+    link = folder / f"m.db{suffix}"
+    link.symlink_to(elsewhere)
+    with pytest.raises(ConfigError):
+        open_service(folder / "m.db")
+    assert [part.name for part in folder.iterdir()] == [link.name]
+    assert link.is_symlink()
+    if target == "file":
+        assert elsewhere.read_bytes() == b"precious"
+    elif target == "folder":
+        assert list(elsewhere.iterdir()) == []
+    else:
+        assert not elsewhere.exists()
+
+
+def test_a_folder_reached_by_a_link_is_fine(open_service, tmp_path):
+    """Only the last name counts: a home or a mount may well be a link."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "way").symlink_to(tmp_path / "real")
+    first = open_service(tmp_path / "way" / "m.db")
+    second = open_service(tmp_path / "real" / "m.db")
+    first.sync.add_memory(**ALICE, memories=["zebra"])
+    second.sync.add_memory(**ALICE, memories=["zebra 2"])
+    assert texts(first, "zebra") == texts(second, "zebra")
+
+
+def mount(point: str, kind: str, *, id_: int = 30, parent: int = 1) -> str:
+    """A line of /proc/self/mountinfo, as proc(5) has it."""
+    return (
+        f"{id_} {parent} 8:{id_} / {point} rw,relatime shared:{id_} - {kind} "
+        f"/dev/x rw,errors=continue\n"
+    )
+
+
+ROOT = mount("/", "ext4", id_=1, parent=0)
+REMOTE = "nfs nfs4 cifs smb3 smbfs fuse.sshfs fuse.gcsfuse fuse.s3fs afs ceph".split()
+LOCAL = "ext4 xfs btrfs overlay tmpfs fuseblk zfs f2fs bcachefs fuse.ext2".split()
+
+
+@pytest.mark.parametrize("kind", [*REMOTE, *LOCAL])
+def test_a_file_on_another_machines_disk_is_refused(
+    open_service, tmp_path, monkeypatch, kind
+):
+    """Bug class 26; at one's own risk it can be opened."""
+    mounts = tmp_path / "mountinfo"
+    folder = tmp_path / "with space" / "sub"
+    folder.mkdir(parents=True)
+    point = str(folder.parent.resolve()).replace(" ", "\\040")
+    mounts.write_text(ROOT + mount("/proc", "proc", id_=2) + mount(point, kind))
+    monkeypatch.setattr(filesystem, "_MOUNTS", mounts)
+    path = folder / "m.db"
+    if kind in REMOTE:
+        with pytest.raises(NetworkFilesystemError, match=rf"\({kind}\)"):
+            open_service(path)
+        assert list(folder.iterdir()) == []
+        service = open_service(path, allow_network_filesystem=True)
+    else:
+        service = open_service(path)
+    service.sync.add_memory(**ALICE, memories=["zebra"])
+    assert texts(service, "zebra") == ["zebra"]
+
+
+MOUNTS = (
+    ROOT
+    + mount("/data", "xfs", id_=2)
+    + mount("/data/remote", "nfs4", id_=3, parent=2)
+    + mount("/data/remote/back", "btrfs", id_=4, parent=3)
+    + mount("/data/two\\040words\\134", "cifs", id_=5, parent=2)
+    + mount("/over", "ext4", id_=6)
+    + mount("/over", "nfs", id_=7, parent=6)
+    + "garbage\n40 1 8:1 / /short\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("/home/x", "ext4"),
+        ("/data", "xfs"),
+        ("/data/remotely", "xfs"),
+        ("/data/remote", "nfs4"),
+        ("/data/remote/a/b", "nfs4"),
+        ("/data/remote/back/c", "btrfs"),
+        ("/data/two words\\", "cifs"),
+        ("/data/two words\\/x", "cifs"),
+        ("/data/two", "xfs"),
+        ("/over", "nfs"),
+        ("/over/x", "nfs"),
+        ("/short", "ext4"),
+    ],
+)
+def test_the_mount_that_a_folder_is_seen_through_counts(folder, kind):
+    assert filesystem_in(MOUNTS, Path(folder)) == kind
+
+
+def test_a_mount_hides_those_that_were_made_below_it_before():
+    """What was mounted on /a/b cannot be seen once something is mounted on /a."""
+    mounts = ROOT + mount("/a/b", "ext4", id_=2) + mount("/a", "nfs", id_=3)
+    assert filesystem_in(mounts, Path("/a/b/c")) == "nfs"
+
+
+def test_without_a_list_of_mounts_nothing_is_refused(
+    open_service, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(filesystem, "_MOUNTS", tmp_path / "nothing")
+    open_service(tmp_path / "m.db").sync.add_memory(**ALICE, memories=["zebra"])
+
+
+def locks_on(*paths: Path) -> list[str]:
+    """This process's POSIX locks on files: kind and range."""
+    inodes = {str(path.stat().st_ino) for path in paths if path.exists()}
+    found = []
+    for line in Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if fields[1] == "POSIX" and fields[4] == str(os.getpid()):
+            inode = fields[5].rpartition(":")[2]
+            if inode in inodes:
+                found.append(" ".join([fields[3], inode, *fields[6:]]))
+    return sorted(found)
+
+
+@contextmanager
+def in_transaction(service: MemoryService) -> Iterator[None]:
+    """A write transaction of another thread, open during the block."""
+    begun, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with service._memory.database.transaction() as connection:
+            connection.execute("INSERT INTO meta VALUES ('test', 'x')")
+            begun.set()
+            assert done.wait(30)
+            connection.execute("DELETE FROM meta WHERE key = 'test'")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert begun.wait(20)
+        yield
+    finally:
+        done.set()
+        thread.join(20)
+
+
+def _try(work: Callable[[], Any]) -> None:
+    with suppress(VecallError):
+        work()
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs /proc/locks")
+def test_no_call_drops_a_lock_that_another_connection_holds(open_service, tmp_path):
+    """Bug class 27, finding 1: a stray open and close of the file would."""
+    path = tmp_path / "m.db"
+    service, second = open_service(path), open_service(path)
+    many = [MemoryEntry(f"zebra {i}", id=f"m{i}") for i in range(600)]
+    service.sync.add_memory(**ALICE, memories=many)
+    service.sync.export(tmp_path / "export")
+    (tmp_path / "link").hardlink_to(path)
+    beside = [path.with_name(path.name + suffix) for suffix in BESIDE]
+    own: list[Callable[[], Any]] = [
+        lambda: service.sync.backup(tmp_path / "b.db"),
+        lambda: service.sync.backup(path),
+        lambda: service.sync.export(tmp_path / "e"),
+        lambda: service.sync.export(path),
+        service.sync.stats,
+        lambda: examine(path),
+        lambda: service.sync.warm(**ALICE),
+        lambda: texts(service, "zebra"),
+        lambda: second.sync.get_memory(**ALICE, memory_id="m1"),
+        lambda: service.sync.import_(tmp_path / "link"),
+        *(lambda file=file: service.sync.import_(file) for file in beside),
+        lambda: MemoryService(tmp_path / "none" / "m.db"),
+    ]
+    with in_transaction(second):
+        before = locks_on(*beside)
+        assert [lock for lock in before if lock.startswith("WRITE")]
+        for number, work in enumerate(own):
+            _try(work)
+            held = locks_on(*beside)
+            assert not set(before) - set(held), f"call {number} dropped locks"
+    # A connection at rest shares the file, and byte 128 of the -shm.
+    resting = [
+        lock
+        for lock in locks_on(path, path.with_name("m.db-shm"))
+        if lock.startswith("READ") and lock.endswith((" 1073742335", " 128"))
+    ]
+    assert len(resting) == 2
+    for work in [
+        service.sync.purge,
+        lambda: service.sync.delete_user(**BOB, forget=True),
+        lambda: service.sync.import_(tmp_path / "export"),
+        lambda: open_service(path).close(),
+    ]:
+        work()
+        held = locks_on(path, path.with_name("m.db-shm"))
+        assert not set(resting) - set(held)
+
+
+def test_an_error_that_is_kept_keeps_no_file_open(open_service, tmp_path):
+    """After close() the file is one file, whoever still holds an exception."""
+    path = tmp_path / "m.db"
+    with open_service(path) as service:
+        service.sync.add_memory(**ALICE, memories=[f"zebra {i}" for i in range(300)])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE mem SET text = 'lie' WHERE rid % 100 = 7")
+        connection.commit()
+    service = open_service(path)
+    with pytest.raises(CorruptFileError) as caught:
+        texts(service, "zebra")
+    service.close()
+    assert caught.value is not None
+    assert not path.with_name("m.db-wal").exists()
+    assert locks_on(path) == []
+
+
+KEYED = {**ALICE, "idempotency_key": "call-1"}
+
+
+def stored(service: MemoryService) -> int:
+    return int(service.sync.stats()["memories"])
+
+
+def test_a_call_that_is_sent_again_is_carried_out_once(open_service, tmp_path):
+    """Guarantee 9, also after reopening, and for all three ways of adding."""
+    path = tmp_path / "m.db"
+    turn = {"id": "e1", "author": "user", "text": "zebra turn"}
+    session = {**ALICE, "id": "s", "events": [turn, {**turn, "id": "e2"}]}
+
+    def calls(service: MemoryService) -> list[list[str]]:
+        return [
+            service.sync.add_memory(**KEYED, memories=["zebra 1", "zebra 2"]),
+            service.sync.add_session_to_memory(session, idempotency_key="call-2"),
+            service.sync.add_events_to_memory(
+                **ALICE, events=[turn], idempotency_key="call-3"
+            ),
+        ]
+
+    service = open_service(path)
+    first = calls(service)
+    assert [len(ids) for ids in first] == [2, 2, 1]
+    count = stored(service)
+    assert calls(service) == first
+    # A memory that was deleted since then does not come back.
+    service.sync.delete_memory(**ALICE, memory_id=first[0][0])
+    service.sync.add_memory(**ALICE, memories=[MemoryEntry("zebra 3", id=first[0][1])])
+    service.close()
+    service = open_service(path)
+    assert calls(service) == first
+    assert stored(service) == count - 1
+    assert texts(service, "zebra") == ["zebra 3", *["zebra turn"] * 3]
+
+
+def test_a_key_is_good_for_one_content_of_one_user(open_service, tmp_path):
+    service = open_service(tmp_path / "m.db")
+    service.sync.add_memory(**KEYED, memories=["zebra 1"])
+    for other in (
+        ["zebra 2"],
+        ["zebra 1", "zebra 2"],
+        [{"content": "zebra 1", "id": "x"}],
+        [{"content": "zebra 1", "author": "user"}],
+        [{"content": "zebra 1", "custom_metadata": {"a": 1}}],
+    ):
+        with pytest.raises(ConflictError) as caught:
+            service.sync.add_memory(**KEYED, memories=other)
+        assert "zebra" not in str(caught.value)
+    assert stored(service) == 1
+    service.sync.add_memory(**{**KEYED, **BOB}, memories=["zebra 2"])
+    service.sync.add_memory(**{**KEYED, "app_name": "other"}, memories=["zebra 3"])
+    assert stored(service) == 3
+    service.sync.add_memory(**ALICE, memories=["zebra 4"], idempotency_key="call-2")
+    assert texts(service, "zebra") == ["zebra 1", "zebra 4"]
+
+
+@pytest.mark.parametrize("key", ["", "a\0b", "\ud800", "x" * 513, 7])
+def test_a_key_that_is_no_name_is_refused(open_service, tmp_path, key):
+    service = open_service(tmp_path / "m.db")
+    with pytest.raises(VecallError, match="idempotency_key"):
+        service.sync.add_memory(**ALICE, memories=["zebra"], idempotency_key=key)
+    assert stored(service) == 0
+
+
+def test_of_many_calls_with_one_key_exactly_one_wins(open_service, tmp_path):
+    """In one process and in two services at a time."""
+    path = tmp_path / "m.db"
+    services = [open_service(path), open_service(path)]
+
+    async def race(key: str, same: bool) -> list[Any]:
+        calls = [
+            services[i % 2].add_memory(
+                **ALICE,
+                memories=[f"zebra {key} {0 if same else i}"],
+                idempotency_key=key,
+            )
+            for i in range(40)
+        ]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    alike = asyncio.run(race("alike", True))
+    assert all(ids == alike[0] for ids in alike)
+    apart = asyncio.run(race("apart", False))
+    assert sum(isinstance(ids, list) for ids in apart) == 1
+    assert sum(isinstance(ids, ConflictError) for ids in apart) == 39
+    assert stored(services[0]) == 2
+
+
+def test_below_its_limit_of_free_space_a_file_only_shrinks(open_service, tmp_path):
+    """Bug class 28: adding is refused before anything is stuck; deleting goes on."""
+    path = tmp_path / "m.db"
+    with open_service(path) as service:
+        ids = service.sync.add_memory(**ALICE, memories=["zebra 1", "zebra 2"])
+    full = open_service(path, limits=Limits(min_free_bytes=2**60))
+    turn = {"id": "e", "author": "user", "text": "zebra"}
+    for work in (
+        lambda: full.sync.add_memory(**ALICE, memories=["zebra 3"]),
+        lambda: full.sync.add_events_to_memory(**ALICE, events=[turn]),
+        lambda: full.sync.add_session_to_memory({**ALICE, "id": "s", "events": [turn]}),
+    ):
+        with pytest.raises(StorageFullError, match="min_free_bytes"):
+            work()
+    assert texts(full, "zebra") == ["zebra 1", "zebra 2"]
+    full.sync.delete_memory(**ALICE, memory_id=ids[0])
+    assert texts(full, "zebra") == ["zebra 2"]
+    assert full.sync.delete_user(**ALICE, forget=True) == 1
+    full.sync.purge()
+    with open_service(path) as service:
+        assert stored(service) == 0
+        service.sync.add_memory(**ALICE, memories=["zebra again"])
+        assert texts(service, "zebra") == ["zebra again"]

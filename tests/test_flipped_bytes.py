@@ -1,0 +1,36 @@
+"""Damage anywhere in the file: an error or the right answer, never another one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import helpers.flipping
+import pytest
+from helpers.campaigns import SCALE
+
+
+def outcomes(folder: Path, kind: str, count: int, seed: int) -> dict[str, int]:
+    """How often each outcome was seen; a crash fails here."""
+    script = Path(helpers.flipping.__file__)
+    done = subprocess.run(
+        [sys.executable, script, folder, kind, str(count), str(seed)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60 + count,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen: dict[str, int] = json.loads(done.stdout)
+    sys.stdout.write(f"{kind}: {seen}\n")
+    return seen
+
+
+@pytest.mark.parametrize(("kind", "count"), [("flips", 400), ("cuts", 50)])
+def test_damage_is_an_error_or_changes_no_answer(tmp_path, kind, count):
+    """Guarantee 6, bug class 1: no crash, no wrong answer, nobody else's memory."""
+    seen = outcomes(tmp_path, kind, count * SCALE, seed=11)
+    assert "wrong" not in seen, seen
+    assert seen["an error"] > count * SCALE // 50, seen

@@ -1,0 +1,255 @@
+"""A service crosses a fork: children work, and lose nothing, nor do their parents."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+ALICE = {"app_name": "app", "user_id": "alice"}
+
+# Threads of the parent add and search at the moment of each fork.
+FORKS = """
+import faulthandler, os, sys, threading, time, vecall
+scope = dict(app_name="app", user_id="alice")
+service = vecall.MemoryService(sys.argv[1])
+service.sync.add_memory(**scope, memories=["zebra parent"])
+over = threading.Event()
+
+def adds(user):
+    number = 0
+    while not over.is_set():
+        scope = dict(app_name="app", user_id=user)
+        service.sync.add_memory(**scope, memories=[f"gnu {number}"])
+        number += 1
+
+def searches():
+    while not over.is_set():
+        assert service.sync.search_memory(**scope, query="zebra").memories
+
+for work in (lambda: adds("bob"), lambda: adds("carol"), searches):
+    threading.Thread(target=work, daemon=True).start()
+ends = []
+for fork in range(int(sys.argv[2])):
+    time.sleep(0.01)
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(10, exit=True)
+        try:
+            service.sync.add_memory(**scope, memories=[f"zebra child{fork}"])
+            found = service.sync.search_memory(
+                **scope, query=f"child{fork} parent", top_k=1000).memories
+            texts = {memory.text for memory in found}
+            os._exit(0 if {f"zebra child{fork}", "zebra parent"} <= texts else 3)
+        except BaseException as error:
+            print(fork, repr(error), file=sys.stderr, flush=True)
+        finally:
+            os._exit(4)
+    ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+over.set()
+service.close()
+print(*ends)
+"""
+
+
+def run(script: str, *arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()
+
+
+def test_children_of_a_busy_parent_work(open_service, tmp_path):
+    """Bug class 13: no hang, no lost write, whatever the parent did at the fork."""
+    path = tmp_path / "m.db"
+    assert run(FORKS, path, 20) == " ".join(["0"] * 20)
+    service = open_service(path)
+    found = service.sync.search_memory(**ALICE, query="zebra", top_k=1000).memories
+    expected = {"zebra parent", *(f"zebra child{fork}" for fork in range(20))}
+    assert {memory.text for memory in found} == expected
+    service.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+# The parent closes, as a server's main process may, while its children go on.
+CLOSING_PARENT = """
+import os, sys, vecall
+scope = dict(app_name="app", user_id="alice")
+service = vecall.MemoryService(sys.argv[1])
+service.sync.add_memory(**scope, memories=["zebra parent"])
+service.sync.search_memory(**scope, query="zebra")
+says, hears = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    for number in range(4):
+        service.sync.add_memory(**scope, memories=[f"zebra child{number}"])
+        os.write(says[1], b"x")
+        os.read(hears[0], 1)
+    os._exit(0)
+os.read(says[0], 1)
+service.close()
+os.write(hears[1], b"x")
+os.read(says[0], 1)
+with vecall.MemoryService(sys.argv[1]) as third:
+    third.sync.add_memory(**scope, memories=["zebra third"])
+os.write(hears[1], b"x")
+os.read(says[0], 1)
+with vecall.MemoryService(sys.argv[1]) as third:
+    found = third.sync.search_memory(**scope, query="zebra", top_k=100).memories
+    print(len(found), flush=True)
+os.write(hears[1], b"xx")
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_loses_nothing_when_its_parent_closes(open_service, tmp_path):
+    """Guarantee 1: what a child was told is stored is in the file."""
+    path = tmp_path / "m.db"
+    assert run(CLOSING_PARENT, path) == "5"
+    service = open_service(path)
+    found = service.sync.search_memory(**ALICE, query="zebra", top_k=100).memories
+    assert {memory.text for memory in found} == {
+        "zebra parent",
+        "zebra third",
+        *(f"zebra child{number}" for number in range(4)),
+    }
+
+
+# As gunicorn --preload: made once, then used by workers that never close it.
+PRELOAD = """
+import os, sys, vecall
+service = vecall.MemoryService(sys.argv[1])
+children = []
+for worker in range(4):
+    child = os.fork()
+    if child == 0:
+        code = 4
+        try:
+            for i in range(25):
+                service.sync.add_memory(app_name="app", user_id=f"u{i % 3}",
+                                        memories=[f"zebra {worker} {i}"])
+            code = 0
+        finally:
+            os._exit(code)
+    children.append(child)
+print(*[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+found = [service.sync.search_memory(app_name="app", user_id=f"u{i}", query="zebra",
+                                    top_k=1000).memories for i in range(3)]
+assert sum(map(len, found)) == 100, list(map(len, found))
+"""
+
+
+def test_workers_forked_from_one_service_lose_nothing(open_service, tmp_path):
+    path = tmp_path / "m.db"
+    assert run(PRELOAD, path) == "0 0 0 0"
+    assert open_service(path).sync.stats()["memories"] == 100
+
+
+# A function on a service of the parent's, or of the child's own.
+POOL = """
+import multiprocessing, sys, vecall
+
+scope = dict(app_name="app", user_id="alice")
+service = None
+
+def work(number):
+    opened = service or vecall.MemoryService(sys.argv[1])
+    opened.sync.add_memory(**scope, memories=[f"zebra {number}"])
+    found = opened.sync.search_memory(**scope, query=f"zebra {number}", top_k=1000)
+    return f"zebra {number}" in [memory.text for memory in found.memories]
+
+if __name__ == "__main__":
+    service = vecall.MemoryService(sys.argv[1])
+    service.sync.add_memory(**scope, memories=["zebra parent"])
+    with multiprocessing.get_context(sys.argv[2]).Pool(3) as pool:
+        assert pool.map(work, range(12)) == [True] * 12
+    found = service.sync.search_memory(**scope, query="zebra", top_k=1000).memories
+    print(len(found), flush=True)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_of_multiprocessing_share_the_file(open_service, tmp_path, method):
+    script, path = tmp_path / "pool.py", tmp_path / "m.db"
+    script.write_text(POOL)
+    done = subprocess.run(
+        [sys.executable, str(script), str(path), method],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() == "13"
+    assert open_service(path).sync.stats()["memories"] == 13
+
+
+WITHOUT_A_FILE = """
+import os, vecall
+scope = dict(app_name="app", user_id="alice")
+service = vecall.MemoryService()
+service.sync.add_memory(**scope, memories=["zebra"])
+child = os.fork()
+if child == 0:
+    codes = 0
+    for work in (
+        lambda: service.sync.search_memory(**scope, query="zebra"),
+        lambda: service.sync.add_memory(**scope, memories=["zebra"]),
+        lambda: service.sync.stats(),
+        lambda: service.sync.get_memory(**scope, memory_id="x"),
+    ):
+        try:
+            work()
+        except vecall.ClosedError:
+            codes += 1
+    service.close()
+    os._exit(codes)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+found = service.sync.search_memory(**scope, query="zebra").memories
+assert len(found) == 1
+"""
+
+
+def test_a_memory_without_a_file_does_not_cross_a_fork():
+    """contracts.md, threads: ClosedError, and the parent's is unharmed."""
+    assert run(WITHOUT_A_FILE) == "4"
+
+
+CLOSING_CHILD = """
+import os, sys, vecall
+scope = dict(app_name="app", user_id="alice")
+service = vecall.MemoryService(sys.argv[1])
+service.sync.add_memory(**scope, memories=["zebra parent"])
+for number in range(6):
+    child = os.fork()
+    if child == 0:
+        if number % 2:
+            service.sync.add_memory(**scope, memories=[f"zebra child{number}"])
+        service.close()
+        try:
+            service.sync.stats()
+        except vecall.ClosedError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    service.sync.add_memory(**scope, memories=[f"zebra again{number}"])
+found = service.sync.search_memory(**scope, query="zebra", top_k=100).memories
+print(len(found))
+"""
+
+
+def test_a_child_that_closes_takes_nothing_from_its_parent(open_service, tmp_path):
+    path = tmp_path / "m.db"
+    assert run(CLOSING_CHILD, path) == "10"
+    assert open_service(path).sync.stats()["memories"] == 10
