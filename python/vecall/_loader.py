@@ -125,8 +125,9 @@ class Loader:
             None if there is no such partition.
         """
         if self._in_memory and key not in self._broken:
-            loaded = self._loaded.get(key)  # every change is published
-            return None if loaded is None else (loaded.part, loaded.seq)
+            loaded = self._loaded.get(key)
+            if loaded is not None:  # every change is published
+                return loaded.part, loaded.seq
         found = self._database.partition(*key)
         if found is None and key in self._loaded:
             self.catch_up(key, None)  # forgotten by another process: by this one too
@@ -269,6 +270,9 @@ class Loader:
             if newest is None:
                 require_gone(connection, *key)
                 return
+            # Now that the state is fixed which is read: rows that somebody else reads
+            # from here on are as new or newer.
+            self._cache.forget_partition(part)
             changed = self._restore(connection, key, part, newest)
             if changed is None:
                 self._engine.drop(key)

@@ -18,22 +18,25 @@ class RowCache:
     def __init__(self, budget: int) -> None:
         """Keep at most `budget` bytes."""
         self._budget = budget
-        self._rows: OrderedDict[int, Row] = OrderedDict()
+        self._rows: OrderedDict[int, tuple[Row, int]] = OrderedDict()  # and when put
         self._bytes = 0
         self._moment = 0
         self._forgotten: OrderedDict[int, int] = OrderedDict()  # row to moment
         self._forgets_before = 0
+        self._valid_from: dict[int, int] = {}  # partition to moment
         self._lock = threading.Lock()
 
     def get(self, rids: Iterable[int]) -> list[Row | None]:
         """Return rows, None where one is not here, and count them as used."""
-        found = []
+        found: list[Row | None] = []
         with self._lock:
             for rid in rids:
-                row = self._rows.get(rid)
-                if row is not None:
+                entry = self._rows.get(rid)
+                if entry is None or entry[1] < self._valid_from.get(rid >> 32, 0):
+                    found.append(None)
+                else:
                     self._rows.move_to_end(rid)
-                found.append(row)
+                    found.append(entry[0])
         return found
 
     def now(self) -> int:
@@ -54,7 +57,7 @@ class RowCache:
                 if read_at is not None and self._outdated(row.rid, read_at):
                     continue
                 self._drop(row.rid)
-                self._rows[row.rid] = row
+                self._rows[row.rid] = (row, self._moment)
                 self._bytes += _size(row)
             while self._bytes > self._budget and self._rows:
                 self._drop(next(iter(self._rows)))
@@ -70,8 +73,17 @@ class RowCache:
             while len(self._forgotten) > _FORGOTTEN_KEPT:
                 self._forgets_before = self._forgotten.popitem(last=False)[1]
 
+    def forget_partition(self, part: int) -> None:
+        """Forget all rows of a partition that is being read anew.
+
+        While it was not loaded nobody looked at what other processes changed in it.
+        """
+        with self._lock:
+            self._moment += 1
+            self._valid_from[part] = self._moment
+
     def _outdated(self, rid: int, read_at: int) -> bool:
-        if read_at < self._forgets_before:
+        if read_at < max(self._forgets_before, self._valid_from.get(rid >> 32, 0)):
             return True
         return self._forgotten.get(rid, 0) > read_at
 
@@ -81,9 +93,9 @@ class RowCache:
         return self._bytes
 
     def _drop(self, rid: int) -> None:
-        row = self._rows.pop(rid, None)
-        if row is not None:
-            self._bytes -= _size(row)
+        entry = self._rows.pop(rid, None)
+        if entry is not None:
+            self._bytes -= _size(entry[0])
 
 
 def _size(row: Row) -> int:

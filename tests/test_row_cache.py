@@ -1,0 +1,69 @@
+"""Texts kept in memory are those of the file, whoever changed them."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+from helpers.memories import ALICE, BOB
+from vecall import MemoryEntry, MemoryService
+
+ROWS = 600
+
+
+def entry(text: str, number: int) -> MemoryEntry:
+    return MemoryEntry(text, id=f"m{number}")
+
+
+def test_a_snapshot_of_another_process_brings_no_old_text_back(open_service, tmp_path):
+    """Guarantee 4: evicted here, changed there, loaded here from the snapshot there."""
+    path = tmp_path / "m.db"
+    first = open_service(path)
+    told = [entry(f"word{i} before", i) for i in range(ROWS)]
+    first.sync.add_memory(**ALICE, memories=told)
+    first.sync.add_memory(**BOB, memories=["zebra"])
+    found = first.sync.search_memory(**ALICE, query="word7").memories
+    assert found[0].text == "word7 before"  # and is kept
+    before = until_another_is_on_record(first, None)
+    first._memory.serving.loader._evict(("app", "alice"))
+
+    second = open_service(path)
+    second.sync.add_memory(**ALICE, memories=[entry("word7 after", 7)])
+    shutil.rmtree(tmp_path / "m.db.snap")
+    second.sync.search_memory(**ALICE, query="word7")  # from rows: 600 not saved yet
+    until_another_is_on_record(second, before)
+    found = first.sync.search_memory(**ALICE, query="word7").memories
+    assert found[0].text == "word7 after"
+    assert first._memory.serving.loader.loaded(
+        ("app", "alice"), first._memory.serving.loader.target(("app", "alice"))
+    )
+
+
+def until_another_is_on_record(service: MemoryService, known: bytes | None) -> bytes:
+    end = time.monotonic() + 20
+    while True:
+        with service._memory.database.snapshot() as connection:
+            query = "SELECT snap FROM part WHERE user = 'alice'"
+            nonce: bytes | None = connection.execute(query).fetchone()[0]
+        if nonce not in (None, known):
+            assert nonce is not None
+            return nonce
+        assert time.monotonic() < end, "no snapshot was written"
+        time.sleep(0.01)
+
+
+def test_a_memory_without_a_file_is_found_after_a_change_of_models(open_service):
+    """S0.25: `reembed` on ":memory:", where nothing is loaded by being written."""
+    service = open_service()
+    service.sync.add_memory(**ALICE, memories=["zebra", "okapi"])
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[float(len(text)), 1.0] for text in texts]
+
+    service.sync.reembed(embed)
+    found = service.sync.search_memory(**ALICE, query="zebra").memories
+    assert found[0].text == "zebra"
+    assert found[0].similarity is not None
+    service.sync.add_memory(**ALICE, memories=["quagga"])
+    found = service.sync.search_memory(**ALICE, query="quagga").memories
+    assert found[0].text == "quagga"
