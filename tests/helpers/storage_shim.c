@@ -28,9 +28,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -97,6 +99,15 @@ static const char *ours(const char *path)
 static struct file *file_of(int fd)
 {
     return fd >= 0 && fd < MOST_FILES && files[fd].path != NULL ? &files[fd] : NULL;
+}
+
+/* A path that is relative to one of our folders, as an absolute one. */
+static const char *absolute(int folder, const char *path, char whole[PATH_MAX])
+{
+    struct file *in = file_of(folder);
+    if (path == NULL || path[0] == '/' || in == NULL) return path;
+    snprintf(whole, PATH_MAX, "%s/%s%s%s", prefix, in->path, *in->path ? "/" : "", path);
+    return whole;
 }
 
 static int is_silent(const char *path)
@@ -196,7 +207,8 @@ int __open64_2(const char *path, int flags) { return open64(path, flags | O_LARG
     int name(int folder, const char *path, int flags, ...) \
     { \
         mode_t mode = 0; \
-        const char *within = ours(path); \
+        char whole[PATH_MAX]; \
+        const char *within = ours(path = absolute(folder, path, whole)); \
         va_list more; \
         va_start(more, flags); \
         if (flags & (O_CREAT | __O_TMPFILE)) mode = va_arg(more, mode_t); \
@@ -397,4 +409,22 @@ int rename(const char *old, const char *new)
     if (done == 0) note(R_RENAME, 0, from, 0, to, strlen(to));
     pthread_mutex_unlock(&mutex);
     return done;
+}
+
+int unlinkat(int folder, const char *path, int flags)
+{
+    REAL(unlinkat);
+    char whole[PATH_MAX];
+    const char *full = absolute(folder, path, whole);
+    return flags == 0 && ours(full) != NULL ? unlink(full) : real(folder, path, flags);
+}
+
+int renameat(int old_folder, const char *old, int new_folder, const char *new)
+{
+    REAL(renameat);
+    char from[PATH_MAX], to[PATH_MAX];
+    const char *before = absolute(old_folder, old, from);
+    const char *after = absolute(new_folder, new, to);
+    if (ours(before) != NULL && ours(after) != NULL) return rename(before, after);
+    return real(old_folder, old, new_folder, new);
 }
