@@ -30,8 +30,6 @@ def test_nothing_acknowledged_is_lost_when_processes_are_killed(
     Of each thread at most the one call whose acknowledgement nobody heard is there too.
     """
     workload = WORKLOADS[name]
-    if not workload.available:
-        pytest.skip(f"no {workload.needs}" if not workload.fixture else "no fixture")
     seed = 9 if SCALE == 1 else int.from_bytes(os.urandom(4), "little")
     campaign = Campaign(nursery, tmp_path, workload, seed)
     for _ in range(KILLS.get(name, 14) * SCALE):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from helpers.campaigns import SCALE
 from helpers.power_loss import ShimError, build_shim, fast_folder, shimmed
-from helpers.storage_work import APP, FILE, GUARDED, found_by_search, limits, stored
+from helpers.storage_work import APP, FILE, found_by_search, limits, stored
 from vecall import MemoryEntry, MemoryService, StorageFullError
 
 # At how many calls of a kind each error comes: all of them in a long campaign.
@@ -223,7 +223,6 @@ def test_a_file_opens_on_a_full_disk(small_disk, open_service, batch):
     assert file_holds(service, small_disk) == done
 
 
-@pytest.mark.skipif(not GUARDED, reason="needs limits.min_free_bytes")
 @pytest.mark.parametrize("batch", [1, 20])
 def test_adding_stops_before_the_disk_is_full(small_disk, open_service, batch):
     """Bug class 28: room is left for deletions, and for the log to go into the file."""

@@ -38,7 +38,7 @@ class Workload:
         opening: The share of kills that come while the file is being opened.
         also: Threads that search, reembed or purge meanwhile.
         shared: All streams write the memories of one user.
-        needs: The method without which there is nothing to test.
+        needs: The method that it is about, if it is about one.
         options: For the service.
     """
 
@@ -53,11 +53,6 @@ class Workload:
     needs: str = "close"
     fixture: bool = False
     options: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def available(self) -> bool:
-        there = hasattr(MemoryService, self.needs)
-        return there and (FIXTURE.exists() or not self.fixture)
 
 
 WORKLOADS = {

@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,15 +20,12 @@ from vecall import Limits, MemoryEntry, MemoryService
 
 APP = "app"
 FILE = "m.db"
-GUARDED = "min_free_bytes" in {known.name for known in fields(Limits)}
-"""Whether adding is refused before the disk is full."""
 _TESTS = Path(__file__).parents[1]
 
 
 def limits(min_free_bytes: int = 0) -> Limits:
     """Limits under which a small disk is no reason to refuse, nor a long answer."""
-    guard = {"min_free_bytes": min_free_bytes} if GUARDED else {}
-    return Limits(max_top_k=10_000, **guard)
+    return Limits(max_top_k=10_000, min_free_bytes=min_free_bytes)
 
 
 @dataclass
