@@ -100,8 +100,7 @@ class Program:
             (1, self.reopen),
         ]
         for name in ("delete_session", "delete_where", "delete_user"):
-            if hasattr(MemoryService, name):
-                self._steps.append((2, getattr(self, name)))
+            self._steps.append((2, getattr(self, name)))
 
     def run(self, calls: int) -> None:
         weights = [weight for weight, _ in self._steps]

@@ -7,7 +7,6 @@ may be made again: a child begins with the call whose acknowledgement nobody hea
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import os
 import time
@@ -25,9 +24,6 @@ from helpers.nursery import together
 
 APP = "app"
 LARGE = 620  # rows from which on a partition has a snapshot, and some more
-# What came after the first version.
-KEYED = "idempotency_key" in inspect.signature(MemoryService.add_memory).parameters
-FORGETFUL = hasattr(MemoryService, "delete_session")
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ def sessions(stream: str, number: int) -> Call:
         kept = turns(*range(0, 24, 2))
         gone = [id_ for id_ in turns(*range(25)) if id_ not in kept]
         return Call("replace", kept, gone, session)
-    if FORGETFUL and number % 8 == 7:
+    if number % 8 == 7:
         return Call("forget", gone=list(turns(*range(0, 24, 2))), session=session)
     return Call("delete", gone=list(turns(0)))
 
@@ -160,8 +156,9 @@ def make(service: MemoryService, user: str, stream: str, call: Call) -> None:
         sync.delete_session(**who, session_id=call.session)
     elif call.verb == "add":
         entries = [MemoryEntry(text, id=id_) for id_, text in call.texts.items()]
-        more = {"idempotency_key": call.key} if KEYED and call.key else {}
-        sync.add_memory(**who, memories=entries, restore=True, **more)
+        sync.add_memory(
+            **who, memories=entries, restore=True, idempotency_key=call.key or None
+        )
     else:
         # The event's id is the number of its part, the last word of its text.
         events = [
