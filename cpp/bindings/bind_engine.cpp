@@ -1,12 +1,13 @@
 #include <pybind11/stl.h>
 
-#include <cmath>
 #include <memory>
 #include <optional>
 
+#include "bind_recall.hpp"
 #include "bindings.hpp"
 #include "casters.hpp"
 #include "engine/engine.hpp"
+#include "filters.hpp"
 #include "gil.hpp"
 #include "options.hpp"
 #include "query.hpp"
@@ -22,29 +23,6 @@ namespace {
 
 // For calls that may wait for a writer, or free much, and are not searches.
 using Unlocked = py::call_guard<py::gil_scoped_release>;
-
-// The filters of a call; what is None asks nothing.
-struct Asked {
-  std::optional<SessionKey> session;
-  std::optional<LabelHash> author;
-  std::optional<LabelHash> kind;
-  std::optional<Micros> after;
-  std::optional<Micros> before;
-  std::optional<Micros> now;
-  const std::optional<IdVector>& only;
-
-  [[nodiscard]] Filter filter() const {
-    Filter filter;
-    filter.session = session;
-    filter.author = author;
-    filter.kind = kind;
-    if (only) filter.only = only->values;
-    filter.after = after.value_or(kMinTime);
-    filter.before = before.value_or(kMaxTime);
-    filter.now = now.value_or(kMinTime);
-    return filter;
-  }
-};
 
 void add(Engine& engine, const Key& key, const IdVector& ids,
          const FloatMatrix& vectors) {
@@ -142,47 +120,6 @@ HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
     with_shared_lock(
         partition->mutex(), [&] { return partition->search_bytes(ef.value); },
         [&] { partition->search(question, hits); });
-  }
-  return to_arrays(hits);
-}
-
-RecallArrays recall(const Engine& engine, const Key& key,
-                    const std::optional<FloatVector>& query, const TermList& terms,
-                    Count k, std::optional<SessionKey> session,
-                    std::optional<LabelHash> author, std::optional<LabelHash> kind,
-                    std::optional<Micros> after, std::optional<Micros> before,
-                    std::optional<Micros> now, const std::optional<IdVector>& only,
-                    std::optional<Real> min_similarity, Real dense_weight,
-                    Real neighbour_weight, Candidates candidates, Ef ef) {
-  thread_local std::vector<float> unit;
-  thread_local std::vector<RecallHit> hits;
-  hits.clear();
-  RecallQuery asked;
-  if (query && to_unit(query->values, engine.dim(), unit)) asked.unit_vector = unit;
-  asked.terms = terms.values;
-  asked.k = k.value;
-  asked.ef = ef.value;
-  asked.filter = Asked{session, author, kind, after, before, now, only}.filter();
-  if (min_similarity) asked.min_similarity = min_similarity->value;
-  if (std::isnan(asked.min_similarity)) {
-    throw InvalidArgumentError("min_similarity: must be a number, not NaN");
-  }
-  asked.dense_weight = dense_weight.value;
-  asked.neighbour_weight = neighbour_weight.value;
-  asked.candidates = candidates.value;
-  if (!(asked.dense_weight >= 0.0F && asked.dense_weight <= 1.0F)) {
-    throw InvalidArgumentError("dense_weight: must be within [0, 1]");
-  }
-  if (!(asked.neighbour_weight >= 0.0F && asked.neighbour_weight <= 1.0F)) {
-    throw InvalidArgumentError("neighbour_weight: must be within [0, 1]");
-  }
-  if (const auto partition = engine.find(key.value)) {
-    with_shared_lock(
-        partition->mutex(),
-        [&] {
-          return asked.unit_vector.empty() ? 0 : partition->search_bytes(asked.ef);
-        },
-        [&] { partition->recall(asked, hits); });
   }
   return to_arrays(hits);
 }
@@ -308,36 +245,7 @@ Args:
 Returns:
     ids int64 (<= k,) and cosines float32 (<= k,), best first. An unknown key finds
     nothing.)");
-  def_strict(bound, "recall", &recall, "key"_a, "query"_a, "terms"_a, "k"_a,
-             py::kw_only(), "session"_a = py::none(), "author"_a = py::none(),
-             "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
-             "now"_a = py::none(), "only"_a = py::none(),
-             "min_similarity"_a = py::none(), "dense_weight"_a = Real{0.4F},
-             "neighbour_weight"_a = Real{0.5F}, "candidates"_a = Candidates{50},
-             "ef"_a = Ef{64},
-             R"(Finds the best rows of one partition by words and vector together.
-
-Args:
-    key: (app_name, user_id).
-    query: float32 (dim,), or None to search by words alone. So does a zero vector.
-    terms: Hashed words of the query; may be empty.
-    k: At least 1.
-    session: Only rows of the session with this hash; 0 for those without.
-    author: Only rows of the author with this hash.
-    kind: Only rows of the kind with this hash.
-    after: Only rows at or after this time, in microseconds.
-    before: Only rows before this time, in microseconds.
-    now: Rows that expire at or before this time are not found.
-    only: int64 (m,), the ids that may be found; None means all.
-    min_similarity: Only rows whose cosine is at least this.
-    dense_weight: Weight of the vector side, 0 to 1.
-    neighbour_weight: Share of the better neighbour's score that a row receives.
-    candidates: How many rows each side proposes, before their neighbours join.
-    ef: Breadth of a search of the graph; scans do not use it.
-
-Returns:
-    ids int64, scores float32, cosines float32 (NaN without a vector) and BM25 float32,
-    best first. Rows that tie with the k-th in score and time follow it.)");
+  bind_recall(bound);
   def_strict(bound, "remove", &remove, "key"_a, "ids"_a,
              R"(Removes rows by id, int64 (n,); unknown ids are ignored.
 

@@ -262,8 +262,10 @@ class Engine:
         now: typing.SupportsInt | typing.SupportsIndex | None = None,
         only: numpy.typing.NDArray[numpy.int64] | None = None,
         min_similarity: float | None = None,
-        dense_weight: float = 0.4000000059604645,
-        neighbour_weight: float = 0.5,
+        question_mark: typing.SupportsInt | typing.SupportsIndex = 0,
+        time_mark: typing.SupportsInt | typing.SupportsIndex = 0,
+        author_marks: list[int] = [],
+        weights: dict[str, float] = {},
         candidates: int = 50,
         ef: int = 64,
     ) -> tuple[
@@ -271,6 +273,8 @@ class Engine:
         numpy.typing.NDArray[numpy.float32],
         numpy.typing.NDArray[numpy.float32],
         numpy.typing.NDArray[numpy.float32],
+        numpy.typing.NDArray[numpy.float32],
+        numpy.typing.NDArray[numpy.float64],
     ]:
         """
         Finds the best rows of one partition by words and vector together.
@@ -288,14 +292,23 @@ class Engine:
             now: Rows that expire at or before this time are not found.
             only: int64 (m,), the ids that may be found; None means all.
             min_similarity: Only rows whose cosine is at least this.
-            dense_weight: Weight of the vector side, 0 to 1.
-            neighbour_weight: Share of the better neighbour's score that a row receives.
+            question_mark: Hash among the words of rows that ask something; 0 for none.
+            time_mark: Hash among the words of rows that tell a time, if the query asks for one.
+            author_marks: Hashes among the words of rows by the authors that the query names.
+            weights: Other weights than the default ones, by name: dense (0 to 1),
+                coverage_power, next, previous, after_question, second, session, question, time,
+                author (0 to 10).
             candidates: How many rows each side proposes, before their neighbours join.
             ef: Breadth of a search of the graph; scans do not use it.
 
         Returns:
-            ids int64, scores float32, cosines float32 (NaN without a vector) and BM25 float32,
-            best first. Rows that tie with the k-th in score and time follow it.
+            ids int64, scores float32, cosines float32 (NaN without a vector), BM25 float32,
+            parts float32 (n, 6) and a summary float64 (5,), best first. Rows that tie with the
+            k-th in score and time follow it. The parts are the share of the query that the row
+            covers, then words, vectors, beside, session and factor, of which score = (words +
+            vectors + beside + session) * factor. The summary is the best row's share of the
+            query, the trust in the vectors, mean and deviation of all cosines, and the number
+            of rows that passed the filter.
         """
     def remove(
         self, key: tuple[str, str], ids: numpy.typing.NDArray[numpy.int64]

@@ -77,25 +77,75 @@ struct SearchQuery {
   Filter filter;
 };
 
+// How much each part of a score weighs. docs/recall.md has the measurement of each.
+struct Ranking {
+  float dense = 0.4F;           // convex weight of the vector side against the words
+  float coverage_power = 0.5F;  // words count by (share of the query they cover)^this
+  // Shares of a neighbour's score that a row receives; the largest counts.
+  float next = 0.5F;
+  float previous = 0.4F;
+  float after_question = 0.8F;  // the previous row, where that is a question
+  float second = 0.3F;          // two positions away
+  float session = 0.15F;        // of the sum of the session's best three
+  // Factors on the whole score; 1 changes nothing.
+  float question = 0.8F;  // the row is a question itself
+  float time = 1.3F;      // the query asks when, and the row tells a time
+  float author = 1.2F;    // the query names the row's author
+};
+
+// Words that are not in the text but about it: a row holds such a mark among its terms.
+// 0 means that nothing is marked, or asked for.
+struct Marks {
+  TermHash question = 0;              // of rows that ask
+  TermHash time = 0;                  // of rows that tell a time, if the query asks one
+  std::span<const TermHash> authors;  // of rows by the authors whom the query names
+};
+
 // One question to a partition. An empty vector asks by words alone, empty terms by
 // vector alone.
 struct RecallQuery {
   std::span<const float> unit_vector;  // (dim,) of norm 1, or empty
   std::span<const TermHash> terms;     // repeats count
+  Marks marks;
   std::size_t k = 5;
   Filter filter;
   float min_similarity = -std::numeric_limits<float>::infinity();  // inclusive
-  float dense_weight = 0.4F;      // the convex weight of the vector side
-  float neighbour_weight = 0.5F;  // share of the better neighbour's score added
-  std::size_t candidates = 50;    // from each side, before their neighbours join
-  std::size_t ef = 64;            // breadth of an approximate search
+  Ranking ranking;
+  std::size_t candidates = 50;  // from each side, before their neighbours join
+  std::size_t ef = 64;          // breadth of an approximate search
+};
+
+// The parts of a score: (words + vectors + beside + session) * factor.
+struct ScoreParts {
+  float words = 0;
+  float vectors = 0;
+  float beside = 0;
+  float session = 0;
+  float factor = 1;
 };
 
 struct RecallHit {
-  RowId id;
-  float score;       // what the hits are ranked by; comparable within one answer
-  float similarity;  // cosine, or NaN without a vector
-  float lexical;     // BM25
+  RowId id = 0;
+  float score = 0;       // what the hits are ranked by; comparable within one answer
+  float similarity = 0;  // cosine, or NaN without a vector
+  float lexical = 0;     // BM25
+  float covered = 0;     // share of the query's idf that the row's words hold, [0, 1]
+  ScoreParts parts;
+};
+
+// How the query's cosines are spread over the rows that passed the filter. An index
+// that does not look at all rows estimates it from a sample.
+struct CosineSpread {
+  double mean = 0;
+  double deviation = 0;
+};
+
+// What the hits of one answer share.
+struct RecallSummary {
+  float coverage = 0;    // the best row's share of the query's idf, [0, 1]
+  float trust = 0;       // how far the vectors were believed, [0, 1]; 0 without any
+  CosineSpread spread;   // zeros without a query vector
+  std::size_t rows = 0;  // that passed the filter
 };
 
 }  // namespace vecall

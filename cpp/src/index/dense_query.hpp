@@ -11,16 +11,10 @@
 #include "index/shortlist.hpp"
 #include "index/top_k.hpp"
 #include "rows/row_table.hpp"
+#include "vecall/types.hpp"
 #include "vectors/row_codes.hpp"
 
 namespace vecall {
-
-// How the query's cosines are spread over the rows that passed. An index that does not
-// look at all rows estimates it from a sample.
-struct CosineSpread {
-  double mean = 0;
-  double deviation = 0;
-};
 
 struct DenseQuery {
   const RowTable& rows;

@@ -49,32 +49,91 @@ float trust_in_vectors(std::span<const Candidate> candidates,
       std::clamp(std::max(2.0 * lift, unsaid * unsaid), 0.0, 1.0));
 }
 
-}  // namespace
+float raised(float share, float power) noexcept {
+  return power == 0.5F ? std::sqrt(share) : std::pow(share, power);
+}
 
-void fuse(std::span<Candidate> candidates, const FusionInput& input) noexcept {
-  float max_lexical = 0.0F;
-  for (const Candidate& candidate : candidates) {
-    max_lexical = std::max(max_lexical, candidate.lexical);
+// BM25 of the rows that hold more of the query's words counts more.
+void weigh_words(std::span<Candidate> candidates, float dense,
+                 const FusionInput& input) noexcept {
+  float most = 0.0F;
+  for (Candidate& candidate : candidates) {
+    candidate.parts.words =
+        candidate.lexical * raised(candidate.covered, input.ranking.coverage_power);
+    most = std::max(most, candidate.parts.words);
   }
   const float said = std::sqrt(std::clamp(input.coverage, 0.0F, 1.0F));
-  const float dense = input.has_vector ? input.dense_weight : 0.0F;
-  const float lexical_scale =
-      max_lexical > 0.0F ? (1.0F - dense) * said / max_lexical : 0.0F;
-  const float dense_scale =
-      dense > 0.0F ? dense * trust_in_vectors(candidates, input) : 0.0F;
-  const Range range = similarity_range(candidates);
-  for (Candidate& candidate : candidates) {
-    candidate.base = lexical_scale * candidate.lexical;
-    if (dense > 0.0F)
-      candidate.base += dense_scale * normalised(candidate.similarity, range);
-  }
-  for (Candidate& candidate : candidates) {
-    float beside = 0.0F;
-    for (const std::size_t index : {candidate.previous, candidate.next}) {
-      if (index != kNoCandidate) beside = std::max(beside, candidates[index].base);
+  const float scale = most > 0.0F ? (1.0F - dense) * said / most : 0.0F;
+  for (Candidate& candidate : candidates) candidate.parts.words *= scale;
+}
+
+float beside(std::span<const Candidate> candidates, const Candidate& candidate,
+             const Ranking& ranking) noexcept {
+  float best = 0.0F;
+  if (candidate.previous != kNoCandidate) {
+    const Candidate& before = candidates[candidate.previous];
+    const float share = before.asks ? ranking.after_question : ranking.previous;
+    best = std::max(best, share * before.base());
+    if (before.previous != kNoCandidate) {
+      best = std::max(best, ranking.second * candidates[before.previous].base());
     }
-    candidate.score = candidate.base + input.neighbour_weight * beside;
   }
+  if (candidate.next != kNoCandidate) {
+    const Candidate& after = candidates[candidate.next];
+    best = std::max(best, ranking.next * after.base());
+    if (after.next != kNoCandidate) {
+      best = std::max(best, ranking.second * candidates[after.next].base());
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+void SessionSums::gather(std::span<const Candidate> candidates) {
+  for (const Candidate& candidate : candidates) {
+    if (candidate.session >= best_.size()) best_.resize(candidate.session + 1UL);
+    best_[candidate.session] = {};
+  }
+  for (const Candidate& candidate : candidates) {
+    std::array<float, 3>& best = best_[candidate.session];
+    float base = candidate.base();
+    for (float& kept : best) {
+      if (base > kept) std::swap(base, kept);
+    }
+  }
+}
+
+float SessionSums::of(std::uint32_t session) const noexcept {
+  if (session == 0) return 0.0F;  // rows without a session have nothing in common
+  const std::array<float, 3>& best = best_[session];
+  return best[0] + best[1] + best[2];
+}
+
+float fuse(std::span<Candidate> candidates, const FusionInput& input,
+           SessionSums& sums) {
+  const Ranking& ranking = input.ranking;
+  const float dense = input.has_vector ? ranking.dense : 0.0F;
+  weigh_words(candidates, dense, input);
+  float trust = 0.0F;
+  if (dense > 0.0F) {
+    const Range range = similarity_range(candidates);
+    if (range.low <= range.high) trust = trust_in_vectors(candidates, input);
+    for (Candidate& candidate : candidates) {
+      candidate.parts.vectors = dense * trust * normalised(candidate.similarity, range);
+    }
+  }
+  if (ranking.session > 0.0F) sums.gather(candidates);
+  for (Candidate& candidate : candidates) {
+    ScoreParts& parts = candidate.parts;
+    parts.beside = beside(candidates, candidate, ranking);
+    if (ranking.session > 0.0F) {
+      parts.session = ranking.session * sums.of(candidate.session);
+    }
+    candidate.score =
+        (parts.words + parts.vectors + parts.beside + parts.session) * parts.factor;
+  }
+  return trust;
 }
 
 }  // namespace vecall

@@ -1,12 +1,14 @@
 #pragma once
 
-// Makes one score of the two sides of recall, words and vectors. Pure functions of
-// their arguments. docs/recall.md explains each step by its measurement.
+// Makes one score of the two sides of recall, words and vectors, of what stands beside
+// a row and of what is known about it. Pure functions of their arguments.
+// docs/recall.md explains each step by its measurement.
 
+#include <array>
 #include <cstddef>
 #include <span>
+#include <vector>
 
-#include "index/dense_query.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -16,31 +18,51 @@ inline constexpr std::size_t kNoCandidate = static_cast<std::size_t>(-1);
 // One row that either side proposed, or that stands next to such a row in its session.
 struct Candidate {
   Slot slot = 0;
+  std::uint32_t session = 0;            // number of the session, 0 = none
+  bool asks = false;                    // the row is a question
+  bool by_named_author = false;         // the query names who wrote it
   float lexical = 0;                    // BM25, 0 without a shared word
+  float covered = 0;                    // share of the query's idf, [0, 1]
   float similarity = 0;                 // cosine, NaN without a vector
-  float base = 0;                       // out: both sides fused
-  float score = 0;                      // out: with the neighbours' share
   std::size_t previous = kNoCandidate;  // index of the neighbour among the candidates
   std::size_t next = kNoCandidate;
+  ScoreParts parts;  // out, but for the factor
+  float score = 0;   // out
+
+  // Both sides fused.
+  [[nodiscard]] float base() const noexcept { return parts.words + parts.vectors; }
+};
+
+// Sums over the best rows of each session. Grown, never freed.
+class SessionSums {
+ public:
+  // The sum of the three largest bases of each candidate's session becomes readable.
+  void gather(std::span<const Candidate> candidates);
+  [[nodiscard]] float of(std::uint32_t session) const noexcept;
+
+ private:
+  std::vector<std::array<float, 3>> best_;  // by session number, descending
 };
 
 struct FusionInput {
   bool has_vector = false;  // the query came with one
-  float coverage =
-      0;  // share of the query's idf mass that the best row matches, [0, 1]
+  float coverage = 0;   // share of the query's idf that the best row matches, [0, 1]
   CosineSpread spread;  // of the query over the partition
-  float dense_weight = 0;
-  float neighbour_weight = 0;
+  const Ranking& ranking;
 };
 
-// Fills base and score of every candidate:
-//   base  = (1 - a) * sqrt(coverage) * lexical / max lexical
-//         + a * trust * (similarity - min) / (max - min)      a = dense_weight
-//   score = base + neighbour_weight * max(base of the two neighbours)
+// Fills parts and score of every candidate; returns the trust in the vectors:
+//   words   = (1 - a) * sqrt(coverage) * w / max w,  w = lexical * covered^power
+//   vectors = a * trust * (similarity - min) / (max - min)        a = ranking.dense
+//   beside  = the largest of: share * base of the row before and of the row after, and
+//             of the rows two positions away
+//   session = share * sum of the three largest bases of the session
+//   score   = (words + vectors + beside + session) * factor
 // Without a query vector a is 0. `trust` in [0, 1] is what keeps a weak embedder from
 // doing harm: how many standard deviations the rows that share words with the query
 // stand above the partition's mean cosine (twice that, capped at 1), or (1 -
 // coverage)^2 where the words say little, whichever is more.
-void fuse(std::span<Candidate> candidates, const FusionInput& input) noexcept;
+float fuse(std::span<Candidate> candidates, const FusionInput& input,
+           SessionSums& sums);
 
 }  // namespace vecall

@@ -57,7 +57,7 @@ class Partition : public RefCounted {
   void search(const SearchQuery& query, std::vector<Hit>& out) const;
   // Both sides of recall in one pass, best first; rows that tie with the last one in
   // score and time are all returned, so `out` can be longer than k.
-  void recall(const RecallQuery& query, std::vector<RecallHit>& out) const;
+  RecallSummary recall(const RecallQuery& query, std::vector<RecallHit>& out) const;
 
   // True if rows should be in a graph and are not yet.
   [[nodiscard]] bool has_links_to_make() const noexcept;
@@ -108,8 +108,9 @@ class Partition : public RefCounted {
   CosineSpread dense(const DenseQuery& asked, std::size_t ef,
                      DenseScratch& scratch) const;
   void propose(const RecallQuery& query, RecallScratch& scratch) const;
-  static void add_candidate(Slot slot, RecallScratch& scratch, float similarity);
+  void add_candidate(Slot slot, RecallScratch& scratch, float similarity) const;
   void link_neighbours(RecallScratch& scratch) const;
+  void mark(const RecallQuery& query, RecallScratch& scratch) const;
   void rank(const RecallQuery& query, std::vector<Candidate>& found,
             std::vector<RecallHit>& out) const;
 

@@ -19,6 +19,7 @@ struct Partition::RecallScratch {
   std::vector<Scored> lexical;
   TermScores terms;
   std::vector<Candidate> candidates;
+  SessionSums sums;
   std::vector<std::uint32_t> index_plus_one;  // by slot, into candidates; 0 = none
 
   void clear() noexcept {
@@ -52,22 +53,35 @@ void Partition::propose(const RecallQuery& query, RecallScratch& scratch) const 
                          : std::numeric_limits<float>::quiet_NaN());
   };
   for (const Scored& row : scratch.lexical) add_scored(row.slot);
-  const std::size_t proposed = scratch.candidates.size();
-  for (std::size_t i = 0; i < proposed; ++i) {
-    const Slot slot = scratch.candidates[i].slot;
-    for (const Slot beside :
-         {SessionOrder::previous(slot, rows_), SessionOrder::next(slot, rows_)}) {
-      if (beside != SessionOrder::kNobody && scratch.selection.contains(beside)) {
-        add_scored(beside);
+  // Both positions around each of them: the second may hold what the first refers to.
+  std::size_t begin = 0;
+  for (int step = 0; step < 2; ++step) {
+    const std::size_t end = scratch.candidates.size();
+    for (std::size_t i = begin; i < end; ++i) {
+      const Slot slot = scratch.candidates[i].slot;
+      for (const Slot beside :
+           {SessionOrder::previous(slot, rows_), SessionOrder::next(slot, rows_)}) {
+        if (beside != SessionOrder::kNobody && scratch.selection.contains(beside)) {
+          add_scored(beside);
+        }
       }
     }
+    begin = end;
   }
   link_neighbours(scratch);
 }
 
-void Partition::add_candidate(Slot slot, RecallScratch& scratch, float similarity) {
-  Candidate candidate{slot, 0.0F, similarity, 0.0F, 0.0F};
-  if (slot < scratch.terms.bm25.size()) candidate.lexical = scratch.terms.bm25[slot];
+void Partition::add_candidate(Slot slot, RecallScratch& scratch,
+                              float similarity) const {
+  Candidate candidate;
+  candidate.slot = slot;
+  candidate.session = rows_.session(slot);
+  candidate.similarity = similarity;
+  if (slot < scratch.terms.bm25.size() && scratch.terms.query_idf > 0.0F) {
+    candidate.lexical = scratch.terms.bm25[slot];
+    candidate.covered =
+        std::min(scratch.terms.matched[slot] / scratch.terms.query_idf, 1.0F);
+  }
   scratch.candidates.push_back(candidate);
   scratch.index_plus_one[slot] = static_cast<std::uint32_t>(scratch.candidates.size());
 }
@@ -85,7 +99,42 @@ void Partition::link_neighbours(RecallScratch& scratch) const {
   }
 }
 
-void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) const {
+// What is known about the candidates beside their words.
+void Partition::mark(const RecallQuery& query, RecallScratch& scratch) const {
+  if (!postings_) return;
+  std::vector<Candidate>& found = scratch.candidates;
+  const Ranking& ranking = query.ranking;
+  // A list that is not much longer is read through; in others each candidate is looked
+  // up.
+  const auto with_each = [&](TermHash term, const auto& visit) {
+    const TermHolders holders = postings_->holders(term);
+    if (holders.all().size() <= 16 * found.size()) {
+      for (const Posting& posting : holders.all()) {
+        const std::uint32_t index = scratch.index_plus_one[posting.slot];
+        if (index != 0) visit(found[index - 1]);
+      }
+      return;
+    }
+    for (Candidate& candidate : found) {
+      if (holders.contains(candidate.slot)) visit(candidate);
+    }
+  };
+  with_each(query.marks.question, [&](Candidate& row) {
+    row.asks = true;
+    row.parts.factor *= ranking.question;
+  });
+  with_each(query.marks.time,
+            [&](Candidate& row) { row.parts.factor *= ranking.time; });
+  for (const TermHash author : query.marks.authors) {
+    with_each(author, [](Candidate& row) { row.by_named_author = true; });
+  }
+  for (Candidate& row : found) {
+    if (row.by_named_author) row.parts.factor *= ranking.author;
+  }
+}
+
+RecallSummary Partition::recall(const RecallQuery& query,
+                                std::vector<RecallHit>& out) const {
   thread_local RecallScratch of_thread;
   RecallScratch& scratch = of_thread;  // found once: the way to it is a call
   scratch.clear();
@@ -94,27 +143,32 @@ void Partition::recall(const RecallQuery& query, std::vector<RecallHit>& out) co
     scratch.index_plus_one.resize(rows_.slots(), 0);
   }
   select(query.filter, scratch.selection);
-  if (scratch.selection.count() == 0) return;
-  FusionInput input{
-      !query.unit_vector.empty(), 0.0F, {}, query.dense_weight, query.neighbour_weight};
-  if (input.has_vector) {
+  RecallSummary summary;
+  summary.rows = scratch.selection.count();
+  if (summary.rows == 0) return summary;
+  const bool has_vector = !query.unit_vector.empty();
+  if (has_vector) {
     scratch.encoded.encode(rows_.space(), query.unit_vector);
     const std::size_t wanted =
         std::min(std::max(query.candidates, query.k), rows_.vectors());
     if (wanted > 0) {
-      input.spread = dense({rows_, scratch.selection, scratch.encoded, wanted, false,
-                            /*want_spread=*/true},
-                           query.ef, scratch.dense);
+      summary.spread = dense({rows_, scratch.selection, scratch.encoded, wanted, false,
+                              /*want_spread=*/true},
+                             query.ef, scratch.dense);
     }
   }
   if (postings_) postings_->score(query.terms, scratch.terms);
   propose(query, scratch);
   for (const Scored& row : scratch.lexical) {
-    input.coverage = std::max(
-        input.coverage, scratch.terms.matched[row.slot] / scratch.terms.query_idf);
+    summary.coverage = std::max(
+        summary.coverage, scratch.terms.matched[row.slot] / scratch.terms.query_idf);
   }
-  fuse(scratch.candidates, input);
+  mark(query, scratch);
+  summary.trust =
+      fuse(scratch.candidates,
+           {has_vector, summary.coverage, summary.spread, query.ranking}, scratch.sums);
   rank(query, scratch.candidates, out);
+  return summary;
 }
 
 void Partition::rank(const RecallQuery& query, std::vector<Candidate>& found,
@@ -131,16 +185,22 @@ void Partition::rank(const RecallQuery& query, std::vector<Candidate>& found,
     if (a.score != b.score) return a.score > b.score;
     return rows_.precedes(a.slot, b.slot);
   };
-  std::sort(found.begin(), end, better);
-  auto last = found.begin();
   const auto available = static_cast<std::size_t>(end - found.begin());
-  last += static_cast<std::ptrdiff_t>(std::min(query.k, available));
-  while (last != end && last != found.begin() && last->score == (last - 1)->score &&
-         rows_.time(last->slot) == rows_.time((last - 1)->slot)) {
-    ++last;
+  auto middle = found.begin();
+  middle += static_cast<std::ptrdiff_t>(std::min(query.k, available));
+  std::partial_sort(found.begin(), middle, end, better);
+  if (middle != end && middle != found.begin()) {
+    const Candidate& least = *(middle - 1);
+    const auto ties_end = std::partition(middle, end, [&](const Candidate& candidate) {
+      return candidate.score == least.score &&
+             rows_.time(candidate.slot) == rows_.time(least.slot);
+    });
+    std::sort(middle, ties_end, better);
+    middle = ties_end;
   }
-  for (auto hit = found.begin(); hit != last; ++hit) {
-    out.push_back({rows_.id(hit->slot), hit->score, hit->similarity, hit->lexical});
+  for (auto hit = found.begin(); hit != middle; ++hit) {
+    out.push_back({rows_.id(hit->slot), hit->score, hit->similarity, hit->lexical,
+                   hit->covered, hit->parts});
   }
 }
 

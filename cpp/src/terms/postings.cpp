@@ -126,6 +126,25 @@ void Postings::score(std::span<const TermHash> query, TermScores& scores) const 
   }
 }
 
+bool TermHolders::contains(Slot slot) const noexcept {
+  // A binary search without a branch to predict: half of its turns are as good as
+  // thrown dice.
+  const Posting* first = sorted_.data();
+  std::size_t left = sorted_.size();
+  if (left == 0) return false;
+  while (left > 1) {
+    const std::size_t half = left / 2;
+    first += first[half - 1].slot < slot ? half : 0;
+    left -= half;
+  }
+  return first->slot == slot;
+}
+
+TermHolders Postings::holders(TermHash term) const {
+  const auto found = term == 0 ? ordinals_.end() : ordinals_.find(term);
+  return found == ordinals_.end() ? TermHolders() : TermHolders(lists_[found->second]);
+}
+
 std::size_t Postings::nbytes() const noexcept {
   // A node of the map holds its entry, the next pointer and the hash.
   std::size_t bytes = ordinals_.size() * (sizeof(TermHash) + sizeof(Ordinal) + 20) +

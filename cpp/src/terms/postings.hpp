@@ -32,6 +32,23 @@ struct TermScores {
   void clear() noexcept;
 };
 
+struct Posting {
+  Slot slot;
+  std::uint32_t count;  // how often the slot holds the term
+};
+
+// The slots that hold one term, to be asked one by one.
+class TermHolders {
+ public:
+  TermHolders() = default;
+  explicit TermHolders(std::span<const Posting> sorted) noexcept : sorted_(sorted) {}
+  [[nodiscard]] std::span<const Posting> all() const noexcept { return sorted_; }
+  [[nodiscard]] bool contains(Slot slot) const noexcept;
+
+ private:
+  std::span<const Posting> sorted_;  // by slot
+};
+
 class Postings {
  public:
   // Indexes the words of `slot`, repeats counted; no words is fine. Strong guarantee.
@@ -41,16 +58,14 @@ class Postings {
   // Fills `scores`, which must be clear. Repeated query terms count as often as they
   // occur.
   void score(std::span<const TermHash> query, TermScores& scores) const;
+  // Who holds a term, valid until the next add or remove. Term 0 has no holders.
+  [[nodiscard]] TermHolders holders(TermHash term) const;
   [[nodiscard]] std::size_t terms() const noexcept { return ordinals_.size(); }
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
  private:
   friend class PostingsSnapshot;
 
-  struct Posting {
-    Slot slot;
-    std::uint32_t count;
-  };
   using Ordinal = std::uint32_t;  // index into lists_
 
   Ordinal ordinal_of(TermHash term);

@@ -21,7 +21,7 @@ void PostingsSnapshot::save(const Postings& postings, SnapshotWriter& writer) {
   for (const auto ordinal : order) {
     *holders++ = static_cast<std::uint32_t>(postings.lists_[ordinal].size());
   }
-  auto* out = writer.add_array<Postings::Posting>(Section::kPostings, total);
+  auto* out = writer.add_array<Posting>(Section::kPostings, total);
   for (const auto ordinal : order) {
     out = std::copy(postings.lists_[ordinal].begin(), postings.lists_[ordinal].end(),
                     out);
@@ -35,8 +35,8 @@ void PostingsSnapshot::restore(const SnapshotReader& reader,
   const std::size_t count = reader.count<TermHash>(Section::kTerms);
   const auto terms = reader.array<TermHash>(Section::kTerms, count);
   const auto holders = reader.array<std::uint32_t>(Section::kHolders, count);
-  const std::size_t total = reader.count<Postings::Posting>(Section::kPostings);
-  const auto all = reader.array<Postings::Posting>(Section::kPostings, total);
+  const std::size_t total = reader.count<Posting>(Section::kPostings);
+  const auto all = reader.array<Posting>(Section::kPostings, total);
   if (std::adjacent_find(terms.begin(), terms.end(), std::greater_equal<>()) !=
       terms.end()) {
     refuse_snapshot("words are not in order");

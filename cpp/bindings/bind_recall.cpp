@@ -1,0 +1,156 @@
+#include "bind_recall.hpp"
+
+#include <pybind11/stl.h>
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "casters.hpp"
+#include "filters.hpp"
+#include "gil.hpp"
+#include "options.hpp"
+#include "query.hpp"
+#include "results.hpp"
+#include "strict.hpp"
+
+namespace vecall::bindings {
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace {
+
+constexpr std::array<std::pair<const char*, float Ranking::*>, 10> kWeights = {
+    {{"dense", &Ranking::dense},
+     {"coverage_power", &Ranking::coverage_power},
+     {"next", &Ranking::next},
+     {"previous", &Ranking::previous},
+     {"after_question", &Ranking::after_question},
+     {"second", &Ranking::second},
+     {"session", &Ranking::session},
+     {"question", &Ranking::question},
+     {"time", &Ranking::time},
+     {"author", &Ranking::author}}};
+
+void set_weight(Ranking& ranking, const std::string& name, float value) {
+  for (const auto& [known, member] : kWeights) {
+    if (name != known) continue;
+    const float most = member == &Ranking::dense ? 1.0F : 10.0F;
+    if (!(value >= 0.0F && value <= most)) {
+      throw InvalidArgumentError("weights: " + name + " must be within [0, " +
+                                 (most == 1.0F ? "1]" : "10]"));
+    }
+    ranking.*member = value;
+    return;
+  }
+  throw InvalidArgumentError("weights: a name is unknown");
+}
+
+Ranking parse_weights(const py::dict& weights) {
+  Ranking ranking;
+  for (const auto& [name, weight] : weights) {
+    if (!py::isinstance<py::str>(name)) {
+      throw InvalidTypeError("weights: expected names");
+    }
+    if (!PyFloat_Check(weight.ptr()) && !PyLong_Check(weight.ptr())) {
+      throw InvalidTypeError("weights: expected a number for each name");
+    }
+    const double value = PyFloat_AsDouble(weight.ptr());
+    Py_ssize_t length = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
+    if (PyErr_Occurred() != nullptr) {  // Python's message would print the argument
+      PyErr_Clear();
+      throw InvalidArgumentError("weights: a name or a number is not allowed");
+    }
+    set_weight(ranking, std::string(text, static_cast<std::size_t>(length)),
+               static_cast<float>(value));
+  }
+  return ranking;
+}
+
+RecallArrays recall(const Engine& engine, const Key& key,
+                    const std::optional<FloatVector>& query, const TermList& terms,
+                    Count k, std::optional<SessionKey> session,
+                    std::optional<LabelHash> author, std::optional<LabelHash> kind,
+                    std::optional<Micros> after, std::optional<Micros> before,
+                    std::optional<Micros> now, const std::optional<IdVector>& only,
+                    std::optional<Real> min_similarity, TermHash question_mark,
+                    TermHash time_mark, const TermList& author_marks,
+                    const py::typing::Dict<py::str, py::float_>& weights,
+                    Candidates candidates, Ef ef) {
+  thread_local std::vector<float> unit;
+  thread_local std::vector<RecallHit> hits;
+  hits.clear();
+  RecallQuery asked;
+  if (query && to_unit(query->values, engine.dim(), unit)) asked.unit_vector = unit;
+  asked.terms = terms.values;
+  asked.k = k.value;
+  asked.ef = ef.value;
+  asked.filter = Asked{session, author, kind, after, before, now, only}.filter();
+  if (min_similarity) asked.min_similarity = min_similarity->value;
+  if (std::isnan(asked.min_similarity)) {
+    throw InvalidArgumentError("min_similarity: must be a number, not NaN");
+  }
+  asked.marks = {question_mark, time_mark, author_marks.values};
+  asked.ranking = parse_weights(weights);
+  asked.candidates = candidates.value;
+  RecallSummary summary;
+  if (const auto partition = engine.find(key.value)) {
+    with_shared_lock(
+        partition->mutex(),
+        [&] {
+          return asked.unit_vector.empty() ? 0 : partition->search_bytes(asked.ef);
+        },
+        [&] { summary = partition->recall(asked, hits); });
+  }
+  return to_arrays(hits, summary);
+}
+
+}  // namespace
+
+void bind_recall(py::class_<Engine>& bound) {
+  def_strict(bound, "recall", &recall, "key"_a, "query"_a, "terms"_a, "k"_a,
+             py::kw_only(), "session"_a = py::none(), "author"_a = py::none(),
+             "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
+             "now"_a = py::none(), "only"_a = py::none(),
+             "min_similarity"_a = py::none(), "question_mark"_a = 0, "time_mark"_a = 0,
+             "author_marks"_a = py::list(), "weights"_a = py::dict(),
+             "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
+             R"(Finds the best rows of one partition by words and vector together.
+
+Args:
+    key: (app_name, user_id).
+    query: float32 (dim,), or None to search by words alone. So does a zero vector.
+    terms: Hashed words of the query; may be empty.
+    k: At least 1.
+    session: Only rows of the session with this hash; 0 for those without.
+    author: Only rows of the author with this hash.
+    kind: Only rows of the kind with this hash.
+    after: Only rows at or after this time, in microseconds.
+    before: Only rows before this time, in microseconds.
+    now: Rows that expire at or before this time are not found.
+    only: int64 (m,), the ids that may be found; None means all.
+    min_similarity: Only rows whose cosine is at least this.
+    question_mark: Hash among the words of rows that ask something; 0 for none.
+    time_mark: Hash among the words of rows that tell a time, if the query asks for one.
+    author_marks: Hashes among the words of rows by the authors that the query names.
+    weights: Other weights than the default ones, by name: dense (0 to 1),
+        coverage_power, next, previous, after_question, second, session, question, time,
+        author (0 to 10).
+    candidates: How many rows each side proposes, before their neighbours join.
+    ef: Breadth of a search of the graph; scans do not use it.
+
+Returns:
+    ids int64, scores float32, cosines float32 (NaN without a vector), BM25 float32,
+    parts float32 (n, 6) and a summary float64 (5,), best first. Rows that tie with the
+    k-th in score and time follow it. The parts are the share of the query that the row
+    covers, then words, vectors, beside, session and factor, of which score = (words +
+    vectors + beside + session) * factor. The summary is the best row's share of the
+    query, the trust in the vectors, mean and deviation of all cosines, and the number
+    of rows that passed the filter.)");
+}
+
+}  // namespace vecall::bindings

@@ -1,0 +1,35 @@
+#pragma once
+
+// The filters that searches share, as Python gives them.
+
+#include <optional>
+
+#include "casters.hpp"
+#include "vecall/types.hpp"
+
+namespace vecall::bindings {
+
+// The filters of a call; what is None asks nothing.
+struct Asked {
+  std::optional<SessionKey> session;
+  std::optional<LabelHash> author;
+  std::optional<LabelHash> kind;
+  std::optional<Micros> after;
+  std::optional<Micros> before;
+  std::optional<Micros> now;
+  const std::optional<IdVector>& only;
+
+  [[nodiscard]] Filter filter() const {
+    Filter filter;
+    filter.session = session;
+    filter.author = author;
+    filter.kind = kind;
+    if (only) filter.only = only->values;
+    filter.after = after.value_or(kMinTime);
+    filter.before = before.value_or(kMaxTime);
+    filter.now = now.value_or(kMinTime);
+    return filter;
+  }
+};
+
+}  // namespace vecall::bindings
