@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vecall._maintenance import Maintenance
-from vecall._memory import How, Memory
+from vecall._memory import Asked, How, Memory
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
+from vecall.ranking import Ranking
 from vecall.types import (
     Content,
     Event,
@@ -118,24 +119,50 @@ class SyncMemoryService:
         min_score: float | None = None,
         min_confidence: float | None = None,
         filter: Filter | None = None,
+        ranking: Ranking | None = None,
+        explain: bool = False,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query."""
-        return _run(
-            self._memory.search(
-                _blocking,
-                app_name,
-                user_id,
-                query,
-                top_k,
-                min_score,
-                min_confidence,
-                filter,
-            )
+        asked = Asked(
+            app_name,
+            user_id,
+            query,
+            top_k,
+            min_score,
+            min_confidence,
+            filter,
+            ranking,
+            explain,
         )
+        return _run(self._memory.search(_blocking, asked))
 
     def get_memory(self, *, app_name: str, user_id: str, memory_id: str) -> MemoryEntry:
         """Return one memory by its id."""
         return _run(self._maintenance.get(_blocking, app_name, user_id, memory_id))
+
+    def mark_used(
+        self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
+    ) -> int:
+        """Count that memories were put to use; return how many."""
+        return _run(
+            self._maintenance.mark_used(_blocking, app_name, user_id, memory_ids)
+        )
+
+    def expand_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        before: int = 2,
+        after: int = 2,
+    ) -> list[MemoryEntry]:
+        """Return a memory with the turns told around it, in their order."""
+        return _run(
+            self._maintenance.expand_session(
+                _blocking, app_name, user_id, memory_id, before, after
+            )
+        )
 
     def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None

@@ -1,52 +1,72 @@
-"""Runs the embedder off the event loop, once for each distinct text of a call."""
+"""Runs the embedder off the event loop, once for each distinct text of a user."""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import random
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall._model_thread import ModelThread
 from vecall.embedders import Embedder, Vectors, checked_vectors
-from vecall.errors import ClosedError, EmbedderError, VecallError
+from vecall.embedders.base import is_async
+from vecall.errors import EmbedderError, VecallError
 from vecall.store import EmbeddingModel
 
-T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 Wait = Callable[["Future[Any]"], Awaitable[Any]]
 """How the caller waits for another thread: on its event loop, or blocking."""
 
 _BATCH = 64
+_AHEAD = 4  # batches that are on their way at once
+_AT_ONCE = 8  # calls of an embedder that says how many it allows
 _QUERIES_KEPT = 1_024
+_TEXTS_KEPT = 4_096
+_TRIES = 3
+_PAUSE = 0.1  # seconds before the second try, then twice that, both plus up to as much
+_PASSING = (  # until Python 3.11 the three timeouts are classes of their own
+    TimeoutError,
+    asyncio.TimeoutError,
+    concurrent.futures.TimeoutError,
+    ConnectionError,
+)
 
 
 class Embedding:
-    """One embedder, its thread, and the vectors of recent queries."""
+    """One embedder, its thread, and the vectors of recent queries and texts."""
 
     def __init__(self, embedder: Embedder) -> None:
         """Start without having embedded anything."""
         self.embedder = embedder
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vecall-embedder")
-        self._queries: OrderedDict[tuple[str, str, str], Vectors] = OrderedDict()
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        allowed = getattr(embedder, "max_concurrency", 1)
+        self._at_once = min(allowed, _AT_ONCE) if type(allowed) is int else 1
+        self._thread = ModelThread("vecall-embedder", max(self._at_once, 1))
+        self._queries = _Kept[str, Vectors](_QUERIES_KEPT)
+        self._texts = _Kept[bytes, bytes](_TEXTS_KEPT)
+        # A model that tells questions from statements has a second method.
+        self._embed_queries: Callable[[list[str]], Any] = getattr(
+            embedder, "embed_queries", embedder.embed
+        )
 
     def known_query(self, app: str, user: str, query: str) -> Vectors | None:
         """Return the vector of a query that this user asked before, or None.
 
-        Nothing is shared between users, not even how long an answer takes.
+        No vector is shared between users, so that nobody learns from how long an answer
+        takes what others asked.
         """
-        key = (app, user, query)
-        with self._lock:
-            vector = self._queries.get(key)
-            if vector is not None:
-                self._queries.move_to_end(key)
-        return vector
+        return self._queries.get(app, user, query)
 
     async def embed_query(self, wait: Wait, app: str, user: str, query: str) -> Vectors:
         """Return the vector of a query, float32 (dimensions,).
@@ -54,72 +74,176 @@ class Embedding:
         Raises:
             EmbedderError: The embedder failed.
         """
-        vector: Vectors = (await wait(self._submit([query])))[0]
-        with self._lock:
-            self._queries[(app, user, query)] = vector
-            while len(self._queries) > _QUERIES_KEPT:
-                self._queries.popitem(last=False)
+        vectors: Vectors = await wait(self._submit(self._embed_queries, [query]))
+        vector: Vectors = vectors[0]
+        self._queries.put(app, user, query, vector)
         return vector
 
-    async def embed_texts(self, wait: Wait, texts: Sequence[str]) -> list[bytes]:
+    async def embed_texts(
+        self, wait: Wait, app: str, user: str, texts: Sequence[str]
+    ) -> list[bytes]:
         """Return one vector for each text, as float32 little-endian bytes.
 
-        Equal texts are embedded once.
+        Equal texts of one user are embedded once, as long as this service remembers
+        them.
 
         Raises:
             EmbedderError: The embedder failed; nothing was kept.
         """
-        distinct = list(dict.fromkeys(texts))
         found: dict[str, bytes] = {}
-        for start in range(0, len(distinct), _BATCH):
-            batch = distinct[start : start + _BATCH]
-            vectors = await wait(self._submit(batch))
-            for text, vector in zip(batch, vectors, strict=True):
-                found[text] = as_bytes(vector)
+        fresh = []
+        for text in dict.fromkeys(texts):
+            known = self._texts.get(app, user, _hash(text))
+            if known is None:
+                fresh.append(text)
+            else:
+                found[text] = known
+        batches = [fresh[i : i + _BATCH] for i in range(0, len(fresh), _BATCH)]
+        running: list[Future[Any]] = []
+        for i, batch in enumerate(batches):
+            running += [
+                self._submit(self.embedder.embed, ahead)
+                for ahead in batches[len(running) : i + self._ahead]
+            ]
+            vectors = await wait(running[i])
+            found.update(
+                (text, as_bytes(vector))
+                for text, vector in zip(batch, vectors, strict=True)
+            )
+        for text in fresh:
+            self._texts.put(app, user, _hash(text), found[text])
         return [found[text] for text in texts]
 
     def embed_now(self, texts: Sequence[str]) -> list[bytes]:
         """Return vectors as `embed_texts` does, on a thread that may block."""
-        vectors = self._submit(list(texts)).result()
+        vectors = self._submit(self.embedder.embed, list(texts)).result()
         return [as_bytes(vector) for vector in vectors]
+
+    def forget_texts(self, app: str, user: str) -> None:
+        """Drop the vectors of this user's texts, some of which are being deleted."""
+        self._texts.drop(app, user)
+
+    def forget_user(self, app: str, user: str) -> None:
+        """Drop the vectors of this user's texts and of his queries."""
+        self._texts.drop(app, user)
+        self._queries.drop(app, user)
 
     def close(self) -> None:
         """Finish what waits and end the thread."""
-        self._thread.shutdown(wait=True)
-        if self._loop is not None:
-            self._loop.close()
+        self._thread.close()
 
-    def _submit(self, texts: list[str]) -> Future[Vectors]:
+    @property
+    def _ahead(self) -> int:
+        """Batches at once: a plain embedder works on one, so queries come between."""
+        several = self._at_once > 1 or is_async(self.embedder.embed)
+        return _AHEAD if several else 1
+
+    def _submit(
+        self, embed: Callable[[list[str]], Any], texts: list[str]
+    ) -> Future[Vectors]:
+        concurrent = is_async(embed)
+        tried = _tried_async if concurrent else _tried
+        work = partial(tried, embed, texts, self.embedder.dimensions)
+        return self._thread.run(work, concurrent=concurrent)
+
+
+class _Kept(Generic[K, V]):
+    """The values last asked for, by user, oldest out first. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._values: OrderedDict[tuple[str, str, K], V] = OrderedDict()
+        self._of_user: dict[tuple[str, str], set[K]] = {}
+        self._most = most
+        self._lock = threading.Lock()
+
+    def get(self, app: str, user: str, key: K) -> V | None:
+        with self._lock:
+            value = self._values.get((app, user, key))
+            if value is not None:
+                self._values.move_to_end((app, user, key))
+        return value
+
+    def put(self, app: str, user: str, key: K, value: V) -> None:
+        with self._lock:
+            self._values[app, user, key] = value
+            self._of_user.setdefault((app, user), set()).add(key)
+            while len(self._values) > self._most:
+                (*owner, oldest), _ = self._values.popitem(last=False)
+                self._discard((owner[0], owner[1]), oldest)
+
+    def drop(self, app: str, user: str) -> None:
+        with self._lock:
+            for key in self._of_user.pop((app, user), ()):
+                del self._values[app, user, key]
+
+    def _discard(self, user: tuple[str, str], key: K) -> None:
+        keys = self._of_user[user]
+        keys.discard(key)
+        if not keys:
+            del self._of_user[user]
+
+
+def _tried(
+    embed: Callable[[list[str]], Any], texts: list[str], dimensions: int
+) -> Vectors | Awaitable[Vectors]:
+    """Embed and check; once more, after a pause, where the failure may pass.
+
+    A plain function may return an awaitable, which its thread awaits.
+    """
+    for attempt in range(1, _TRIES + 1):
         try:
-            return self._thread.submit(self._run, texts)
-        except RuntimeError:
-            msg = "the memory service is closed"
-            raise ClosedError(msg) from None
+            result = embed(list(texts))
+            break
+        except (Exception, asyncio.CancelledError) as error:
+            _raise_unless_passing(error, attempt)
+        time.sleep(_pause(attempt))
+    if isinstance(result, Awaitable):
+        return _awaited(result, len(texts), dimensions)
+    return checked_vectors(result, len(texts), dimensions)
 
-    def _event_loop(self) -> asyncio.AbstractEventLoop:
-        """The one loop of the embedder's thread, to which async clients may cling."""
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        return self._loop
 
-    def _run(self, texts: list[str]) -> Vectors:
-        """Embed on the embedder's thread; a coroutine gets an event loop there."""
+async def _tried_async(
+    embed: Callable[[list[str]], Awaitable[Any]], texts: list[str], dimensions: int
+) -> Vectors:
+    for attempt in range(1, _TRIES + 1):
         try:
-            result = self.embedder.embed(list(texts))
-            if isinstance(result, Awaitable):
-                result = self._event_loop().run_until_complete(_finish(result))
-        except VecallError:
-            raise
+            result = await embed(list(texts))
+            break
         except Exception as error:
-            # The embedder's own message may quote the text; its type does not. So the
-            # cause stays out of what is logged.
-            msg = f"the embedder failed with {type(error).__name__}"
-            raise EmbedderError(msg) from None
-        return checked_vectors(result, len(texts), self.embedder.dimensions)
+            _raise_unless_passing(error, attempt)
+        await asyncio.sleep(_pause(attempt))
+    return checked_vectors(result, len(texts), dimensions)
 
 
-async def _finish(result: Awaitable[T]) -> T:
-    return await result
+async def _awaited(result: Awaitable[Any], count: int, dimensions: int) -> Vectors:
+    try:
+        vectors = await result
+    except Exception as error:
+        raise _failure(error, 1) from None
+    return checked_vectors(vectors, count, dimensions)
+
+
+def _raise_unless_passing(error: BaseException, attempt: int) -> None:
+    if not isinstance(error, _PASSING) or attempt == _TRIES:
+        raise _failure(error, attempt) from None
+
+
+def _failure(error: BaseException, attempt: int) -> VecallError:
+    if isinstance(error, VecallError):
+        return error
+    # The embedder's own message may quote the text; its type does not. So the cause
+    # stays out of what is logged.
+    tries = f" after {attempt} tries" if attempt > 1 else ""
+    return EmbedderError(f"the embedder failed with {type(error).__name__}{tries}")
+
+
+def _pause(attempt: int) -> float:
+    longest = _PAUSE * 2 ** (attempt - 1)
+    return float(longest) * (1.0 + random.random())
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def model_of(embedder: Embedder) -> EmbeddingModel:

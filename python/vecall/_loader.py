@@ -176,6 +176,7 @@ class Loader:
         """Apply a change of this process, right after its commit."""
         self._cache.forget(change.removed)
         self._cache.forget(entry.row.rid for entry in change.stored)
+        self._cache.forget(row.rid for row in change.marked)
         key = (change.app, change.user)
         if change.forgotten:
             self._evict(key)
@@ -193,13 +194,18 @@ class Loader:
                 return
             try:
                 self._apply(key, change.stored, change.removed)
+                self._cache.put(change.marked)
             except BaseException:
                 # Half applied is not known: the next search loads it afresh.
                 self._broken.add(key)
                 self._forget(key)
                 raise
             loaded.seq = change.seq
-            self._count(key, loaded, len(change.stored) + len(change.removed))
+            self._count(
+                key,
+                loaded,
+                len(change.stored) + len(change.removed) + len(change.marked),
+            )
         if not (self._in_memory or self._engine.size(key)):
             self._evict(key)  # nothing is left to be searched
         self._make_room()
@@ -245,19 +251,20 @@ class Loader:
                 seq = newest.seq
                 if seq <= loaded.seq:
                     return True
-                rids = changed_since(connection, loaded.part, loaded.seq)
-                if rids is None:
+                changed = changed_since(connection, loaded.part, loaded.seq)
+                if changed is None:
                     return False
+                rids = changed.written
                 stored = load_rows(connection, rids)
             there = {entry.row.rid for entry in stored}
-            self._cache.forget(rids)
+            self._cache.forget(rids + changed.marked)
             try:
                 self._apply(key, stored, [rid for rid in rids if rid not in there])
             except BaseException:
                 self._forget(key)
                 raise
             loaded.seq = seq
-            self._count(key, loaded, len(rids))
+            self._count(key, loaded, len(rids) + len(changed.marked))
             return self._engine.size(key) == newest.live
 
     def _load(self, key: Key, part: int) -> None:
@@ -309,17 +316,19 @@ class Loader:
         since = self._snapshots.restore(key, part, newest.seq, newest.snap)
         if since is None:
             return None
-        changed: list[int] | None = []
+        rids: list[int] = []
+        marked = 0
         if since != newest.seq:
             changed = changed_since(connection, part, since)
-        if changed is None:
-            return None
-        stored = load_rows(connection, changed)
+            if changed is None:
+                return None
+            rids, marked = changed.written, len(changed.marked)
+        stored = load_rows(connection, rids)
         there = {entry.row.rid for entry in stored}
-        self._apply(key, stored, [rid for rid in changed if rid not in there])
+        self._apply(key, stored, [rid for rid in rids if rid not in there])
         if self._engine.size(key) != newest.live:
             return None  # not what the file says, so rows it is
-        return len(changed)
+        return len(rids) + marked
 
     def _apply(
         self, key: Key, stored: Iterable[StoredRow], removed: Sequence[int]

@@ -9,23 +9,27 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vecall import _transfer
+from vecall._duck import as_list
 from vecall._embedding import Wait
 from vecall._opened import Opened
 from vecall._recall import to_entry
 from vecall._reembed import Reembedding
-from vecall.config import check_filter, check_name, check_path
+from vecall._scoring import prior_of
+from vecall.config import check_filter, check_name, check_path, check_turns
 from vecall.embedders import Embedder
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError, NotFoundError
 from vecall.store import (
     Change,
     DeleteMemories,
     ForgetUser,
+    MarkUsed,
     SnapshotFolder,
     WriteJob,
     backup,
     find,
     purge,
     totals,
+    turns_around,
     users_of,
 )
 from vecall.timestamps import to_seconds
@@ -58,7 +62,55 @@ class Maintenance:
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
-        return to_entry(row)
+        return to_entry(row, prior_of(row))
+
+    async def expand_session(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        before: object,
+        after: object,
+    ) -> list[MemoryEntry]:
+        """Return a memory with the turns around it."""
+        self._check(app_name, user_id)
+        limits = self._opened.limits
+        check_name(memory_id, "memory_id", limits)
+        counts = (
+            check_turns(before, "before", limits),
+            check_turns(after, "after", limits),
+        )
+        found: list[MemoryEntry] = await wait(
+            self._opened.serving.loader.submit(
+                self._expand, app_name, user_id, memory_id, *counts
+            )
+        )
+        return found
+
+    def _expand(
+        self, app: str, user: str, memory_id: str, before: int, after: int
+    ) -> list[MemoryEntry]:
+        now = time.time()
+        with self._opened.database.snapshot() as connection:
+            row = find(connection, app, user, memory_id, now)
+            if row is None:
+                msg = "memory_id: this user has no such memory"
+                raise NotFoundError(msg)
+            turns = turns_around(connection, row, before, after, now)
+        return [to_entry(turn, prior_of(turn)) for turn in turns]
+
+    async def mark_used(
+        self, wait: Wait, app_name: str, user_id: str, memory_ids: object
+    ) -> int:
+        """Count one use of each of some memories."""
+        self._check(app_name, user_id)
+        ids = as_list(memory_ids, "memory_ids")
+        for id_ in ids:
+            check_name(id_, "memory_ids", self._opened.limits)
+        if not ids:
+            return 0
+        return len((await self._write(wait, MarkUsed(app_name, user_id, ids))).marked)
 
     async def delete(
         self, wait: Wait, app_name: str, user_id: str, memory_id: str | None
@@ -68,7 +120,8 @@ class Maintenance:
         if memory_id is None:
             return
         check_name(memory_id, "memory_id", self._opened.limits)
-        await self._write(wait, DeleteMemories(app_name, user_id, [memory_id]))
+        job = DeleteMemories(app_name, user_id, [memory_id])
+        await self._delete(wait, job, app_name, user_id)
 
     async def delete_session(
         self, wait: Wait, app_name: str, user_id: str, session_id: str
@@ -77,7 +130,7 @@ class Maintenance:
         self._check(app_name, user_id)
         check_name(session_id, "session_id", self._opened.limits)
         job = DeleteMemories(app_name, user_id, session=session_id)
-        return len((await self._write(wait, job)).removed)
+        return len((await self._delete(wait, job, app_name, user_id)).removed)
 
     async def delete_where(
         self, wait: Wait, app_name: str, user_id: str, filter_: object
@@ -98,7 +151,7 @@ class Maintenance:
             after=None if after is None else to_seconds(after, "filter.after"),
             before=None if before is None else to_seconds(before, "filter.before"),
         )
-        return len((await self._write(wait, job)).removed)
+        return len((await self._delete(wait, job, app_name, user_id)).removed)
 
     async def delete_user(
         self, wait: Wait, app_name: str, user_id: str, forget: bool
@@ -111,6 +164,9 @@ class Maintenance:
         self, wait: Wait, app: str, user: str, forget: bool
     ) -> Change:
         job = ForgetUser(app, user) if forget else DeleteMemories(app, user)
+        embedding = self._opened.serving.embedding
+        if embedding is not None:
+            embedding.forget_user(app, user)
         change = await self._write(wait, job)
         path = self._opened.database.path
         if path is not None and change.part:
@@ -200,6 +256,7 @@ class Maintenance:
     async def reembed(self, wait: Wait, embedder: Embedder) -> int:
         """Move the file to another embedding model."""
         self._opened.check_open()
+        self._opened.check_calibrated(embedder)
         count: int = await wait(self._submit(self._reembed, embedder))
         return count
 
@@ -247,6 +304,13 @@ class Maintenance:
     def _check(self, app_name: str, user_id: str) -> None:
         self._opened.check_open()
         self._opened.check_names(app_name, user_id)
+
+    async def _delete(self, wait: Wait, job: WriteJob, app: str, user: str) -> Change:
+        """Delete, and forget what was embedded of this user's texts."""
+        embedding = self._opened.serving.embedding
+        if embedding is not None:
+            embedding.forget_texts(app, user)
+        return await self._write(wait, job)
 
     async def _write(self, wait: Wait, job: WriteJob) -> Change:
         change: Change = await wait(self._opened.writer.submit(job))

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec
 from vecall._duck import as_list
 from vecall._embedding import Wait, embedded_text
 from vecall._ingest import Scope, entry_drafts, event_drafts, scope_of, session_head
-from vecall._opened import NO_FLOOR, Opened
+from vecall._opened import NO_FLOOR, NOT_CALIBRATED, Opened
 from vecall._recall import Request
 from vecall._serving import Serving
 from vecall.config import (
@@ -23,10 +23,16 @@ from vecall.config import (
     check_query,
     check_top_k,
 )
-from vecall.errors import ClosedError, ConfigError, EmbeddingMismatchError
+from vecall.errors import (
+    ClosedError,
+    ConfigError,
+    EmbeddingMismatchError,
+    InvalidTypeError,
+)
+from vecall.ranking import Ranking
 from vecall.slices import in_slices
 from vecall.store import AddMemories, Change, Draft, known_hashes
-from vecall.types import Filter, SearchMemoryResponse
+from vecall.types import Filter, SearchMemoryResponse, check_share
 
 P = ParamSpec("P")
 
@@ -45,6 +51,20 @@ class How(NamedTuple):
     restore: bool = False
     key: str | None = None
     instead_of: str | None = None
+
+
+class Asked(NamedTuple):
+    """A search as the caller asks it; None is the service's default."""
+
+    app_name: str
+    user_id: str
+    query: str
+    top_k: int | None = None
+    min_score: float | None = None
+    min_confidence: float | None = None
+    filter: Filter | None = None
+    ranking: object = None
+    explain: bool = False
 
 
 class Memory(Opened):
@@ -183,7 +203,7 @@ class Memory(Opened):
             if known.get(draft.id) != (draft.hash, draft.author):
                 fresh.append(draft)
         texts = [embedded_text(draft.author, draft.text) for draft in fresh]
-        vectors = await serving.embedding.embed_texts(wait, texts)
+        vectors = await serving.embedding.embed_texts(wait, app, user, texts)
         for draft, vec in zip(fresh, vectors, strict=True):
             draft.vec = vec
 
@@ -193,40 +213,38 @@ class Memory(Opened):
         with self.database.snapshot() as connection:
             return known_hashes(connection, app, user, ids)
 
-    async def search(
-        self,
-        wait: Wait,
-        app_name: str,
-        user_id: str,
-        query: str,
-        top_k: int | None,
-        min_score: float | None,
-        min_confidence: float | None,
-        filter_: Filter | None,
-    ) -> SearchMemoryResponse:
+    async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
         """Find the best memories for a query."""
         self.check_open()
-        self.check_names(app_name, user_id)
-        check_query(query)
-        if min_confidence is not None:
-            raise ConfigError(_NO_CONFIDENCE)
+        self.check_names(asked.app_name, asked.user_id)
+        check_query(asked.query)
+        serving = self.serving
+        min_score, min_confidence = asked.min_score, asked.min_confidence
         if min_score is None:
             min_score = self.min_score
-        elif self.serving.embedding is None:
+        elif serving.embedding is None:
             raise ConfigError(NO_FLOOR)
         else:
             check_min_score(min_score)
+        if min_confidence is None:
+            min_confidence = self.min_confidence
+        else:
+            min_confidence = check_share(min_confidence, "min_confidence")
+        ranking = self.ranking if asked.ranking is None else asked.ranking
+        if not isinstance(ranking, Ranking):
+            msg = "ranking: expected a vecall.Ranking"
+            raise InvalidTypeError(msg)
+        if min_confidence is not None and not serving.scoring.can_tell(ranking):
+            raise ConfigError(NOT_CALIBRATED)
+        top_k, limits = asked.top_k, self.limits
         request = Request(
-            (app_name, user_id),
-            query[: self.limits.max_query_chars],
-            self.top_k if top_k is None else check_top_k(top_k, self.limits),
+            (asked.app_name, asked.user_id),
+            asked.query[: limits.max_query_chars],
+            self.top_k if top_k is None else check_top_k(top_k, limits),
             min_score,
-            None if filter_ is None else check_filter(filter_, self.limits),
+            min_confidence,
+            None if asked.filter is None else check_filter(asked.filter, limits),
+            ranking,
+            bool(asked.explain),
         )
-        return await self.serving.recall.search(wait, request)
-
-
-_NO_CONFIDENCE = (
-    "min_confidence: is a floor on the calibrated confidence, and no embedder is "
-    "calibrated yet; with an embedder, min_score is a floor on the cosine"
-)
+        return await serving.recall.search(wait, request)

@@ -7,14 +7,18 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple, cast
 
 from vecall._backfill import Backfill
 from vecall._embedding import Embedding, model_of
+from vecall._scoring import Scorer, Scoring
 from vecall._serving import Serving
 from vecall._writer import Writer
+from vecall.calibration import Calibration
 from vecall.config import Limits, check_min_score, check_name, check_path, check_top_k
 from vecall.embedders import Embedder
 from vecall.errors import ClosedError, ConfigError
+from vecall.ranking import Ranking
 from vecall.store import (
     Database,
     Durability,
@@ -23,6 +27,7 @@ from vecall.store import (
     adopt,
     require_same,
 )
+from vecall.types import check_share
 
 _reopening = threading.Lock()
 _inherited: list[object] = []  # of the parent of a fork; never closed here
@@ -46,6 +51,8 @@ class Opened:
         embedder: Embedder | None,
         top_k: int,
         min_score: float | None,
+        min_confidence: float | None,
+        recall: RecallOptions,
         durability: Durability,
         memory_budget: object,
         limits: object,
@@ -68,6 +75,8 @@ class Opened:
             if embedder is None:
                 raise ConfigError(NO_FLOOR)
         self.min_score = min_score
+        self.ranking = recall.ranking
+        self._recall = recall
         self._path = check_path(path)
         self._durability: Durability = durability
         self._allow_network = allow_network_filesystem
@@ -75,6 +84,10 @@ class Opened:
         self._embedder = embedder
         self.closed = False
         self.file_model: str | None = None
+        self.min_confidence: float | None = None
+        if min_confidence is not None:
+            self.min_confidence = check_share(min_confidence, "min_confidence")
+        self.check_calibrated(embedder)
         self._open(warn=True)
 
     def _open(self, *, warn: bool) -> None:
@@ -111,6 +124,9 @@ class Opened:
             self.writer,
             model=model,
             embedding=embedding,
+            scoring=self._recall.scoring(
+                None if embedding is None else embedding.embedder
+            ),
             budget=self._budget,
         )
         self.writer.publish = serving.loader.publish
@@ -202,6 +218,18 @@ class Opened:
         if os.getpid() != self._process:
             self._open_in_child()
 
+    def check_calibrated(self, embedder: Embedder | None) -> None:
+        """Check that a service with a floor on the confidence has one to compare.
+
+        Raises:
+            ConfigError: Nothing would give memories a confidence.
+        """
+        recall = self._recall
+        if self.min_confidence is None:
+            return
+        if not recall.scoring(embedder).can_tell(recall.ranking):
+            raise ConfigError(NOT_CALIBRATED)
+
     def check_names(self, app_name: str, user_id: str) -> None:
         """Check that both may name a partition."""
         check_name(app_name, "app_name", self.limits)
@@ -212,3 +240,47 @@ NO_FLOOR = (
     "min_score: is a floor on the cosine similarity and needs an embedder; the floor "
     "that works without one is min_confidence"
 )
+
+NOT_CALIBRATED = (
+    "min_confidence: is a floor on the confidence, and this embedder or way of ranking "
+    "is not calibrated; `vecall eval --calibrate` fits weights for an embedder"
+)
+
+
+class RecallOptions(NamedTuple):
+    """How a service ranks and scores, whatever file it opens."""
+
+    ranking: Ranking
+    calibration: Calibration
+    scorer: Scorer | None
+
+    def scoring(self, embedder: Embedder | None) -> Scoring:
+        """Return what scores hits of this embedder, or of words alone."""
+        model_id = None if embedder is None else embedder.model_id
+        return Scoring(self.calibration, model_id, self.scorer)
+
+
+def recall_options(
+    ranking: object, calibration: object, scorer: object
+) -> RecallOptions:
+    """Check what a service is to rank and score with; None is what ships.
+
+    Raises:
+        ConfigError: Something else than these.
+    """
+    if not isinstance(ranking, Ranking | None):
+        msg = "ranking: expected a vecall.Ranking"
+        raise ConfigError(msg)
+    if isinstance(calibration, str | Path):
+        calibration = Calibration.load(calibration)
+    if not isinstance(calibration, Calibration | None):
+        msg = "calibration: expected a vecall.Calibration or the name of its file"
+        raise ConfigError(msg)
+    if scorer is not None and not callable(scorer):
+        msg = "scorer: expected a function"
+        raise ConfigError(msg)
+    return RecallOptions(
+        ranking or Ranking(),
+        calibration or Calibration.shipped(),
+        cast("Scorer | None", scorer),
+    )

@@ -5,30 +5,32 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from vecall import _reorder
 from vecall._core import Engine
 from vecall._duck import clean
 from vecall._embedding import Embedding, Wait
 from vecall._engine_rows import Key, name_key
 from vecall._loader import Loader
+from vecall._model_thread import ModelThread
 from vecall._row_cache import RowCache
+from vecall._scoring import Answer, Hit, Scoring, importance_of
 from vecall.embedders import Vectors
-from vecall.errors import BusyError
-from vecall.lexical import query_terms
+from vecall.embedders.base import is_async
+from vecall.errors import BusyError, ClosedError, RerankerError
+from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
+from vecall.ranking import Ranking
 from vecall.store import Row
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
 
-_DEFAULT_IMPORTANCE = 0.5
-
 _TRIES = 1_000
 
-Hit = tuple[int, Row | None, float, float]
-"""Row number, the row if it is in memory, score, cosine."""
+Found = list[tuple[Hit, Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,10 @@ class Request:
     query: str
     top_k: int
     min_score: float | None = None
+    min_confidence: float | None = None
     filter: Filter | None = None
+    ranking: Ranking = field(default_factory=Ranking)
+    explain: bool = False
 
 
 class Recall:
@@ -51,40 +56,87 @@ class Recall:
         loader: Loader,
         cache: RowCache,
         embedding: Embedding | None,
+        scoring: Scoring,
     ) -> None:
         """Use an engine that the loader keeps in step with the file."""
         self._engine = engine
         self._loader = loader
         self._cache = cache
         self._embedding = embedding
+        self._scoring = scoring
+        self._slow = ModelThread("vecall-reranker")
+
+    def close(self) -> None:
+        """End the thread of what is slow: rerankers, comparisons of texts."""
+        self._slow.close()
 
     async def search(self, wait: Wait, request: Request) -> SearchMemoryResponse:
         """Return the best memories.
 
         Args:
             wait: How to wait for another thread, where that is needed: the partition is
-                not loaded, the query has no cached vector, or a text is not in memory.
+                not loaded, the query has no cached vector, a text is not in memory, or
+                a reranker is asked.
             request: What is asked.
         """
         if not has_word(request.query):
             return SearchMemoryResponse()
         vector = None
-        if self._embedding is not None:
+        if self._embedding is not None and request.ranking.fusion != "words":
             query = clean(request.query)
             vector = self._embedding.known_query(*request.key, query)
             if vector is None:
                 vector = await self._embedding.embed_query(wait, *request.key, query)
-        hits = await self._hits(wait, request, vector)
-        missing = [rid for rid, row, *_ in hits if row is None]
-        fetched: dict[int, Row] = {}
+        hits, answer = await self._hits(wait, request, vector)
+        missing = [hit.rid for hit in hits if hit.row is None]
         if missing:
             rows = await wait(self._loader.submit(self._loader.rows, missing))
             fetched = {row.rid: row for row in rows}
-        return _response(hits, fetched, request)
+            for hit in hits:
+                if hit.row is None:
+                    hit.row = fetched.get(hit.rid)
+        # A row that is still not there was deleted since the engine was asked.
+        found = [(hit, hit.row) for hit in hits if hit.row is not None]
+        now = time.time()
+        if not request.ranking.is_plain:
+            await self._reorder(wait, request, found, now)
+        # The engine orders ties by row and returns all that tie with the last one; here
+        # the smaller id wins, so that the answer does not depend on who was stored
+        # first.
+        found.sort(key=lambda pair: (-pair[0].score, -pair[1].time, pair[1].id))
+        if request.ranking.compares_texts:
+            work = partial(_reorder.choose, found, request.ranking, request.top_k)
+            found = await wait(self._slow.run(work, concurrent=False))
+        found = found[: request.top_k]
+        return self._response(found, answer, request, now)
+
+    async def _reorder(
+        self, wait: Wait, request: Request, found: Found, now: float
+    ) -> None:
+        ranking = request.ranking
+        hits = [hit for hit, _ in found]
+        rows = [row for _, row in found]
+        if ranking.fusion == "rrf":
+            _reorder.fuse_by_rank(found)
+        if ranking.half_life is not None:
+            _reorder.decay(hits, rows, ranking.seconds_to_half, now)
+        if ranking.reranker is not None and found:
+            texts = [row.text for row in rows]
+            work = partial(ranking.reranker, request.query, texts)
+            concurrent = is_async(ranking.reranker)
+            try:
+                numbers = await wait(self._slow.run(work, concurrent=concurrent))
+            except ClosedError:
+                raise
+            except Exception as error:
+                # Its message may quote a text; its type does not.
+                msg = f"ranking.reranker failed with {type(error).__name__}"
+                raise RerankerError(msg) from None
+            _reorder.apply_reranker(hits, numbers)
 
     async def _hits(
         self, wait: Wait, request: Request, vector: Vectors | None
-    ) -> list[Hit]:
+    ) -> tuple[list[Hit], Answer]:
         """Ask the engine once it has all that the file had when the search began."""
         loader, key = self._loader, request.key
         target = loader.target(key)
@@ -96,7 +148,7 @@ class Recall:
         with loader.pinned(key):
             for _ in range(_TRIES):
                 if target is None:
-                    return []
+                    return [], _NOTHING
                 await wait(loader.catch_up(key, target))
                 loaded = loader.loaded(key, target)
                 if loaded is not None:
@@ -108,73 +160,118 @@ class Recall:
         msg = "a user's memories changed faster than they could be read"
         raise BusyError(msg)
 
-    def _ask_engine(self, request: Request, vector: Vectors | None) -> list[Hit]:
-        asked = request.filter
-        options: dict[str, Any] = {}
-        if asked is not None:
-            if asked.session_id is not None:
-                options["session"] = name_key(asked.session_id)
-            if asked.author is not None:
-                options["author"] = name_key(asked.author)
-            if asked.kind is not None:
-                options["kind"] = name_key(asked.kind)
-            if asked.after is not None:
-                options["after"] = to_micros(to_seconds(asked.after, "filter.after"))
-            if asked.before is not None:
-                options["before"] = to_micros(to_seconds(asked.before, "filter.before"))
-        if request.min_score is not None:
-            options["min_similarity"] = request.min_score
-        ids, scores, similarities, _ = self._engine.recall(
+    def _ask_engine(
+        self, request: Request, vector: Vectors | None
+    ) -> tuple[list[Hit], Answer]:
+        ranking = request.ranking
+        top_k = request.top_k
+        if not ranking.is_plain:
+            top_k = max(top_k, ranking.depth)
+        terms, marks = query_terms(request.query)
+        if ranking.fusion == "vectors":
+            terms = []
+        ids, scores, similarities, lexical, parts, summary = self._engine.recall(
             request.key,
             vector,
-            query_terms(request.query),
-            request.top_k,
+            terms,
+            top_k,
             now=to_micros(time.time()),
-            **options,
+            question_mark=QUESTION,
+            time_mark=marks.time,
+            author_marks=list(marks.authors),
+            weights=dict(ranking.weights),
+            **_options(request),
         )
-        rids = ids.tolist()
-        rows = self._cache.get(rids)
-        return list(
-            zip(rids, rows, scores.tolist(), similarities.tolist(), strict=True)
+        rids, by_score = ids.tolist(), scores.tolist()
+        hits = list(
+            map(
+                Hit,
+                rids,
+                self._cache.get(rids),
+                by_score,
+                similarities.tolist(),
+                lexical.tolist(),
+                parts.tolist(),
+                range(len(rids)),
+                by_score,
+            )
         )
+        best = hits[0].score if hits else 0.0
+        coverage, trust, mean, deviation, rows = summary.tolist()
+        has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
+        answer = Answer(coverage, trust, rows, best, has_vector)
+        return hits, answer
+
+    def _response(
+        self, found: Found, answer: Answer, request: Request, now: float
+    ) -> SearchMemoryResponse:
+        memories = []
+        scoring, floor = self._scoring, request.min_confidence
+        known = request.ranking.keeps_calibration
+        for hit, row in found:
+            memory = to_entry(
+                row,
+                importance_of(row, now),
+                hit.score,
+                hit.similarity,
+                scoring.confidence(hit, answer) if known else None,
+                hit.explained(answer) if request.explain else None,
+            )
+            memory = scoring.judged(memory, request.query)
+            if floor is not None and (
+                memory.confidence is None or memory.confidence < floor
+            ):
+                continue
+            memories.append(memory)
+        return SearchMemoryResponse(memories)
 
 
-def _response(
-    hits: Sequence[Hit],
-    fetched: dict[int, Row],
-    request: Request,
-) -> SearchMemoryResponse:
-    found = []
-    for rid, cached, score, similarity in hits:
-        row = fetched.get(rid) if cached is None else cached
-        if row is None:
-            continue  # deleted since the engine was asked
-        found.append((row, score, similarity))
-    # The engine orders ties by row and returns all that tie with the last one; here the
-    # smaller id wins, so that the answer does not depend on who was stored first.
-    found.sort(key=lambda hit: (-hit[1], -hit[0].time, hit[0].id))
-    return SearchMemoryResponse(
-        [to_entry(*hit) for hit in found[: request.top_k]],
-    )
+_NOTHING = Answer(0.0, 0.0, 0.0, 0.0, has_vector=False)
+
+
+def _options(request: Request) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    asked = request.filter
+    if asked is not None:
+        if asked.session_id is not None:
+            options["session"] = name_key(asked.session_id)
+        if asked.author is not None:
+            options["author"] = name_key(asked.author)
+        if asked.kind is not None:
+            options["kind"] = name_key(asked.kind)
+        if asked.after is not None:
+            options["after"] = to_micros(to_seconds(asked.after, "filter.after"))
+        if asked.before is not None:
+            options["before"] = to_micros(to_seconds(asked.before, "filter.before"))
+    if request.min_score is not None:
+        options["min_similarity"] = request.min_score
+    return options
 
 
 def to_entry(
-    row: Row, score: float | None = None, similarity: float = math.nan
+    row: Row,
+    importance: float,
+    score: float | None = None,
+    similarity: float = math.nan,
+    confidence: float | None = None,
+    explanation: dict[str, float] | None = None,
 ) -> MemoryEntry:
     """Return a stored row as an entry of its own, which the caller may keep."""
-    importance = row.importance
     return MemoryEntry(
         row.text if row.content is None else json.loads(row.content),
         id=row.id,
         author=row.author,
         timestamp=row.ts,
+        created_at=row.created_at,
         session_id=row.session,
         event_id=row.event,
         kind=row.kind,
         source=row.source,
         trust=row.trust,
         custom_metadata={} if row.meta is None else json.loads(row.meta),
-        importance=_DEFAULT_IMPORTANCE if importance is None else importance,
+        importance=importance,
         score=score,
         similarity=None if math.isnan(similarity) else similarity,
+        confidence=confidence,
+        explanation=explanation,
     )

@@ -12,6 +12,7 @@ from vecall.store import (
     Change,
     Database,
     EmbeddingModel,
+    MoveVectors,
     PutNextVectors,
     SwitchModels,
     active_model,
@@ -20,6 +21,7 @@ from vecall.store import (
     require_migrating,
     require_same,
     to_be_embedded,
+    unmoved_vectors,
 )
 
 _BATCH = 64
@@ -54,6 +56,7 @@ class Reembedding:
             ConflictError: Somebody began to move the file to yet another model.
         """
         given = model_of(self._embedder)
+        self._finish_last()
         model = self._begin(given)
         if model is None:  # there was none, or it is the same: nothing to prepare
             with self._database.snapshot() as connection:
@@ -85,6 +88,17 @@ class Reembedding:
 
         self._writer.submit(job, then).result()
         return job.done
+
+    def _finish_last(self) -> None:
+        """Move what another change of the model, cut short by a crash, left unmoved.
+
+        Nobody else leaves any: a change begins when there is none.
+        """
+        while True:
+            with self._database.snapshot() as connection:
+                if not unmoved_vectors(connection):
+                    return
+            self._writer.submit(MoveVectors()).result()
 
     def _begin(self, given: EmbeddingModel) -> EmbeddingModel | None:
         with self._database.transaction() as connection:

@@ -7,6 +7,7 @@ from vecall._embedding import Embedding
 from vecall._loader import Loader
 from vecall._recall import Recall
 from vecall._row_cache import RowCache
+from vecall._scoring import Scoring
 from vecall._snapshots import Snapshots
 from vecall._writer import Writer
 from vecall.store import Database, EmbeddingModel, SnapshotFolder
@@ -24,6 +25,7 @@ class Serving:
         *,
         model: EmbeddingModel | None,
         embedding: Embedding | None,
+        scoring: Scoring,
         budget: int,
     ) -> None:
         """Start with nothing loaded.
@@ -33,10 +35,12 @@ class Serving:
             writer: Its writer; it does not publish here yet.
             model: The model of the vectors, None to serve words alone.
             embedding: Embeds with that model.
+            scoring: Gives what is found its confidence and importance.
             budget: Bytes for partitions and texts.
         """
         self.model = model
         self.embedding = embedding
+        self.scoring = scoring
         self.engine = Engine(0 if model is None else model.dim)
         self.cache = RowCache(budget // _TEXT_SHARE)
         number = None if model is None else model.id
@@ -52,7 +56,7 @@ class Serving:
             model=number,
             budget=budget,
         )
-        self.recall = Recall(self.engine, self.loader, self.cache, embedding)
+        self.recall = Recall(self.engine, self.loader, self.cache, embedding, scoring)
 
     def close_snapshots(self) -> None:
         """Stop writing snapshots; to be called before the writer is closed."""
@@ -61,6 +65,7 @@ class Serving:
 
     def close(self) -> None:
         """Finish what waits and end the threads."""
+        self.recall.close()
         self.loader.close()
         if self.embedding is not None:
             self.embedding.close()

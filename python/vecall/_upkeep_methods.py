@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +35,57 @@ class MaintainedMemoryService:
             NotFoundError: This user has no memory of that id.
         """
         return await self._maintenance.get(on_loop, app_name, user_id, memory_id)
+
+    async def mark_used(
+        self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
+    ) -> int:
+        """Count that memories were put to use, for example in an answer.
+
+        Each counts one use more, and now as the time of its last use. A change of its
+        text, or a session that is ingested again, keeps both.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_ids: Their ids, as a search gave them. One that comes twice counts
+                once; what this user does not have, or no longer, is ignored.
+
+        Returns:
+            How many memories were marked.
+
+        Raises:
+            InvalidArgumentError: A bad name or id; nothing was marked.
+            StorageFullError: The disk is full; nothing was marked.
+        """
+        return await self._maintenance.mark_used(on_loop, app_name, user_id, memory_ids)
+
+    async def expand_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        before: int = 2,
+        after: int = 2,
+    ) -> list[MemoryEntry]:
+        """Return a memory with the turns told around it, in their order.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: A memory that a search returned.
+            before: At most so many turns of its session before it.
+            after: At most so many after it.
+
+        Returns:
+            The memory alone where it is not a turn of a session.
+
+        Raises:
+            NotFoundError: This user has no memory of that id.
+        """
+        return await self._maintenance.expand_session(
+            on_loop, app_name, user_id, memory_id, before, after
+        )
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None

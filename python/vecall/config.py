@@ -110,6 +110,26 @@ def check_top_k(value: object, limits: Limits) -> int:
     return count
 
 
+def check_turns(value: object, name: str, limits: Limits) -> int:
+    """Return `value` if it is a number of turns, which may be 0.
+
+    Raises:
+        InvalidTypeError: Not an integer.
+        InvalidArgumentError: Below 0.
+        LimitExceededError: Above `max_top_k`.
+    """
+    if type(value) is not int:
+        msg = f"{name}: expected an integer"
+        raise InvalidTypeError(msg)
+    if value < 0:
+        msg = f"{name}: must be at least 0"
+        raise InvalidArgumentError(msg)
+    if value > limits.max_top_k:
+        msg = f"{name}: at most max_top_k = {limits.max_top_k}"
+        raise LimitExceededError(msg)
+    return value
+
+
 def check_min_score(value: object) -> float:
     """Return `value` if it is a floor on the cosine, in [-1, 1].
 

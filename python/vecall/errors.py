@@ -21,6 +21,7 @@ except that a `StorageError` leaves the outcome of that call unknown.
     +- IncompatibleFileError
     +- NetworkFilesystemError
     +- EmbedderError
+    +- RerankerError
     +- SummaryError
     +- ContextBudgetError
     +- InvalidMemoryError (ValueError)
@@ -100,6 +101,10 @@ class NetworkFilesystemError(VecallError):
 
 class EmbedderError(VecallError):
     """The embedder failed or gave vectors that cannot be used; nothing was written."""
+
+
+class RerankerError(VecallError):
+    """The reranker failed or did not return one finite number for each text."""
 
 
 class SummaryError(VecallError):

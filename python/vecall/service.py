@@ -11,11 +11,15 @@ from typing import Any
 
 from vecall._blocking import SyncMemoryService
 from vecall._maintenance import Maintenance
-from vecall._memory import How, Memory
+from vecall._memory import Asked, How, Memory
+from vecall._opened import recall_options
+from vecall._scoring import Scorer
 from vecall._upkeep_methods import MaintainedMemoryService, on_loop
+from vecall.calibration import Calibration
 from vecall.config import Limits
 from vecall.contract import BaseMemoryService
 from vecall.embedders.resolve import EmbedderLike, resolve
+from vecall.ranking import Ranking
 from vecall.store import Durability
 from vecall.types import (
     Content,
@@ -44,6 +48,14 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
         top_k: Memories in an answer, unless a search says otherwise.
         min_score: Floor on the cosine similarity in [-1, 1], inclusive; needs an
             embedder.
+        min_confidence: Floor on the confidence in [0, 1], inclusive, so that a search
+            where nothing seems relevant enough returns nothing; needs an embedder that
+            is calibrated, or none, or a scorer.
+        ranking: How memories are ranked.
+        calibration: What turns scores to confidence, or a file that
+            `Calibration.save` wrote; what comes with vecall knows searches by words
+            and the local embedder.
+        scorer: Has the last word on a memory's confidence and importance.
         durability: "full" syncs every write, so that it survives a power cut; "process"
             syncs at checkpoints, so that a write survives the end of the process but a
             power cut may take back the newest.
@@ -71,6 +83,10 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
         embedder: EmbedderLike = None,
         top_k: int = 5,
         min_score: float | None = None,
+        min_confidence: float | None = None,
+        ranking: Ranking | None = None,
+        calibration: Calibration | str | Path | None = None,
+        scorer: Scorer | None = None,
         durability: Durability = "full",
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         limits: Limits | None = None,
@@ -91,6 +107,8 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
             embedder=chosen,
             top_k=top_k,
             min_score=min_score,
+            min_confidence=min_confidence,
+            recall=recall_options(ranking, calibration, scorer),
             durability=durability,
             memory_budget=memory_budget,
             limits=limits or Limits(),
@@ -228,6 +246,8 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
         min_score: float | None = None,
         min_confidence: float | None = None,
         filter: Filter | None = None,
+        ranking: Ranking | None = None,
+        explain: bool = False,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query.
 
@@ -237,21 +257,35 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
             query: Any text; one without a word finds nothing and costs nothing.
             top_k: At most this many, instead of the service's default.
             min_score: Floor on the cosine similarity in [-1, 1], inclusive.
-            min_confidence: Floor on the confidence; refused until one is calibrated.
+            min_confidence: Floor on the confidence in [0, 1], inclusive: where nothing
+                seems relevant enough, nothing is returned.
             filter: Only memories of one session, author, kind or time range.
+            ranking: How to rank, instead of the service's way.
+            explain: Whether each memory says what its score is made of.
 
         Returns:
             The memories, best first; an unknown user has none.
 
         Raises:
             InvalidArgumentError: top_k < 1, a bad name or filter.
-            ConfigError: min_score without an embedder, or min_confidence.
+            ConfigError: min_score without an embedder, or min_confidence with an
+                embedder that is not calibrated.
             EmbedderError: The embedder failed.
+            RerankerError: The ranking's reranker failed.
             ClosedError: The service was closed.
         """
-        return await self._memory.search(
-            on_loop, app_name, user_id, query, top_k, min_score, min_confidence, filter
+        asked = Asked(
+            app_name,
+            user_id,
+            query,
+            top_k,
+            min_score,
+            min_confidence,
+            filter,
+            ranking,
+            explain,
         )
+        return await self._memory.search(on_loop, asked)
 
     def close(self) -> None:
         """Finish pending writes and close the file. A second call does nothing."""

@@ -32,11 +32,15 @@ class MemoryEntry:
         source: Where it was learned, for example a tool or a document.
         trust: How far its source is trusted; never raised by vecall.
         custom_metadata: Your own JSON values.
-        importance: Weight in [0, 1] if it is used; a hint when it is stored.
+        importance: Weight in [0, 1] if it is used. What is stored is a hint, from
+            which a search makes the weight by age and use.
         score: What a search ranked it by; comparable within one answer only.
         similarity: Cosine of query and memory in [-1, 1]; None without vectors.
         confidence: Calibrated probability that it is relevant to the query; None where
             no calibration exists.
+        explanation: The parts of the score, by name, where a search was asked to
+            explain itself.
+        created_at: Seconds since 1970 at which it was first stored.
     """
 
     content: Content
@@ -53,6 +57,8 @@ class MemoryEntry:
     score: float | None = field(default=None, kw_only=True)
     similarity: float | None = field(default=None, kw_only=True)
     confidence: float | None = field(default=None, kw_only=True)
+    explanation: dict[str, float] | None = field(default=None, kw_only=True)
+    created_at: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """Convert the time; check the content and the importance."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vecall.demo import load_conversations
-from vecall.errors import InvalidArgumentError
+from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.types import Event, Session
 
 _EVIDENCE = re.compile(r"D(\d+):(\d+)")  # some entries hold several in one string
@@ -85,8 +85,101 @@ def _conversation(sample: dict[str, Any], app_name: str) -> Conversation:
     return Conversation(user_id, sessions, questions)
 
 
-def read_demo(app_name: str) -> list[Conversation]:
-    """Return the conversations that come with vecall; questions with an answer."""
+def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
+    """Return the conversations of a file of JSON lines.
+
+    A line with "text" is a turn: user_id, session_id, id, author, timestamp (seconds
+    or ISO 8601) and text, in the order of telling. A line with "question" is a question
+    to that user's memory: user_id, question, category, and evidence, the list of the
+    ids of the turns; an empty list says that nothing answers it.
+
+    Raises:
+        InvalidArgumentError: A line has another shape, or names an unknown turn.
+    """
+    turns: dict[str, dict[str, list[Event]]] = {}
+    questions: dict[str, list[Question]] = {}
+    ids: dict[str, set[str]] = {}
+    line = 0
+    try:
+        # JSON may hold other ends of lines in its strings; splitlines would cut there.
+        for text in path.read_text(encoding="utf-8").split("\n"):
+            line += 1
+            if not text.strip():
+                continue
+            told = json.loads(text)
+            user = str(told["user_id"])
+            if "question" in told:
+                evidence = frozenset(map(str, _list(told["evidence"])))
+                asked = Question(str(told["question"]), str(told["category"]), evidence)
+                questions.setdefault(user, []).append(asked)
+                continue
+            event = Event(
+                str(told["text"]), told["author"], told["timestamp"], str(told["id"])
+            )
+            if event.id in ids.setdefault(user, set()):
+                raise ValueError
+            ids[user].add(str(event.id))
+            sessions = turns.setdefault(user, {})
+            sessions.setdefault(str(told["session_id"]), []).append(event)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        msg = (
+            f"file, line {max(line, 1)}: expected a turn with user_id, session_id, a "
+            "new id, author, timestamp and text, or a question with user_id, category "
+            "and evidence"
+        )
+        raise InvalidArgumentError(msg) from None
+    for user, asked_of in questions.items():
+        for asked in asked_of:
+            if user not in turns or not asked.evidence <= ids[user]:
+                msg = "file: a question names a user or a turn that is not in it"
+                raise InvalidArgumentError(msg)
+    if not questions:
+        msg = "file: expected JSON lines of turns and of questions"
+        raise InvalidArgumentError(msg)
+    return [
+        Conversation(
+            user,
+            [Session(app_name, user, name, events) for name, events in told.items()],
+            questions.get(user, []),
+        )
+        for user, told in turns.items()
+    ]
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+def chosen(conversations: list[Conversation], given: str) -> list[Conversation]:
+    """Return those that a text such as "2-9" or "0,3" names, counted from 0.
+
+    Raises:
+        ConfigError: Another text, or a number that is too large.
+    """
+    numbers: list[int] = []
+    most = len(conversations) - 1
+    try:
+        for part in given.split(","):
+            first, _, last = part.partition("-")
+            begin, end = int(first), int(last or first)
+            if not 0 <= begin <= end <= most:
+                raise ValueError
+            numbers += range(begin, end + 1)
+    except ValueError:
+        msg = f"--conversations: numbers from 0 to {most}, such as 2-9 or 0,3"
+        raise ConfigError(msg) from None
+    return [conversations[number] for number in dict.fromkeys(numbers)]
+
+
+def read_demo(app_name: str, *, unanswerable: bool = False) -> list[Conversation]:
+    """Return the conversations that come with vecall.
+
+    Args:
+        app_name: The app of their sessions.
+        unanswerable: Whether questions without evidence are among them.
+    """
     told = load_conversations()
     users = dict.fromkeys(session["user_id"] for session in told["sessions"])
     return [
@@ -110,7 +203,7 @@ def read_demo(app_name: str) -> list[Conversation]:
             [
                 Question(asked["question"], asked["kind"], frozenset(asked["evidence"]))
                 for asked in told["questions"]
-                if asked["user_id"] == user and asked["evidence"]
+                if asked["user_id"] == user and (asked["evidence"] or unanswerable)
             ],
         )
         for user in users

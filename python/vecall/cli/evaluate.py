@@ -1,37 +1,47 @@
-"""`vecall eval`: how well and how fast recall ranks, where the answers are known."""
+"""`vecall eval`: how well recall ranks, how sure it is, how long it takes."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import tempfile
-import time
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.datasets import Conversation, read_demo, read_locomo
-from vecall.cli.options import add_json, has_local
-from vecall.cli.terminal import Progress, bold, table
+from vecall.calibration import Calibration
+from vecall.cli import report
+from vecall.cli.ablation import DEFAULT, settings
+from vecall.cli.confidence import calibration_figures, fitted, silence_figures
+from vecall.cli.datasets import (
+    Conversation,
+    chosen,
+    read_demo,
+    read_jsonl,
+    read_locomo,
+)
+from vecall.cli.evaluation import (
+    APP,
+    TOP_K,
+    Answer,
+    Mode,
+    Subject,
+    chosen_modes,
+    own_questions,
+    strangers,
+    told,
+)
+from vecall.cli.figures import (
+    ablation_figures,
+    measured,
+    recall_figures,
+    time_figures,
+)
+from vecall.cli.options import add_json
+from vecall.cli.terminal import Progress
 from vecall.errors import ConfigError
-from vecall.service import MemoryService
 
-_APP = "eval"
-_DEPTHS = (5, 10, 20)
-_MODES = ("lexical", "local")
-_GROUPS = {"1-3": ("1", "2", "3"), "4-5": ("4", "5")}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How one question went: shares in [0, 1], time in seconds."""
-
-    category: str
-    recall: dict[int, float]
-    reciprocal_rank: float
-    seconds: float
+_PICTURES = (".png", ".svg")
 
 
 def add_commands(commands: Any) -> None:
@@ -41,23 +51,57 @@ def add_commands(commands: Any) -> None:
         help="measure recall on conversations with evidence",
         description="Every turn becomes a memory, every question a search; recall@k is "
         "the share of a question's evidence turns among the first k, averaged over "
-        "questions; MRR is the mean of 1 / rank of the first evidence turn.",
+        "questions; MRR is the mean of 1 / rank of the first evidence turn among the "
+        "first 20, nDCG counts all of them. Questions without evidence count for "
+        "confidence and silence alone.",
+        epilog="jsonl: one JSON object a line. A turn has user_id, session_id, id, "
+        "author, timestamp (seconds or ISO 8601) and text; a question has user_id, "
+        "question, category and evidence, a list of turns' ids, empty where nothing "
+        "answers it.",
     )
     command.add_argument(
         "dataset",
-        choices=("locomo", "demo"),
-        help="LoCoMo's file, or the conversations that come with vecall",
+        choices=("locomo", "demo", "jsonl"),
+        help="LoCoMo's file, the conversations that come with vecall, or yours",
     )
-    command.add_argument("file", type=Path, nargs="?", help="where LoCoMo's JSON lies")
+    command.add_argument(
+        "file", type=Path, nargs="?", help="where LoCoMo's JSON, or yours, lies"
+    )
     command.add_argument(
         "--modes",
-        default=None,
-        help="comma-separated: lexical, local (default: all that are installed)",
+        help="comma-separated: lexical (words alone); names of embedders, such as "
+        "local or openai:MODEL (words and vectors); vectors (cosine alone) and rrf, "
+        "both of the first embedder that is named, else local (default: lexical, and "
+        "local if it is installed)",
     )
     command.add_argument(
         "--conversations",
-        default=None,
         help="which of them, counted from 0: 2-9 or 0,3 (default: all)",
+    )
+    command.add_argument(
+        "--no-ablation",
+        dest="ablation",
+        action="store_false",
+        help="skip the table of what each part of ranking is worth",
+    )
+    command.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="take confidences from this file instead of what comes with vecall",
+    )
+    command.add_argument(
+        "--calibrate",
+        type=Path,
+        metavar="OUT.json",
+        help="fit confidences of the modes on this data, for MemoryService(calibration="
+        '"OUT.json"); other models stay as they are',
+    )
+    command.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE.png",
+        help="draw recall and reliability, also as .svg; needs vecall[plot]",
     )
     add_json(command)
     command.set_defaults(run=run)
@@ -65,161 +109,179 @@ def add_commands(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Evaluate each mode and print the tables."""
-    modes = _chosen_modes(options.modes)
-    conversations = read_demo(_APP)
-    if options.dataset == "locomo":
-        if options.file is None or not options.file.is_file():
-            msg = "file: locomo needs the path of its JSON file"
-            raise ConfigError(msg)
-        conversations = read_locomo(options.file, _APP)
-    if options.conversations is not None:
-        numbers = _chosen_numbers(options.conversations, len(conversations))
-        conversations = [conversations[i] for i in numbers]
-    results = {mode: evaluate(conversations, mode) for mode in modes}
-    if options.json:
-        print(json.dumps({"modes": results}))
-    else:
-        _print(results, conversations)
+    _check_outputs(options)
+    modes = chosen_modes(options.modes)
+    calibration = Calibration.shipped()
+    if options.calibration is not None:
+        calibration = Calibration.load(options.calibration)
+    conversations = _conversations(options)
+    results, fits = evaluate(
+        conversations,
+        modes,
+        calibration,
+        ablation=options.ablation,
+        calibrate=options.calibrate is not None,
+    )
+    if options.calibrate is not None:
+        for model_id, weights in fits:
+            if model_id is None:
+                calibration = Calibration(weights, calibration.models)
+            else:
+                calibration = calibration.with_model(model_id, weights)
+        _written(options.calibrate, calibration.save)
+    document = {
+        "dataset": options.dataset,
+        **_sizes(conversations),
+        "top_k": TOP_K,
+        "modes": results,
+    }
+    if options.plot is not None:
+        from vecall.cli.picture import draw
+
+        _written(options.plot, lambda path: draw(document, path))
+    print(json.dumps(document) if options.json else report.text(document))
     return 0
 
 
-def evaluate(conversations: Sequence[Conversation], mode: str) -> dict[str, Any]:
-    """Return the figures of one retrieval mode, measured through a durable file."""
-    embedder = None if mode == "lexical" else mode
-    questions = sum(len(told.questions) for told in conversations)
-    turns = sum(len(s.events) for told in conversations for s in told.sessions)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        MemoryService(
-            Path(folder) / "eval.db", embedder=embedder, warn_raw=False
-        ) as memory,
-    ):
-        progress = Progress(f"{mode}: ingest", turns)
-        begin = time.perf_counter()
-        for told in conversations:
-            for session in told.sessions:
-                memory.sync.add_session_to_memory(session)
-                progress.add(len(session.events))
-        ingest = time.perf_counter() - begin
-        progress.finish()
-        progress = Progress(f"{mode}: search", questions)
-        answers = []
-        for told in conversations:
-            answers += _ask(memory, told, progress)
-        progress.finish()
-    return {**_figures(answers), "ingest_s": ingest, "turns": turns}
+def evaluate(
+    conversations: Sequence[Conversation],
+    modes: Sequence[Mode],
+    calibration: Calibration,
+    *,
+    ablation: bool = True,
+    calibrate: bool = False,
+) -> tuple[dict[str, Any], list[tuple[str | None, Any]]]:
+    """Return every mode's figures, and the weights that were fitted, by model."""
+    results: dict[str, Any] = {}
+    fits = []
+    for embedder in {id(mode.embedder): mode.embedder for mode in modes}.values():
+        with told(conversations, embedder, calibration) as subject:
+            for mode in modes:
+                if mode.embedder is not embedder:
+                    continue
+                judged = _Judged(subject, mode, conversations)
+                figures = judged.figures()
+                if mode.is_default and ablation:
+                    figures["ablation"] = judged.ablation()
+                if mode.is_default and calibrate:
+                    weights, figures["fitted"] = fitted(
+                        judged.own + judged.strange, vectors=embedder is not None
+                    )
+                    fits.append((subject.model_id, weights))
+                results[mode.name] = figures
+    return {mode.name: results[mode.name] for mode in modes}, fits
 
 
-def _ask(memory: MemoryService, told: Conversation, progress: Progress) -> list[Answer]:
-    answers = []
-    for question in told.questions:
+class _Judged:
+    """The answers of one mode."""
 
-        def search(query: str = question.text) -> list[str | None]:
-            found = memory.sync.search_memory(
-                app_name=_APP, user_id=told.user_id, query=query, top_k=max(_DEPTHS)
+    def __init__(
+        self, subject: Subject, mode: Mode, conversations: Sequence[Conversation]
+    ) -> None:
+        self._subject = subject
+        self._mode = mode
+        self._turns = _sizes(conversations)["turns"]
+        self._asked = own_questions(conversations)
+        self.own = self._ask(self._asked, f"{mode.name}: search")
+        self.strange: list[Answer] = []
+        if mode.is_default:
+            self.strange = self._ask(
+                strangers(conversations), f"{mode.name}: strangers"
             )
-            return [entry.event_id for entry in found.memories]
 
-        search()  # loads the user, and embeds the question
-        begin = time.perf_counter()
-        ranked = search()
-        seconds = time.perf_counter() - begin
-        recall = {
-            depth: len(question.evidence.intersection(ranked[:depth]))
-            / len(question.evidence)
-            for depth in _DEPTHS
+    def _ask(self, asked: Sequence[Any], label: str) -> list[Answer]:
+        return self._subject.ask(asked, self._mode, Progress(label, len(asked)))
+
+    def figures(self) -> dict[str, Any]:
+        """Return recall, time and, of a mode that ranks as services do, confidence."""
+        subject, own, strange = self._subject, self.own, self.strange
+        figures = {
+            **recall_figures(measured(own)),
+            **time_figures([answer.seconds for answer in own]),
+            "turns": self._turns,
+            "ingest_s": subject.ingest_s,
+            "model_id": subject.model_id,
+            "query_embedding": {
+                "queries": len(subject.queries),
+                **time_figures(subject.queries),
+            },
         }
-        ranks = (i for i, id_ in enumerate(ranked, 1) if id_ in question.evidence)
-        first = next(ranks, None)
-        answers.append(
-            Answer(
-                question.category, recall, 0.0 if first is None else 1 / first, seconds
+        if not self._mode.is_default:
+            return figures
+        confidence = calibration_figures(hit for one in own for hit in one.hits)
+        if confidence is not None:
+            figures["calibration"] = confidence
+            figures["calibration_with_strangers"] = calibration_figures(
+                hit for one in [*own, *strange] for hit in one.hits
             )
-        )
-        progress.add(1)
-    return answers
+            figures["silence"] = silence_figures(own, strange)
+        return figures
+
+    def ablation(self) -> list[dict[str, Any]]:
+        """Ask everything again under every setting."""
+        rows = settings(vectors=self._subject.model_id is not None)
+        asked = [
+            (user, question) for user, question in self._asked if question.evidence
+        ]
+        default = measured(self.own)
+        progress = Progress(f"{self._mode.name}: ablation", len(rows) * len(asked))
+        told = []
+        for setting in rows:
+            found = default
+            if setting is not DEFAULT:
+                mode = self._mode._replace(ranking=setting.ranking)
+                answers = self._subject.ask(asked, mode, progress, fully=False)
+                found = measured(answers)
+            told.append(ablation_figures(setting.name, found, default))
+        return told
 
 
-def _figures(answers: Sequence[Answer]) -> dict[str, Any]:
-    grouped: dict[str, list[Answer]] = defaultdict(list)
-    for answer in answers:
-        grouped[answer.category].append(answer)
-        for group, members in _GROUPS.items():
-            if answer.category in members:
-                grouped[group].append(answer)
-    times = sorted(answer.seconds for answer in answers)
-    return {
-        **_shares(answers),
-        "categories": {name: _shares(grouped[name]) for name in sorted(grouped)},
-        "p50_ms": 1000 * _percentile(times, 50),
-        "p99_ms": 1000 * _percentile(times, 99),
-    }
-
-
-def _shares(answers: Sequence[Answer]) -> dict[str, Any]:
-    count = max(len(answers), 1)
-    shares: dict[str, Any] = {
-        f"recall@{depth}": sum(answer.recall[depth] for answer in answers) / count
-        for depth in _DEPTHS
-    }
-    shares["mrr"] = sum(answer.reciprocal_rank for answer in answers) / count
-    shares["questions"] = len(answers)
-    return shares
-
-
-def _percentile(ordered: Sequence[float], percent: int) -> float:
-    if not ordered:
-        return 0.0
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
-
-
-def _print(
-    results: dict[str, dict[str, Any]], conversations: Sequence[Conversation]
-) -> None:
-    turns = sum(len(s.events) for told in conversations for s in told.sessions)
-    asked = sum(len(told.questions) for told in conversations)
-    print(
-        bold(
-            f"{len(conversations)} conversations, {turns:,} turns, {asked:,} questions"
-        )
-    )
-    head = ["mode", "category", "questions", *(f"recall@{d}" for d in _DEPTHS), "MRR"]
-    rows = []
-    for mode, result in results.items():
-        for name, shares in {"all": result, **result["categories"]}.items():
-            values = [shares[f"recall@{depth}"] for depth in _DEPTHS] + [shares["mrr"]]
-            shown = [f"{100 * value:.1f}" for value in values]
-            rows.append([mode, name, f"{shares['questions']:,}", *shown])
-    print(table(head, rows))
-    print()
-    for mode, result in results.items():
-        print(
-            f"{mode}: search p50 {result['p50_ms']:.3f} ms, p99 {result['p99_ms']:.3f} "
-            f"ms (warm, query vector cached); ingest {result['ingest_s']:.2f} s, "
-            f"{result['turns'] / result['ingest_s']:,.0f} turns/s"
-        )
-
-
-def _chosen_modes(given: str | None) -> list[str]:
-    if given is None:
-        return [mode for mode in _MODES if mode != "local" or has_local()]
-    modes = given.split(",")
-    for mode in modes:
-        if mode not in _MODES:
-            msg = f"--modes: must be of {', '.join(_MODES)}"
+def _conversations(options: argparse.Namespace) -> list[Conversation]:
+    if options.dataset == "demo":
+        conversations = read_demo(APP, unanswerable=True)
+    else:
+        if options.file is None or not options.file.is_file():
+            msg = f"file: {options.dataset} needs the path of its file"
             raise ConfigError(msg)
-    return modes
+        read = read_locomo if options.dataset == "locomo" else read_jsonl
+        conversations = read(options.file, APP)
+    if options.conversations is not None:
+        conversations = chosen(conversations, options.conversations)
+    return conversations
 
 
-def _chosen_numbers(given: str, count: int) -> list[int]:
-    numbers: list[int] = []
-    try:
-        for part in given.split(","):
-            first, _, last = part.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
-    except ValueError:
-        numbers = [-1]
-    if not all(0 <= number < count for number in numbers):
-        msg = f"--conversations: numbers from 0 to {count - 1}, such as 2-9 or 0,3"
+def _sizes(conversations: Sequence[Conversation]) -> dict[str, Any]:
+    asked = [question for one in conversations for question in one.questions]
+    answerable = sum(bool(question.evidence) for question in asked)
+    return {
+        "conversations": len(conversations),
+        "turns": sum(len(s.events) for one in conversations for s in one.sessions),
+        "questions": answerable,
+        "unanswerable": len(asked) - answerable,
+        "strangers": len(strangers(conversations)),
+    }
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Refuse what cannot be written before minutes are spent on measuring it."""
+    for name in ("calibrate", "plot"):
+        path = getattr(options, name)
+        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            msg = f"--{name}: there is no such folder, or the file is one"
+            raise ConfigError(msg)
+    if options.plot is None:
+        return
+    if options.plot.suffix not in _PICTURES:
+        msg = f"--plot: the name must end in {' or '.join(_PICTURES)}"
         raise ConfigError(msg)
-    return numbers
+    if find_spec("matplotlib") is None:
+        msg = '--plot needs matplotlib: pip install "vecall[plot]"'
+        raise ImportError(msg)
+
+
+def _written(path: Path, write: Any) -> None:
+    try:
+        write(path)
+    except OSError as error:
+        msg = f"{path}: {error.strerror}"
+        raise ConfigError(msg) from None

@@ -22,6 +22,12 @@ def add_commands(commands: Any) -> None:
     search.add_argument("--user", required=True, help="user_id")
     search.add_argument("--top-k", type=int, default=5, help="at most (%(default)s)")
     search.add_argument("--min-score", type=float, help="floor on the cosine, -1 to 1")
+    search.add_argument(
+        "--min-confidence", type=float, help="floor on the confidence, 0 to 1"
+    )
+    search.add_argument(
+        "--explain", action="store_true", help="say what each score is made of"
+    )
     search.add_argument("--session", help="only this session")
     search.add_argument("--after", help="only from this time on, ISO 8601 with offset")
     search.add_argument("--before", help="only before this time")
@@ -51,7 +57,9 @@ def run_search(options: argparse.Namespace) -> int:
                 query=options.query,
                 top_k=options.top_k,
                 min_score=options.min_score,
+                min_confidence=options.min_confidence,
                 filter=asked,
+                explain=options.explain,
             )
             times.append(1000 * (time.perf_counter() - begin))
     if options.json:

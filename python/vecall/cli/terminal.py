@@ -36,6 +36,8 @@ def show_memory(rank: int, memory: MemoryEntry) -> str:
     scores = f"score {memory.score:.2f}" if memory.score is not None else ""
     if memory.similarity is not None:
         scores += f", cosine {memory.similarity:.2f}"
+    if memory.confidence is not None:
+        scores += f", {100 * memory.confidence:.0f} % sure"
     head = f"  {rank}. {bold(memory.author or 'unknown')}  {dim(f'{when}  {scores}')}"
     said = textwrap.fill(
         " ".join(memory.text.split()),
@@ -43,6 +45,16 @@ def show_memory(rank: int, memory: MemoryEntry) -> str:
         initial_indent="     ",
         subsequent_indent="     ",
     )
+    if memory.explanation is not None:
+        parts = [f"{name} {part:.3g}" for name, part in memory.explanation.items()]
+        said += "\n" + dim(
+            textwrap.fill(
+                ", ".join(parts),
+                _WIDTH,
+                initial_indent="     ",
+                subsequent_indent="     ",
+            )
+        )
     return f"{head}\n{said}"
 
 

@@ -1,15 +1,77 @@
-"""Embedders: the protocol, the local one, any function as one."""
+"""Embedders: the protocol, those of this machine, those behind an API, any function.
+
+Every class but the function's is imported when it is first named, so that
+`import vecall` stays light.
+"""
 
 from __future__ import annotations
 
-from vecall.embedders.base import Embedder, Vectors, checked_vectors
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from vecall.embedders.base import (
+    AsymmetricEmbedder,
+    Embedder,
+    Vectors,
+    checked_vectors,
+)
 from vecall.embedders.function import FunctionEmbedder
 from vecall.embedders.resolve import resolve
 
+if TYPE_CHECKING:
+    from vecall.embedders.cached import CachedEmbedder
+    from vecall.embedders.fastembed import FastEmbedEmbedder
+    from vecall.embedders.gemini import GeminiEmbedder
+    from vecall.embedders.local import LocalEmbedder
+    from vecall.embedders.openai import OpenAIEmbedder, OpenAiEmbedder
+    from vecall.embedders.provider import (
+        EmbeddingProvider,
+        as_provider,
+        from_provider,
+    )
+    from vecall.embedders.sentence_transformers import SentenceTransformerEmbedder
+
 __all__ = [
+    "AsymmetricEmbedder",
+    "CachedEmbedder",
     "Embedder",
+    "EmbeddingProvider",
+    "FastEmbedEmbedder",
     "FunctionEmbedder",
+    "GeminiEmbedder",
+    "LocalEmbedder",
+    "OpenAIEmbedder",
+    "OpenAiEmbedder",
+    "SentenceTransformerEmbedder",
     "Vectors",
+    "as_provider",
     "checked_vectors",
+    "from_provider",
     "resolve",
 ]
+
+_LAZY = {
+    "CachedEmbedder": "cached",
+    "EmbeddingProvider": "provider",
+    "FastEmbedEmbedder": "fastembed",
+    "GeminiEmbedder": "gemini",
+    "LocalEmbedder": "local",
+    "OpenAIEmbedder": "openai",
+    "OpenAiEmbedder": "openai",
+    "SentenceTransformerEmbedder": "sentence_transformers",
+    "as_provider": "provider",
+    "from_provider": "provider",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is named for the first time."""
+    if name not in _LAZY:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Return the names of this package, imported or not."""
+    return sorted(set(globals()) | set(__all__))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,6 +17,10 @@ Vectors = NDArray[np.float32]
 @runtime_checkable
 class Embedder(Protocol):
     """Turns texts into vectors. The one method may be a coroutine function.
+
+    A model that embeds questions otherwise than what may answer them is an
+    `AsymmetricEmbedder`, which has a second method. A plain `embed` is called by one
+    thread at a time, unless the embedder has an attribute `max_concurrency` above 1.
 
     Attributes:
         model_id: Names the model; vectors of two models are never compared.
@@ -43,6 +48,21 @@ class Embedder(Protocol):
             awaitable of it.
         """
         ...
+
+
+@runtime_checkable
+class AsymmetricEmbedder(Embedder, Protocol):
+    """An embedder with a second method for queries, in the same space of vectors."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Any | Awaitable[Any]:
+        """Return one vector for each query, in order, as `embed` does for memories."""
+        ...
+
+
+def is_async(function: object) -> bool:
+    """Whether a callable is a coroutine function, or an object whose call is one."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - an async __call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def checked_vectors(result: object, count: int, dimensions: int) -> Vectors:

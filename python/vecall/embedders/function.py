@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from vecall.embedders.base import Vectors
+from vecall.embedders.base import Vectors, is_async
 from vecall.errors import ConfigError, EmbedderError
 
 _PROBE = "dimensions"
@@ -43,10 +42,7 @@ class FunctionEmbedder:
         self._function = function
         named = function if hasattr(function, "__qualname__") else type(function)
         self.model_id = model_id or f"{named.__module__}.{named.__qualname__}"
-        call = getattr(function, "__call__", None)  # noqa: B004 - an async __call__
-        self._is_async = inspect.iscoroutinefunction(
-            function
-        ) or inspect.iscoroutinefunction(call)
+        self._is_async = is_async(function)
         self.probe: Vectors | None = None
         """What the function makes of one known text, where its name may not tell it
         from another: two lambdas have one name."""

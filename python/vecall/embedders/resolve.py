@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, cast
 
 from vecall.embedders.base import Embedder
@@ -12,30 +13,53 @@ from vecall.errors import ConfigError
 EmbedderLike = Embedder | Callable[[list[str]], Any] | str | None
 
 _MAX_DIMENSIONS = 65_536
+# A name's module and class; all but the first take a model: "openai:MODEL".
+_NAMED = {
+    "local": ("local", "LocalEmbedder"),
+    "openai": ("openai", "OpenAIEmbedder"),
+    "gemini": ("gemini", "GeminiEmbedder"),
+    "fastembed": ("fastembed", "FastEmbedEmbedder"),
+    "sentence-transformers": ("sentence_transformers", "SentenceTransformerEmbedder"),
+}
 
 
 def resolve(embedder: EmbedderLike) -> Embedder | None:
     """Return an embedder for a name, a callable or an embedder; None stays None.
 
+    Args:
+        embedder: "local", "openai", "gemini", "fastembed" or "sentence-transformers",
+            all but the first also with a model, as "openai:text-embedding-3-large"; or
+            an embedder, or a function from texts to vectors.
+
     Raises:
-        ConfigError: An unknown name, or something that is none of these.
+        ConfigError: An unknown name, or something that is none of these; or the named
+            embedder lacks a key, or needs more than a model's name.
         ImportError: The extra that the name needs is not installed.
     """
     if embedder is None:
         return None
     if isinstance(embedder, str):
-        if embedder != "local":
-            msg = "embedder: the one known name is 'local'; or give an Embedder"
-            raise ConfigError(msg)
-        from vecall.embedders.local import LocalEmbedder
-
-        return LocalEmbedder()
+        return _named(embedder)
     if callable(getattr(embedder, "embed", None)):
         return _checked(cast("Embedder", embedder))
     if callable(embedder):
         return _checked(FunctionEmbedder(embedder))
-    msg = "embedder: expected 'local', a callable, or an Embedder"
+    msg = "embedder: expected a name such as 'local', a callable, or an Embedder"
     raise ConfigError(msg)
+
+
+def _named(text: str) -> Embedder:
+    name, colon, model = text.partition(":")
+    if name not in _NAMED or (colon and (name == "local" or not model)):
+        names = ", ".join(f"'{name}'" for name in _NAMED)
+        msg = (
+            f"embedder: the known names are {names}, all but the first also as "
+            f"'NAME:MODEL'; or give an Embedder"
+        )
+        raise ConfigError(msg)
+    module, kind = _NAMED[name]
+    made = getattr(import_module(f"vecall.embedders.{module}"), kind)
+    return cast("Embedder", made(model) if model else made())
 
 
 def _checked(embedder: Embedder) -> Embedder:
@@ -44,6 +68,9 @@ def _checked(embedder: Embedder) -> Embedder:
         msg = "embedder: `dimensions` must be an integer from 1 to 65536"
         raise ConfigError(msg)
     if not isinstance(getattr(embedder, "model_id", None), str):
-        msg = "embedder: `model_id` must be a string"
+        msg = (
+            "embedder: `model_id` must be a string; for an EmbeddingProvider there is "
+            "vecall.embedders.from_provider"
+        )
         raise ConfigError(msg)
     return embedder

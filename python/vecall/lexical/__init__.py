@@ -1,8 +1,22 @@
-"""Text analysis: text to words, words to terms."""
+"""Text analysis: text to words, words to terms and marks."""
 
 from __future__ import annotations
 
-from vecall.lexical.terms import ANALYSIS_VERSION, memory_terms, query_terms
+from vecall.lexical.marks import QUESTION, QueryMarks
+from vecall.lexical.terms import (
+    ANALYSIS_VERSION,
+    content_words,
+    memory_terms,
+    query_terms,
+)
 from vecall.lexical.tokenizer import words
 
-__all__ = ["ANALYSIS_VERSION", "memory_terms", "query_terms", "words"]
+__all__ = [
+    "ANALYSIS_VERSION",
+    "QUESTION",
+    "QueryMarks",
+    "content_words",
+    "memory_terms",
+    "query_terms",
+    "words",
+]

@@ -28,21 +28,48 @@ _UNSPACED = (
 )
 _WORD = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
 _UNSPACED_RUN = re.compile(
-    rf"[{_UNSPACED}{_MARKS}]*[{_UNSPACED}][{_UNSPACED}{_MARKS}]*"
+    rf"(?<![{_MARKS}])[{_MARKS}]*[{_UNSPACED}][{_UNSPACED}{_MARKS}]*"
 )
+_MOST_MARKS = 30
+_RARE_MARKS = (
+    "\u05bf-\u05c7\u06d6-\u06ed\u0711\u0730-\u074a\u07eb-\u07fd\u0816-\u082d\u0859-\u085b\u0898-\u08ff"
+    "\u0f18-\u0fc6\u108d\u135d-\u135f\u1712-\u1734\u17dd\u18a9\u1939-\u193b\u1a17-\u1a7f\u1ab0-\u1aff"
+    "\u1b34-\u1bf3\u1c37\u1cd0-\u1cf9\u1dc0-\u1dff\u20d0-\u20ff\u2cef-\u2cf1"
+    "\u2d7f-\u2dff\u302a-\u302f\u3099\u309a\ua66f-\uabed\ufb1e\ufe20-\ufe2f"
+    "\U000101fd-\U00011d97\U00016af0-\U00016ff1\U0001bc9e\U0001d165-\U0001d244"
+    "\U0001e000-\U0001e94a"
+)
+_MANY_MARKS = re.compile(rf"[{_MARKS}{_RARE_MARKS}]{{31,}}")
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2019\u02bc](?=\w)")
 _POSSESSIVE = re.compile(r"(?<=\w)['\u2019\u02bc]s\b")
 _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 
 def normalise(text: str) -> str:
-    """Return `text` in the one form in which words are compared."""
+    """Return `text` in the one form in which words are compared.
+
+    More than 30 combining marks in a row are none of any language (UAX #15, stream-safe
+    text format), and would cost the square of their number: the rest is dropped.
+    """
+    if not text.isascii():
+        text = _MANY_MARKS.sub(_first_marks, text)
     folded = unicodedata.normalize("NFKC", text).casefold()
     if folded.isascii():
         return folded
     folded = unicodedata.normalize("NFD", folded)
     folded = _LATIN_ACCENT.sub(r"\1", folded)
     return unicodedata.normalize("NFC", folded)
+
+
+def _first_marks(run: re.Match[str]) -> str:
+    """Drop what is more than 30 marks in a row; a run holds letters of some scripts."""
+    kept = []
+    marks = 0
+    for char in run.group():
+        marks = marks + 1 if unicodedata.combining(char) else 0
+        if marks <= _MOST_MARKS:
+            kept.append(char)
+    return "".join(kept)
 
 
 def words(text: str) -> list[str]:
@@ -54,7 +81,11 @@ def words(text: str) -> list[str]:
     Returns:
         Normalised words. "Nate's dog isn't" gives nate, dog, isnt.
     """
-    folded = normalise(text)
+    return split_words(normalise(text))
+
+
+def split_words(folded: str) -> list[str]:
+    """Split a normalised text into words, as `words` does."""
     folded = _POSSESSIVE.sub("", folded)
     folded = _APOSTROPHE.sub("", folded)
     found: list[str] = _WORD.findall(folded)

@@ -21,6 +21,7 @@ from vecall.store.read import (
     partition_state,
     require_gone,
     totals,
+    turns_around,
     users_of,
     without_vector,
 )
@@ -45,6 +46,7 @@ from vecall.store.transfer import (
     header_model,
 )
 from vecall.store.upkeep import backup, purge
+from vecall.store.use import MarkUsed
 from vecall.store.vectors import SetVectors
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "Finding",
     "ForgetUser",
     "ImportLines",
+    "MarkUsed",
     "MoveVectors",
     "PartitionState",
     "PutNextVectors",
@@ -101,6 +104,7 @@ __all__ = [
     "text_hash",
     "to_be_embedded",
     "totals",
+    "turns_around",
     "unmoved_vectors",
     "users_of",
     "without_vector",

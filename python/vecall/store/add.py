@@ -16,7 +16,15 @@ from vecall.store.models import require_active
 from vecall.store.partitions import PartitionWriter
 from vecall.store.positions import Positions
 from vecall.store.read import load_rows
-from vecall.store.rows import COLUMNS, Change, Draft, Row, StoredRow, checksum
+from vecall.store.rows import (
+    COLUMNS,
+    Change,
+    Draft,
+    Row,
+    StoredRow,
+    checksum,
+    is_whole,
+)
 
 
 class _Stored(NamedTuple):
@@ -40,6 +48,9 @@ class _Stored(NamedTuple):
     content: str | None
     meta: str | None
     importance: float | None
+    uses: int | None
+    last_used: float | None
+    crc: int
 
 
 _REST = "part, seq, updated_at, hash, vec, model, crc"
@@ -171,10 +182,13 @@ class AddMemories:
             vec, model = old.vec, old.model
         expires_at = _expiry(draft, old, partition.now)
         row = _row(draft, old.rid, pos, old.created_at, expires_at)
+        if _is_whole(draft.id, old):  # else nobody knows how often it was used
+            row = row._replace(uses=old.uses, last_used=old.last_used)
         partition.connection.execute(
             "UPDATE mem SET id = ?, session = ?, event = ?, pos = ?, ts = ?, "
             "created_at = ?, expires_at = ?, author = ?, kind = ?, source = ?, "
             "trust = ?, text = ?, content = ?, meta = ?, importance_prior = ?, "
+            "uses = ?, last_used = ?, "
             "part = ?, seq = ?, updated_at = ?, hash = ?, vec = ?, model = ?, crc = ?, "
             "state = 'live' WHERE rid = ?",
             (*row[1:], *_rest(partition, row, draft, vec, model), old.rid),
@@ -208,13 +222,20 @@ def _find(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, _Stored]:
         partition.connection,
         "SELECT id, state, mem.rid, pos, created_at, expires_at, "
         "coalesce(next.vec, mem.vec), coalesce(next.model, mem.model), session, event, "
-        "ts, author, kind, source, trust, text, content, meta, importance_prior "
+        "ts, author, kind, source, trust, text, content, meta, importance_prior, "
+        "uses, last_used, CASE WHEN next.rid IS NULL THEN mem.crc ELSE next.crc END "
         "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
         "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN",
         [partition.id],
         ids,
     )
     return {values[0]: _Stored(*values[1:]) for values in found}
+
+
+def _is_whole(id_: str, old: _Stored) -> bool:
+    """Whether what is there has its checksum."""
+    told = {name: getattr(old, name) for name in Row._fields if name != "id"}
+    return is_whole(Row(id=id_, **told), old.vec, old.crc)
 
 
 def _expiry(draft: Draft, old: _Stored, now: float) -> float | None:

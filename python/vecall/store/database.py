@@ -41,6 +41,7 @@ Durability = Literal["full", "process"]
 
 MIN_FREE_BYTES = 64 * 1024 * 1024
 
+_Found = tuple[int, int] | None
 _GATE_TIMEOUT_S = 30.0
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 _ROOM_FOR_A_BATCH = 4  # times its size: log, file, indexes, and some over
@@ -274,7 +275,7 @@ class Database:
                     "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
                 ).fetchone()
                 if row is None:
-                    require_absent(connection, app, user)
+                    row = _surely(connection, app, user)
             except sqlite3.Error as error:
                 self._peek.broken = is_io_error(error)
                 raise
@@ -377,3 +378,23 @@ def _let_go(error: BaseException) -> None:
     Whoever keeps the error would otherwise keep the file open, even after `close`.
     """
     traceback.clear_frames(error.__traceback__)
+
+
+def _surely(connection: sqlite3.Connection, app: str, user: str) -> _Found:
+    """Look once more for a user who was not there, by both indexes at one moment.
+
+    At two moments somebody may make the user in between, which is no damage.
+    """
+    own = not connection.in_transaction
+    if own:
+        connection.execute("BEGIN")
+    try:
+        row: _Found = connection.execute(
+            "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
+        ).fetchone()
+        if row is None:
+            require_absent(connection, app, user)
+    finally:
+        if own:
+            connection.execute("ROLLBACK")
+    return row

@@ -56,11 +56,11 @@ class PartitionWriter:
         self.seq = self.seq_before
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
-        """Take the next sequence number for a row ("u" written, "d" deleted).
+        """Take the next sequence number for a row.
 
         Args:
             rid: The row, or 0 for a new one.
-            op: What happens to it.
+            op: "u" written, "d" deleted, "m" marked as used: the same otherwise.
             live: How many live memories more.
             size: How many bytes of text more.
 
@@ -130,7 +130,7 @@ class PartitionWriter:
         for _, _, rid, op in self._changes:
             if coming is None or op == "d":
                 self.connection.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
-            else:
+            elif op != "m":  # what is prepared still fits a row that was marked
                 # Without a vector: it is to be embedded, again or for the first time.
                 self.connection.execute(
                     "INSERT OR REPLACE INTO vec_next (rid, model, vec) "

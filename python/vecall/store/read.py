@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
 from vecall.store.batches import select_in
-from vecall.store.rows import COLUMNS, Row, StoredRow, checksum
+from vecall.store.rows import COLUMNS, Row, StoredRow, is_whole
 
 _FROM = (
     f"SELECT {', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
@@ -29,15 +29,9 @@ def _checked(values: tuple[object, ...]) -> StoredRow:
     """
     row = Row(*values[:-7])  # type: ignore[arg-type]
     vec, model, crc = values[-7:-4] if values[-4] is None else values[-4:-1]
-    try:
-        # Damage can also give a value another type than the column's. All vectors that
-        # count are of the active model.
-        if (
-            vec is None or (isinstance(vec, bytes) and model == values[-1])
-        ) and crc == checksum(row, vec):
-            return StoredRow(row, vec, model)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        pass
+    # All vectors that count are of the active model.
+    if (vec is None or model == values[-1]) and is_whole(row, vec, crc):
+        return StoredRow(row, vec, model)  # type: ignore[arg-type]
     msg = (
         f"the file is damaged: memory row {row.rid} fails its checksum; "
         "`vecall doctor --repair` sets it aside"
@@ -142,9 +136,21 @@ def require_absent(connection: sqlite3.Connection, app: str, user: str) -> None:
         raise CorruptFileError(WRONG_USER)
 
 
+class ChangedRows(NamedTuple):
+    """Rows that changed, by number.
+
+    Attributes:
+        written: Those that were written or deleted.
+        marked: Those of which nothing changed but their use.
+    """
+
+    written: list[int]
+    marked: list[int]
+
+
 def changed_since(
     connection: sqlite3.Connection, part: int, seq: int
-) -> list[int] | None:
+) -> ChangedRows | None:
     """Return the rows that changed after `seq`, deleted ones included.
 
     `seq` is older than the partition's newest change. None if the log was pruned of
@@ -155,10 +161,13 @@ def changed_since(
     ).fetchone()[0]
     if oldest is None or oldest > seq + 1:
         return None
-    cursor = connection.execute(
-        "SELECT DISTINCT rid FROM chg WHERE part = ? AND seq > ?", (part, seq)
-    )
-    return [rid for (rid,) in cursor]
+    changed = ChangedRows([], [])
+    for rid, marked in connection.execute(
+        "SELECT rid, min(op = 'm') FROM chg WHERE part = ? AND seq > ? GROUP BY rid",
+        (part, seq),
+    ):
+        (changed.marked if marked else changed.written).append(rid)
+    return changed
 
 
 def find(
@@ -172,6 +181,29 @@ def find(
         (id_, now, app, user),
     ).fetchone()
     return None if values is None else _checked(values).row
+
+
+def turns_around(
+    connection: sqlite3.Connection, row: Row, before: int, after: int, now: float
+) -> list[Row]:
+    """Return a row with the turns told before and after it in its session, in order.
+
+    Turns that are gone, or have expired, are not counted.
+    """
+    if row.session is None or row.pos is None:
+        return [row]
+    found = [row]
+    for step, order, most in (("<", "DESC", before), (">", "ASC", after)):
+        if not most:
+            continue
+        cursor = connection.execute(
+            f"{_FROM} WHERE mem.part = ? AND mem.session = ? AND mem.pos {step} ? "
+            "AND mem.state = 'live' AND (mem.expires_at IS NULL OR mem.expires_at > ?) "
+            f"ORDER BY mem.pos {order} LIMIT ?",
+            (row.rid >> 32, row.session, row.pos, now, most),
+        )
+        found += [_checked(values).row for values in cursor]
+    return sorted(found, key=lambda turn: turn.pos or 0)
 
 
 def known_hashes(

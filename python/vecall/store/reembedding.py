@@ -39,7 +39,13 @@ def begin_migration(
     """Put the new model on record, or take up a migration that was interrupted.
 
     A migration to yet another model is given up.
+
+    Raises:
+        ConflictError: Vectors of the active model still wait to be moved to their rows.
     """
+    if unmoved_vectors(connection):
+        msg = "the file's last change of model is not finished yet; try again"
+        raise ConflictError(msg)
     known = migrating_model(connection)
     if known is not None and _equal(known, given):
         return known

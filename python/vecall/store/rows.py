@@ -79,6 +79,8 @@ class Row(NamedTuple):
     content: str | None
     meta: str | None
     importance: float | None
+    uses: int | None = None
+    last_used: float | None = None
 
     @property
     def time(self) -> float:
@@ -88,20 +90,38 @@ class Row(NamedTuple):
 
 COLUMNS = (
     "rid, id, session, event, pos, ts, created_at, expires_at, author, kind, source, "
-    "trust, text, content, meta, importance_prior"
+    "trust, text, content, meta, importance_prior, uses, last_used"
 )
 """The columns of a `Row`, in its order."""
 
 
+_ALWAYS_SUMMED = len(Row._fields) - 2
+
+
 def checksum(row: Row, vec: bytes | None) -> int:
-    """Return the CRC-32 that a row carries over all that it is read for."""
+    """Return the CRC-32 that a row carries over all that it is read for.
+
+    A row that was never used has the one that it had before uses were counted.
+    """
+    never = row.uses is None and row.last_used is None
     told = "\0".join(
         [
             "" if value is None else value if isinstance(value, str) else repr(value)
-            for value in row
+            for value in (row[:_ALWAYS_SUMMED] if never else row)
         ]
     )
     return zlib.crc32(vec or b"", zlib.crc32(told.encode()))
+
+
+def is_whole(row: Row, vec: object, crc: object) -> bool:
+    """Whether a row that was read has its checksum.
+
+    Damage can also give a value another type than the column's.
+    """
+    try:
+        return (vec is None or isinstance(vec, bytes)) and crc == checksum(row, vec)
+    except (TypeError, ValueError):
+        return False
 
 
 class StoredRow(NamedTuple):
@@ -131,6 +151,7 @@ class Change:
         removed: Row numbers that are gone.
         ids: The ids of the memories that the call was about.
         forgotten: Whether there is no such partition any more.
+        marked: Rows of which nothing changed but their use.
     """
 
     app: str
@@ -142,3 +163,4 @@ class Change:
     removed: Sequence[int] = ()
     ids: Sequence[str] = ()
     forgotten: bool = False
+    marked: Sequence[Row] = ()

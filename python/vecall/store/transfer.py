@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vecall.errors import InvalidArgumentError
+from vecall.errors import CorruptFileError, InvalidArgumentError
 from vecall.store.delete import Doomed, delete_rows
 from vecall.store.models import EmbeddingModel, active_model, require_active
 from vecall.store.partitions import PartitionWriter
@@ -32,9 +32,9 @@ FORMAT = 1
 
 _ROW = (
     "id session event pos ts created_at expires_at author kind source trust text "
-    "content meta importance"
+    "content meta importance uses last_used"
 ).split()
-_MORE = "updated_at valid_until last_used uses state supersedes".split()
+_MORE = "updated_at valid_until state supersedes".split()
 _TABLES = {
     "hist": ("id", "at", "op", "old"),
     "tomb": ("id", "at"),
@@ -218,6 +218,8 @@ class ImportLines:
         rid = partition.change(0 if old is None else old[0], "u", live=live, size=size)
         told: list[Any] = [values.get(name) for name in _ROW]
         row = Row(rid, *told)
+        if old is not None and old[4]:
+            row = _as_used_here(partition.connection, row)
         vec = None if self.model is None else values.get("vec")
         model = None if vec is None else self.model
         columns: dict[str, Any] = {
@@ -257,9 +259,22 @@ class ImportLines:
 
 
 _KNOWN = (
-    "SELECT rid, updated_at, length(CAST(text AS BLOB)), state FROM mem "
-    "WHERE part = ? AND id = ?"
+    "SELECT rid, updated_at, length(CAST(text AS BLOB)), state, uses IS NOT NULL "
+    "FROM mem WHERE part = ? AND id = ?"
 )
+
+
+def _as_used_here(connection: sqlite3.Connection, row: Row) -> Row:
+    """A row from outside, used at least as often and lately as the one it replaces."""
+    try:
+        known = load_rows(connection, [row.rid], any_state=True)
+    except CorruptFileError:
+        return row  # it heals what is here
+    for here, *_ in known:
+        uses = max(row.uses or 0, here.uses or 0)
+        times = [at for at in (row.last_used, here.last_used) if at is not None]
+        row = row._replace(uses=uses, last_used=max(times, default=None))
+    return row
 
 
 def _past(partition: PartitionWriter, values: Mapping[str, Any]) -> None:

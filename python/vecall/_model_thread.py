@@ -1,0 +1,113 @@
+"""Runs what may be slow and may be a coroutine, off the caller's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from vecall.errors import ClosedError
+
+T = TypeVar("T")
+
+_AT_ONCE = 8  # calls of a coroutine function
+
+
+class ModelThread:
+    """One thread for a model: plain functions one by one, coroutines some at a time.
+
+    What is awaited runs on one event loop on a thread of its own, to which clients may
+    cling; coroutine functions at most eight at once. A plain function that allows it
+    gets more threads.
+    """
+
+    def __init__(self, name: str, at_once: int = 1) -> None:
+        """Start with no thread; the first call starts it.
+
+        Args:
+            name: Of the threads.
+            at_once: How many plain functions may run at the same time.
+        """
+        self._name = name
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread: threading.Thread | None = None
+        self._slots: asyncio.Semaphore | None = None
+        self._closed = False
+
+    def run(self, function: Callable[[], Any], *, concurrent: bool) -> Future[Any]:
+        """Call a function on the thread, await what it returns if need be.
+
+        Args:
+            function: Takes nothing.
+            concurrent: It is a coroutine function, of which several may run at once.
+
+        Raises:
+            ClosedError: After `close`.
+        """
+        try:
+            if not concurrent:
+                return self._pool.submit(self._call, function)
+            return self._schedule(self._await(function))
+        except RuntimeError:
+            msg = "the memory service is closed"
+            raise ClosedError(msg) from None
+
+    def close(self) -> None:
+        """Finish what runs and end the threads."""
+        self._pool.shutdown(wait=True)  # first: what runs there may need the loop
+        with self._lock:
+            self._closed = True
+            loop, thread = self._loop, self._loop_thread
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_finish_all(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def _call(self, function: Callable[[], Any]) -> Any:
+        try:
+            result = function()
+        except (StopIteration, asyncio.CancelledError) as error:
+            # A future that carries the one never ends the wait of an event loop; the
+            # other would look as if the caller had been cancelled.
+            raise RuntimeError(type(error).__name__) from None
+        if isinstance(result, Awaitable):
+            result = self._schedule(_finish(result)).result()
+        return result
+
+    async def _await(self, function: Callable[[], Awaitable[Any]]) -> Any:
+        if self._slots is None:
+            self._slots = asyncio.Semaphore(_AT_ONCE)
+        async with self._slots:
+            return await function()
+
+    def _schedule(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the loop, which the first one starts."""
+        with self._lock:  # so that `close` waits for what was let in
+            if self._closed:
+                work.close()
+                raise RuntimeError
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._loop_thread = threading.Thread(
+                    target=self._loop.run_forever,
+                    name=f"{self._name}-loop",
+                    daemon=True,
+                )
+                self._loop_thread.start()
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+async def _finish(result: Awaitable[T]) -> T:
+    return await result
+
+
+async def _finish_all() -> None:
+    """Wait for every other task of the running loop."""
+    mine = asyncio.current_task()
+    others = [task for task in asyncio.all_tasks() if task is not mine]
+    await asyncio.gather(*others, return_exceptions=True)

@@ -1,0 +1,178 @@
+"""Confidence and importance of what a search found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vecall.calibration import Calibration, Signals, Weights
+from vecall.errors import InvalidMemoryError
+from vecall.ranking import Ranking
+from vecall.store import Row
+from vecall.types import MemoryEntry
+
+Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
+"""Takes a memory with its default scores and the query; returns the confidence (None
+where there is none) and the importance that it is to have instead. It runs for every
+memory of every answer on the caller's thread, so it must be fast."""
+
+_DEFAULT_PRIOR = 0.5
+_DAY = 86_400.0  # seconds
+_HALF_FADED = 90.0  # days
+_RECENCY_WEIGHT = 0.7  # log-odds that a memory loses as it ages
+_USE_WEIGHT = 1.4  # log-odds that it gains as it is used
+_HALF_USED = 4.0  # uses that bring half of that
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the engine says of a whole answer.
+
+    Attributes:
+        coverage: Share of the query's idf that the best row covers.
+        trust: How far the vectors were believed.
+        rows: How many rows passed the filter.
+        best: The best score.
+        has_vector: Whether the query had one that is not zero.
+    """
+
+    coverage: float
+    trust: float
+    rows: float
+    best: float
+    has_vector: bool
+
+
+@dataclass(slots=True)
+class Hit:
+    """A row that the engine found, and what it knows of it."""
+
+    rid: int
+    row: Row | None
+    score: float
+    similarity: float
+    lexical: float
+    parts: list[float]  # covered, words, vectors, beside, session, factor
+    place: int  # in the engine's answer, from 0
+    engine_score: float
+    ranked_by: dict[str, float] | None = None  # what the options added
+
+    def explained(self, answer: Answer) -> dict[str, float]:
+        """Return the parts of the score, by name."""
+        covered, words, vectors, beside, session, factor = self.parts
+        told = {
+            "words": words,
+            "vectors": vectors,
+            "beside": beside,
+            "session": session,
+            "factor": factor,
+            "bm25": self.lexical,
+            "covered": covered,
+            "relative": self.relative(answer),
+            "place": float(self.place),
+            "coverage": answer.coverage,
+            "trust": answer.trust,
+            "rows": answer.rows,
+        }
+        return {**told, **(self.ranked_by or {})}
+
+    def relative(self, answer: Answer) -> float:
+        """Return the engine's score as a share of its best one."""
+        return self.engine_score / answer.best if answer.best > 0.0 else 0.0
+
+    def signals(self, answer: Answer) -> Signals:
+        """Return what the confidence is made of."""
+        relative = self.relative(answer)
+        return Signals(
+            self.parts[0] * relative,
+            math.log1p(self.place),
+            relative,
+            self.parts[2] if answer.has_vector else 0.0,
+        )
+
+
+def prior_of(row: Row) -> float:
+    """Return the importance that a memory was stored with, 0.5 where none was."""
+    return _DEFAULT_PRIOR if row.importance is None else row.importance
+
+
+def importance_of(row: Row, now: float) -> float:
+    """Return the weight of a memory if it is used, in [0, 1].
+
+    The log-odds of what it was stored with, less up to 0.7 as it ages (half of that in
+    90 days), more by up to 1.4 as it is used (half of that after four uses). So 0 and 1
+    stay what they are. Age is counted in whole days, so that an answer asked again is
+    the same answer.
+    """
+    prior = prior_of(row)
+    days = max(now - row.time, 0.0) // _DAY
+    faded = 1.0 - 0.5 ** (days / _HALF_FADED)
+    used = 1.0 - 0.5 ** ((row.uses or 0) / _HALF_USED)
+    change = _USE_WEIGHT * used - _RECENCY_WEIGHT * faded
+    if change == 0.0 or not 0.0 < prior < 1.0:
+        return prior
+    odds = math.log(prior) - math.log1p(-prior) + change
+    return 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0)))
+
+
+class Scoring:
+    """Scores the hits of one embedding model, or of words alone."""
+
+    def __init__(
+        self, calibration: Calibration, model_id: str | None, scorer: Scorer | None
+    ) -> None:
+        """Find the weights of a model; None is words alone."""
+        self._words = calibration.words
+        self._hybrid: Weights | None = None
+        if model_id is not None:
+            self._hybrid = calibration.models.get(model_id)
+        self.is_calibrated = model_id is None or self._hybrid is not None
+        self._scorer = scorer
+
+    def can_tell(self, ranking: Ranking) -> bool:
+        """Whether what is ranked so gets a confidence: by calibration or the scorer."""
+        calibrated = self.is_calibrated and ranking.keeps_calibration
+        return calibrated or self._scorer is not None
+
+    def confidence(self, hit: Hit, answer: Answer) -> float | None:
+        """Return the chance that a hit is relevant; None without calibration."""
+        weights = self._hybrid if answer.has_vector else self._words
+        if weights is None:
+            return None
+        return weights.probability(hit.signals(answer))
+
+    def judged(self, memory: MemoryEntry, query: str) -> MemoryEntry:
+        """Return a memory with the scores that the user's scorer gives it.
+
+        Raises:
+            InvalidMemoryError: The scorer returned something else than two scores.
+        """
+        if self._scorer is None:
+            return memory
+        try:
+            scores: object = self._scorer(memory, query)
+        except Exception as error:
+            # Its message may quote the memory; its type does not.
+            msg = f"scorer: failed with {type(error).__name__}"
+            raise InvalidMemoryError(msg) from None
+        if not isinstance(scores, tuple) or len(scores) != 2:
+            msg = "scorer: must return a pair (confidence, importance)"
+            raise InvalidMemoryError(msg)
+        confidence, importance = scores
+        return replace(
+            memory,
+            confidence=None if confidence is None else _share(confidence),
+            importance=_share(importance),
+        )
+
+
+def _share(value: Any) -> float:
+    is_number = isinstance(value, float | int | np.floating)
+    if not is_number or isinstance(value, bool) or not 0.0 <= value <= 1.0:
+        msg = "scorer: confidence and importance must be numbers within [0, 1]"
+        raise InvalidMemoryError(msg)
+    return float(value)

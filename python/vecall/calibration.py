@@ -1,0 +1,208 @@
+"""Scores to probabilities: how likely a memory is relevant to a query.
+
+A logistic regression over what the engine knows of a hit (Platt, "Probabilistic outputs
+for support vector machines", 1999, with more features than the one score). Words alone
+and each embedding model have weights of their own, since a cosine of 0.3 means another
+thing from another model; a model without weights has no confidence.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.errors import ConfigError, InvalidMemoryError
+from vecall.types import MemoryEntry
+
+_SHIPPED = Path(__file__).with_name("calibrated.json")
+_RIDGE = 1.0
+_STEPS = 50
+
+
+class Signals(NamedTuple):
+    """What a hit's confidence is made of: few signals, alike for all users.
+
+    Attributes:
+        matched: Share of the query's idf that the memory's words hold, times
+            `relative`.
+        place: log(1 + place in the answer), from 0.
+        relative: The score's share of the best one.
+        vectors: The vectors' part of the score; 0 without a query vector.
+    """
+
+    matched: float
+    place: float
+    relative: float
+    vectors: float = 0.0
+
+    @staticmethod
+    def of(memory: MemoryEntry) -> Signals:
+        """Return the signals of a memory that a search explained.
+
+        Raises:
+            InvalidMemoryError: The search was not asked to explain.
+        """
+        told = memory.explanation
+        if told is None:
+            msg = "signals: search with explain=True"
+            raise InvalidMemoryError(msg)
+        return Signals(
+            told["covered"] * told["relative"],
+            math.log1p(told["place"]),
+            told["relative"],
+            told["vectors"],
+        )
+
+
+WORD_SIGNALS = 3
+"""How many of the signals there are without vectors; the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A logistic regression: one weight a signal, and the bias.
+
+    Attributes:
+        bias: Log-odds where all signals are 0.
+        weights: As many as there are signals, in the order of `Signals`.
+    """
+
+    bias: float
+    weights: tuple[float, ...]
+
+    def probability(self, signals: Sequence[float]) -> float:
+        """Return the chance that the memory is relevant, in (0, 1)."""
+        odds = self.bias
+        for weight, value in zip(self.weights, signals, strict=False):
+            odds += weight * value
+        return 1.0 / (1.0 + math.exp(-min(max(odds, -60.0), 60.0)))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The weights of words alone and of embedding models.
+
+    Attributes:
+        words: For searches without vectors.
+        models: By `model_id`, for searches with vectors.
+    """
+
+    words: Weights
+    models: Mapping[str, Weights]
+
+    @staticmethod
+    def shipped() -> Calibration:
+        """Return what comes with vecall: words, and the local embedder."""
+        return _shipped()
+
+    @staticmethod
+    def load(path: str | Path) -> Calibration:
+        """Read a file that `save` wrote.
+
+        Raises:
+            ConfigError: It cannot be read or has another shape.
+        """
+        try:
+            told = json.loads(Path(path).read_text(encoding="utf-8"))
+            models = {str(name): _read(one) for name, one in told["models"].items()}
+            return Calibration(_read(told["words"]), models)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            msg = "calibration: expected a JSON file written by `Calibration.save`"
+            raise ConfigError(msg) from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the weights as JSON."""
+        told = {
+            "words": _told(self.words),
+            "models": {name: _told(one) for name, one in self.models.items()},
+        }
+        text = json.dumps(told, indent=1) + "\n"
+        Path(path).write_text(text, encoding="utf-8")
+
+    def with_model(self, model_id: str, weights: Weights) -> Calibration:
+        """Return a copy that also knows another model."""
+        return Calibration(self.words, {**self.models, model_id: weights})
+
+
+def fit(
+    signals: NDArray[np.float64] | Sequence[Sequence[float]],
+    relevant: NDArray[np.float64] | Sequence[float],
+    *,
+    vectors: bool,
+) -> Weights:
+    """Fit weights on hits whose relevance is known.
+
+    Newton's method on the ridge-regularised likelihood of standardised signals.
+
+    Args:
+        signals: (n, 4), rows of `Signals`.
+        relevant: (n,), 1 where the memory was relevant and 0 where it was not.
+        vectors: Whether the searches had vectors.
+
+    Raises:
+        ConfigError: Fewer than 100 hits, or all of one kind, or not numbers.
+    """
+    y = np.asarray(relevant, float)
+    x = np.asarray(signals, float)
+    count = len(Signals._fields)
+    shapes = x.ndim == 2 and y.ndim == 1 and x.shape == (len(y), count)
+    if not shapes or not np.isfinite(x).all() or not np.isin(y, (0.0, 1.0)).all():
+        msg = f"calibration: expected finite signals (n, {count}) and n times 0 or 1"
+        raise ConfigError(msg)
+    if len(y) < 100 or len(set(y.tolist())) != 2:
+        msg = "calibration: needs at least 100 hits, relevant ones and others"
+        raise ConfigError(msg)
+    if not vectors:
+        x = x[:, :WORD_SIGNALS]
+    mean, deviation = x.mean(axis=0), x.std(axis=0)
+    deviation[deviation < 1e-9] = np.inf  # a signal that never changes says nothing
+    z = np.column_stack([(x - mean) / deviation, np.ones(len(x))])
+    ridge = np.full(z.shape[1], _RIDGE)
+    ridge[-1] = 0.0
+    weights = np.zeros(z.shape[1])
+    for _ in range(_STEPS):
+        p = 1.0 / (1.0 + np.exp(-z @ weights))
+        gradient = z.T @ (y - p) - ridge * weights
+        hessian = (z * (p * (1 - p))[:, None]).T @ z + np.diag(ridge + 1e-9)
+        step = np.linalg.solve(hessian, gradient)
+        weights += step
+        if np.abs(step).max() < 1e-9:
+            break
+    raw = weights[:-1] / deviation
+    bias = weights[-1] - float(raw @ np.nan_to_num(mean))
+    return Weights(float(bias), tuple(float(weight) for weight in raw))
+
+
+@cache
+def _shipped() -> Calibration:
+    return Calibration.load(_SHIPPED)
+
+
+def _told(weights: Weights) -> dict[str, float]:
+    names = Signals._fields
+    return {
+        "bias": round(weights.bias, 6),
+        **{
+            name: round(one, 6)
+            for name, one in zip(names, weights.weights, strict=False)
+        },
+    }
+
+
+def _read(told: Mapping[str, float]) -> Weights:
+    count = len(told) - 1
+    if count not in (WORD_SIGNALS, len(Signals._fields)):
+        raise ValueError
+    weights = tuple(float(told[name]) for name in Signals._fields[:count])
+    bias = float(told["bias"])
+    if not all(map(math.isfinite, (bias, *weights))):
+        raise ValueError
+    return Weights(bias, weights)

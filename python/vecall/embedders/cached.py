@@ -1,0 +1,246 @@
+"""An embedder that remembers what it embedded."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from vecall.embedders.base import Embedder, Vectors, checked_vectors, is_async
+from vecall.embedders.per_process import PerProcess
+from vecall.errors import ConfigError
+
+_ENTRY_BYTES = 256  # a key, two objects' headers, and the dictionary's share
+
+
+class _AbandonedError(Exception):
+    """Who asked for a vector gave up: whoever waits for it asks again."""
+
+
+@dataclass
+class _Turn:
+    """What one call found, what it must ask for, and what others are asking for."""
+
+    found: dict[bytes, bytes]
+    mine: dict[bytes, Future[bytes]]
+    others: dict[bytes, Future[bytes]]
+
+
+class _Kept:
+    """Vectors by key, the least recently used first, and those on their way."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._vectors: OrderedDict[bytes, bytes] = OrderedDict()
+        self._asked: dict[bytes, Future[bytes]] = {}
+        self._lock = threading.Lock()
+        self.hits = 0
+        self.misses = 0
+
+    @contextmanager
+    def turn(self, keys: Sequence[bytes]) -> Iterator[_Turn]:
+        """Divide keys up; if what follows fails, nobody waits for it any longer."""
+        turn = _Turn({}, {}, {})
+        with self._lock:
+            for key in keys:
+                if key in self._vectors:
+                    self._vectors.move_to_end(key)
+                    turn.found[key] = self._vectors[key]
+                elif key in self._asked:
+                    turn.others[key] = self._asked[key]
+                else:
+                    future: Future[bytes] = Future()
+                    future.set_running_or_notify_cancel()  # so no waiter cancels it
+                    self._asked[key] = turn.mine[key] = future
+        try:
+            yield turn
+        except BaseException as error:
+            told = error if isinstance(error, Exception) else _AbandonedError()
+            self._end(turn.mine, lambda _, future: future.set_exception(told))
+            raise
+
+    def keep(self, turn: _Turn, vectors: Vectors) -> None:
+        """Keep the vectors of `turn.mine`, and hand them to whoever waits for them."""
+        new = dict(zip(turn.mine, (row.tobytes() for row in vectors), strict=True))
+        with self._lock:
+            self._vectors.update(new)
+            while len(self._vectors) > self._most:
+                self._vectors.popitem(last=False)
+        turn.found.update(new)
+        self._end(turn.mine, lambda key, future: future.set_result(new[key]))
+
+    def count(self, hits: int, misses: int) -> None:
+        """Add to the counters."""
+        with self._lock:
+            self.hits += hits
+            self.misses += misses
+
+    def clear(self) -> None:
+        """Forget every vector."""
+        with self._lock:
+            self._vectors.clear()
+
+    def _end(
+        self,
+        futures: dict[bytes, Future[bytes]],
+        tell: Callable[[bytes, Future[bytes]], None],
+    ) -> None:
+        with self._lock:
+            ended = [key for key, future in futures.items() if not future.done()]
+            for key in ended:
+                self._asked.pop(key, None)
+        for key in ended:
+            tell(key, futures[key])
+
+
+class CachedEmbedder:
+    """Keeps the vectors of recent texts in memory: what is known is not embedded again.
+
+    Thread-safe. Texts that several threads or tasks ask for at once are embedded once;
+    if that fails, it fails for all of them and nothing is kept.
+
+    A known text is answered sooner, whoever asked before. Where users must not learn
+    even that of each other, do without. A deleted memory's vector stays until it is the
+    least recently used or `clear` is called; its text is not kept, only a hash.
+
+    Args:
+        embedder: What embeds; if its `embed` is a coroutine function, so is this one's.
+        max_bytes: Most memory.
+        max_entries: Most vectors; by default as many as `max_bytes` holds.
+
+    Raises:
+        ConfigError: Less than one vector would be kept.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        max_bytes: int = 64 << 20,
+        max_entries: int | None = None,
+    ) -> None:
+        """Start without a vector."""
+        self._embedder = embedder
+        self.model_id = embedder.model_id
+        self.dimensions = embedder.dimensions
+        self.probe = getattr(embedder, "probe", None)
+        self.max_concurrency = getattr(embedder, "max_concurrency", 1)
+        most = max_bytes // (4 * self.dimensions + _ENTRY_BYTES)
+        if max_entries is not None:
+            most = min(most, max_entries)
+        if most < 1:
+            msg = "max_bytes, max_entries: too small for one vector"
+            raise ConfigError(msg)
+        self._kept = PerProcess(lambda: _Kept(most))
+        self._queries = getattr(embedder, "embed_queries", None)
+        if is_async(embedder.embed):
+            self.embed = self._embed_async  # type: ignore[method-assign]
+            self.embed_queries = self._queries_async  # type: ignore[method-assign]
+
+    @property
+    def hits(self) -> int:
+        """How many texts did not have to be embedded."""
+        return self._kept().hits
+
+    @property
+    def misses(self) -> int:
+        """How many texts were embedded."""
+        return self._kept().misses
+
+    def clear(self) -> None:
+        """Forget every vector."""
+        self._kept().clear()
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """Return float32 (len(texts), dimensions), an array of the caller's own.
+
+        Raises:
+            EmbedderError: The embedder returned something else than such an array.
+        """
+        return self._now(b"", self._embedder.embed, texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Any:
+        """Return what the embedder does for queries; without such a method, `embed`.
+
+        Raises:
+            EmbedderError: As `embed`.
+        """
+        if self._queries is None:
+            return self.embed(texts)
+        return self._now(b"query", self._queries, texts)
+
+    async def _embed_async(self, texts: Sequence[str]) -> Vectors:
+        return await self._later(b"", self._embedder.embed, texts)
+
+    async def _queries_async(self, texts: Sequence[str]) -> Vectors:
+        if self._queries is None:
+            return await self._embed_async(texts)
+        return await self._later(b"query", self._queries, texts)
+
+    def _now(
+        self, kind: bytes, ask: Callable[..., Any], texts: Sequence[str]
+    ) -> Vectors:
+        kept, keys = self._kept(), self._keys(kind, texts)
+        found: dict[bytes, bytes] = {}
+        asked = 0
+        while missing := {k: t for k, t in keys if k not in found}:
+            with kept.turn(list(missing)) as turn:
+                if turn.mine:
+                    result = ask([missing[key] for key in turn.mine])
+                    kept.keep(turn, self._checked(result, turn))
+            asked += len(turn.mine)
+            found |= turn.found
+            for key, future in turn.others.items():
+                with suppress(_AbandonedError):
+                    found[key] = future.result()
+        return self._answer(keys, found, asked)
+
+    async def _later(
+        self, kind: bytes, ask: Callable[..., Any], texts: Sequence[str]
+    ) -> Vectors:
+        kept, keys = self._kept(), self._keys(kind, texts)
+        found: dict[bytes, bytes] = {}
+        asked = 0
+        while missing := {k: t for k, t in keys if k not in found}:
+            with kept.turn(list(missing)) as turn:
+                if turn.mine:
+                    result = await ask([missing[key] for key in turn.mine])
+                    kept.keep(turn, self._checked(result, turn))
+            asked += len(turn.mine)
+            found |= turn.found
+            for key, future in turn.others.items():
+                with suppress(_AbandonedError):
+                    found[key] = await asyncio.wrap_future(future)
+        return self._answer(keys, found, asked)
+
+    def _keys(self, kind: bytes, texts: Sequence[str]) -> list[tuple[bytes, str]]:
+        """Return each text with a hash of the model, the kind and the text."""
+        model = self.model_id.encode("utf-8", "surrogatepass")
+        known = blake2b(digest_size=16)
+        for part in (model, kind):
+            known.update(len(part).to_bytes(8, "little") + part)
+        keys = []
+        for text in texts:
+            key = known.copy()
+            key.update(text.encode("utf-8", "surrogatepass"))
+            keys.append((key.digest(), text))
+        return keys
+
+    def _checked(self, result: object, turn: _Turn) -> Vectors:
+        return checked_vectors(result, len(turn.mine), self.dimensions)
+
+    def _answer(
+        self, keys: list[tuple[bytes, str]], found: dict[bytes, bytes], asked: int
+    ) -> Vectors:
+        self._kept().count(len(keys) - asked, asked)
+        joined = b"".join(found[key] for key, _ in keys)
+        vectors = np.frombuffer(joined, np.float32).reshape(len(keys), self.dimensions)
+        return vectors.copy()

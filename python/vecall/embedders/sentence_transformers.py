@@ -1,0 +1,102 @@
+"""Models of the package sentence-transformers: PyTorch, on this machine.
+
+Needs the extra `vecall[sentence-transformers]`. The package downloads a model's weights
+when it is first used.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from vecall.embedders.base import Vectors, checked_vectors
+from vecall.errors import ConfigError, EmbedderError
+
+
+class SentenceTransformerEmbedder:
+    """A `SentenceTransformer` behind the `Embedder` protocol. Thread-safe.
+
+    Models with one prompt for queries and another for documents get the right one, as
+    far as the installed version of the package knows of them.
+
+    Args:
+        model: A name on the Hugging Face Hub, a path, or a `SentenceTransformer`.
+        model_id: Names the model in the file; by default "sentence-transformers:" and
+            the name. A model object needs it: it does not know its own name.
+        device: "cpu", "cuda", "mps"; by default the package's choice.
+        batch_size: Texts that the model sees at once.
+        options: Passed to `SentenceTransformer`: `cache_folder`, `truncate_dim`, ...
+
+    Raises:
+        ImportError: The extra `vecall[sentence-transformers]` is not installed.
+        ConfigError: A model object without `model_id`, or one of unknown dimensions.
+        EmbedderError: The model could not be loaded.
+    """
+
+    def __init__(
+        self,
+        model: Any = "all-MiniLM-L6-v2",
+        *,
+        model_id: str | None = None,
+        device: str | None = None,
+        batch_size: int = 32,
+        **options: Any,
+    ) -> None:
+        """Load the model, and its weights from the network if need be."""
+        if isinstance(model, str):
+            self._model = _loaded(model, device, options)
+            self.model_id = model_id or f"sentence-transformers:{model}"
+        elif model_id is None:
+            msg = "model_id: expected with a model object"
+            raise ConfigError(msg)
+        else:
+            self._model = model
+            self.model_id = model_id
+        # The first is the newer name.
+        names = ("get_embedding_dimension", "get_sentence_embedding_dimension")
+        measure = next(
+            getattr(self._model, n) for n in names if hasattr(self._model, n)
+        )
+        dimensions = measure()
+        if type(dimensions) is not int:
+            msg = "model: it does not say the dimensions of its vectors"
+            raise ConfigError(msg)
+        self.dimensions = dimensions
+        self._batch_size = batch_size
+        self._lock = threading.Lock()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return float32 (len(texts), dimensions) of norm 1, for memories."""
+        return self._embed("encode_document", texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return what `embed` does, for questions about memories."""
+        return self._embed("encode_query", texts)
+
+    def _embed(self, name: str, texts: Sequence[str]) -> Vectors:
+        encode = getattr(self._model, name, None) or self._model.encode
+        with self._lock:
+            vectors = encode(
+                list(texts),
+                batch_size=self._batch_size,
+                normalize_embeddings=True,
+                show_progress_bar=False,
+            )
+        return checked_vectors(vectors, len(texts), self.dimensions)
+
+
+def _loaded(name: str, device: str | None, options: dict[str, Any]) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        msg = (
+            "SentenceTransformerEmbedder needs the package sentence-transformers: "
+            'pip install "vecall[sentence-transformers]"'
+        )
+        raise ImportError(msg) from error
+    try:
+        return SentenceTransformer(name, device=device, **options)
+    except Exception as error:
+        msg = f"sentence-transformers could not load the model: {type(error).__name__}"
+        raise EmbedderError(msg) from error

@@ -1,0 +1,239 @@
+"""Days that a memory lies on and a question names.
+
+A memory is found under its day, in UTC: the number of the day, the month's name and the
+year as words, and day, week and month as marks. "What did we plan on 3 May", "in March
+2024", "yesterday", "last week" and "2024-03-05" become the same marks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from vecall.lexical.marks import mark
+
+MONTHS = (
+    "january february march april may june july august september october november "
+    "december"
+).split()
+
+_MONTHS_OF = {
+    "german": """
+    januar februar marz april mai juni juli august september oktober november dezember
+    """,
+    "spanish": """
+    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre
+    diciembre
+    """,
+    "french": """
+    janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre
+    """,
+    "italian": """
+    gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre
+    dicembre
+    """,
+    "portuguese": """
+    janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro
+    dezembro
+    """,
+    "russian": """
+    января февраля марта апреля мая июня июля августа сентября октября ноября декабря
+    январь февраль март апрель май июнь июль август сентябрь октябрь ноябрь декабрь
+    январе феврале марте апреле мае июне июле августе сентябре октябре ноябре декабре
+    """,
+    "english": """
+    jan feb mar apr may jun jul aug sept oct nov dec
+    jan feb mar apr may jun jul aug sep oct nov dec
+    """,
+}
+
+MONTH_NAMES: dict[str, dict[str, str]] = {
+    language: {
+        name: MONTHS[i % 12]
+        for i, name in enumerate(names.split())
+        if (language, name) not in (("english", "mar"), ("english", "jan"))
+    }
+    for language, names in _MONTHS_OF.items()
+}
+"""By language, a month's name or short form to the name that memories carry. In its own
+language alone: elsewhere Marco and Avril are people."""
+
+_NAMES = {
+    **{
+        name: i % 12 + 1
+        for names in _MONTHS_OF.values()
+        for i, name in enumerate(names.split())
+    },
+    **{name: i + 1 for i, name in enumerate(MONTHS)},
+}
+_MONTH = "|".join(sorted(_NAMES, key=len, reverse=True))
+_YEAR = r"(?:19|20)\d\d"
+_DAY_MONTH = re.compile(
+    rf"\b(\d{{1,2}})(?:st|nd|rd|th|er|\.|o)?\s?(?:of\s|de\s|do\s)?({_MONTH})\b"
+    rf"(?:,?\s(?:de\s)?({_YEAR})\b)?"
+)
+_MONTH_DAY = re.compile(
+    rf"\b({_MONTH})\s(\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s({_YEAR})\b)?"
+)
+_MONTH_YEAR = re.compile(rf"\b({_MONTH})(?:\s(?:of\s|de\s|del\s)?({_YEAR}))\b")
+_ISO = re.compile(rf"\b({_YEAR})[-/](\d{{1,2}})[-/](\d{{1,2}})(?:\b|t)")
+_DOTTED = re.compile(rf"\b(\d{{1,2}})\.(\d{{1,2}})\.({_YEAR})?")
+_NUMBER = r"\d{1,2}|[一二三四五六七八九十]{1,3}"
+_EAST = re.compile(
+    rf"(?:(\d{{4}})\s?[年년]\s?)?({_NUMBER})\s?[月월](?:\s?({_NUMBER})\s?[日号號일])?"
+)
+_DIGITS = "一二三四五六七八九"
+_RELATIVE = (
+    (
+        re.compile(r"\byesterday\b|\bgestern\b|\bayer\b|\bieri\b|\bontem\b|"
+                   r"\bвчера\b|昨天|昨日|어제"),
+        "day", -1,
+    ),
+    (
+        re.compile(r"\btoday\b|\bheute\b|\bhoy\b|aujourd.?hui|\boggi\b|\bhoje\b|"
+                   r"\bсегодня\b|今天|今日|오늘"),
+        "day", 0,
+    ),
+    (
+        re.compile(r"\blast week\b|\bletzten? woche\b|\bsemana pasada\b|"
+                   r"\bsemaine derniere\b|\bsettimana scorsa\b|\bsemana passada\b|"
+                   r"\bна прошлой неделе\b|上周|上星期|先週|지난\s?주"),
+        "week", -1,
+    ),
+    (
+        re.compile(r"\bthis week\b|\bdiese[r]? woche\b|\besta semana\b|"
+                   r"\bcette semaine\b|\bна этой неделе\b|这周|本周|今週|이번\s?주"),
+        "week", 0,
+    ),
+    (
+        re.compile(r"\blast month\b|\bletzten monat\b|\bmes pasado\b|\bmois dernier\b|"
+                   r"\bmese scorso\b|\bmes passado\b|\bв прошлом месяце\b|上个月|先月|"
+                   r"지난\s?달"),
+        "month", -1,
+    ),
+    (
+        re.compile(r"\bthis month\b|\bdiesen monat\b|\beste mes\b|\bce mois\b|"
+                   r"\bв этом месяце\b|这个月|本月|今月|이번\s?달"),
+        "month", 0,
+    ),
+)  # fmt: skip
+
+
+def _day(date: datetime) -> int:
+    return mark(f"day {date:%Y-%m-%d}")
+
+
+def _week(date: datetime) -> int:
+    year, week, _ = date.isocalendar()
+    return mark(f"week {year}-{week}")
+
+
+def _month(year: int, month: int) -> int:
+    return mark(f"month {year}-{month}")
+
+
+def _day_of_year(month: int, day: int) -> int:
+    return mark(f"day {month}-{day}")
+
+
+def date_marks(date: datetime) -> list[int]:
+    """Return the marks of a memory's day: day, day of any year, week, month."""
+    return list(_date_marks(date.year, date.month, date.day))
+
+
+@lru_cache(maxsize=1_024)  # the turns of a session lie on one day
+def _date_marks(year: int, month: int, day: int) -> tuple[int, ...]:
+    date = datetime(year, month, day)
+    return (
+        _day(date),
+        _day_of_year(date.month, date.day),
+        _week(date),
+        _month(date.year, date.month),
+    )
+
+
+_DATE_WORDS = frozenset(_NAMES) | frozenset(
+    "yesterday today week month gestern heute woche monat ayer hoy semana mes hier "
+    "aujourdhui semaine mois ieri oggi settimana mese ontem hoje".split()
+)
+_HIER = re.compile(r"\bhier\b")
+_UNUSUAL = re.compile(r"\d|[^\x00-\x7f]")
+
+
+def may_name_dates(words: Sequence[str], folded: str) -> bool:
+    """Whether a normalised query is worth asking for its dates; most are not."""
+    return bool(_UNUSUAL.search(folded)) or not _DATE_WORDS.isdisjoint(words)
+
+
+def asked_dates(folded: str, now: datetime, language: str | None = None) -> list[int]:
+    """Return the marks of the days, weeks or months that a normalised query names.
+
+    Args:
+        folded: The query.
+        now: The day that "yesterday" is relative to.
+        language: Of the query, where it is known: "3.5." is a day in German and a
+            version in English, "hier" is yesterday in French and here in German.
+    """
+    found: list[int] = []
+    for day, name, year in _DAY_MONTH.findall(folded):
+        _add(found, year, _NAMES[name], day)
+    for name, day, year in _MONTH_DAY.findall(folded):
+        _add(found, year, _NAMES[name], day)
+    for year, month, day in _ISO.findall(folded):
+        _add(found, year, int(month), day)
+    for day, month, year in _DOTTED.findall(folded):
+        if year or language != "english":
+            _add(found, year, int(month), day)
+    if language in (None, "french") and _HIER.search(folded):
+        found += _relative(now, "day", -1)
+    for year, month, day in _EAST.findall(folded):
+        if day:
+            _add(found, year, _number(month), str(_number(day)))
+        elif year and 1 <= _number(month) <= 12:
+            found.append(_month(int(year), _number(month)))
+    for name, year in _MONTH_YEAR.findall(_DAY_MONTH.sub(" ", folded)):
+        found.append(_month(int(year), _NAMES[name]))
+    for pattern, unit, offset in _RELATIVE:
+        if pattern.search(folded):
+            found += _relative(now, unit, offset)
+    return list(dict.fromkeys(found))
+
+
+def eastern_months(folded: str) -> list[str]:
+    """Return the English names of months written as a number and 月 or 월."""
+    numbers = [_number(month) for _, month, _ in _EAST.findall(folded)]
+    return [MONTHS[number - 1] for number in numbers if 1 <= number <= 12]
+
+
+def _number(text: str) -> int:
+    """Read 7, 七, 十, 十二 or 三十一; 0 for what is none of these."""
+    if text.isdecimal():
+        return int(text)
+    tens, ten, ones = text.rpartition("十")
+    if len(tens) > 1 or len(ones) > 1:
+        return 0
+    count = _DIGITS.find(tens) + 1 if tens else len(ten)
+    return 10 * count + (_DIGITS.find(ones) + 1 if ones else 0)
+
+
+def _add(found: list[int], year: str, month: int, day: str) -> None:
+    try:
+        # A leap year where none is named, so that 29 February is a day.
+        date = datetime(int(year or 2000), month, int(day))
+    except ValueError:
+        return  # no such day
+    found.append(_day(date) if year else _day_of_year(month, date.day))
+
+
+def _relative(now: datetime, unit: str, offset: int) -> list[int]:
+    try:
+        if unit == "day":
+            return [_day(now + timedelta(days=offset))]
+        if unit == "week":
+            return [_week(now + timedelta(weeks=offset))]
+    except OverflowError:
+        return []  # before the first day of the calendar
+    months = now.year * 12 + now.month - 1 + offset
+    return [_month(months // 12, months % 12 + 1)]

@@ -1,0 +1,148 @@
+"""What is known about a text beside its words: that it asks, that it tells a time.
+
+A mark is a term that no word can be. The engine finds the marks of a row as it finds
+its words, and a query says which marks it favours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+
+def mark(name: str) -> int:
+    """Return the 64-bit hash of a mark; no word has it."""
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, person=b"m")
+    return int.from_bytes(digest.digest(), "little") or 1
+
+
+QUESTION = mark("question")
+TIME = mark("time")
+
+_CLOSING = (
+    "\"'\u2018-\u201f\u00ab\u00bb\u2039\u203a\u300d\u300f)\\]\u3002.!\u2026\\s"
+    "\u200d\u2600-\u27bf\U0001f1e6-\U0001faff\ufe0f"
+)
+_QUESTION_SIGNS = ("?", "\uff1f", "\u061f", "\u304b\u3002")
+_ASKS = re.compile(rf"(?:[?\uff1f\u061f]|\u304b\u3002)[{_CLOSING}]*\Z")
+
+# Times that are told: words in Latin letters (English, German, Spanish, French,
+# Italian, Portuguese), as `split_words` leaves them; numbers; Russian, Chinese,
+# Japanese and Korean.
+_TIME_WORDS = frozenset(
+    """
+    yesterday today tomorrow tonight last next ago since recently morning
+    week weeks month months year years day days weekend weekends
+    monday tuesday wednesday thursday friday saturday sunday
+    january february march april june july august september october november december
+    gestern heute morgen letzte letzten letzter letztes nachste nachsten nachster
+    nachstes seit woche wochen monat monate monats monaten jahr jahre jahren tag tage
+    tagen wochenende montag dienstag mittwoch donnerstag freitag samstag sonntag
+    januar februar marz mai juni juli oktober dezember
+    ayer hoy manana semana semanas mes meses ano anos dia dias lunes martes miercoles
+    jueves viernes sabado domingo enero febrero marzo abril mayo junio julio agosto
+    septiembre octubre noviembre diciembre
+    hier demain semaine semaines mois annee annees an ans jour jours lundi mardi
+    mercredi jeudi vendredi samedi dimanche janvier fevrier mars avril juin juillet aout
+    septembre octobre novembre decembre
+    ieri oggi domani settimana settimane mese mesi anno anni giorno giorni
+    ontem hoje amanha segunda terca quarta quinta sexta
+    """.split()
+) - {"an"}
+_TIME_NUMBERS = re.compile(
+    r"\b(?:(?:19|20)\d\d|\d{1,2}(?:st|nd|rd|th))\b"
+    r"|\d{1,2}[./]\d{1,2}(?:[./]|\b)|\d{1,2}:\d\d"
+)
+_TIME_ELSEWHERE = re.compile(
+    r"""\b(?:
+    вчера|сегодня|завтра|назад|недел[яюие]|неделю|месяц\w*|год\w*|лет|дн[яей]|день|
+    понедельник\w*|вторник\w*|сред[ауы]|четверг\w*|пятниц\w*|суббот\w*|воскресень\w*|
+    январ\w*|феврал\w*|март\w*|апрел\w*|ма[йяе]|июн\w*|июл\w*|август\w*|сентябр\w*|
+    октябр\w*|ноябр\w*|декабр\w*
+    )\b
+    |[0-9]\s?[月日号點点時时年]|\d\s?[월일년시]
+    |昨天|今天|明天|前天|后天|上周|下周|上个月|下个月|去年|明年|星期|周[一二三四五六日末]
+    |昨日|今日|明日|先週|来週|先月|来月|去年|来年|曜日|週末
+    |어제|오늘|내일|모레|지난|다음\s?[주달]|작년|내년|요일|주말
+    """,
+    re.VERBOSE,
+)
+_DIGIT = re.compile(r"\d")
+
+# Questions that ask for a time.
+_ASKS_TIME = re.compile(
+    r"""[\W_]*(?:and\s|so\s|do\s(?:you|i)\s(?:know|remember)\s)?(?:
+    (?:since\s)?when\b|how\slong\b|(?:(?:on|in|at)\s)?(?:what|which)\s(?:exact\s)?
+    (?:date|day|weekday|week|month|year|time)\b|
+    (?:seit|bis|ab)?\s?wann\b|wie\slange\b|an\swelchem\s(?:tag|datum)\b|welches\sdatum\b|
+    in\swelche[mr]\s(?:monat|jahr|woche)\b|um\swie\s?viel\suhr\b|
+    (?:desde\s|hasta\s|para\s)?cuando\b|a\sque\shora\b|(?:en\s|el\s)?que\s
+    (?:dia|fecha|mes|ano)\b|cuanto\stiempo\b|
+    (?:depuis\s)?quand\b|(?:(?:a|en)\s)?quelle\s(?:date|heure|annee)\b|
+    quel\s(?:jour|mois)\b|combien\sde\stemps\b|
+    (?:da\s)?quando\b|(?:(?:in|a)\s)?che\s(?:giorno|mese|anno|ora)\b|
+    (?:desde\s)?quando\b|(?:em\s)?que\s(?:dia|mes|ano)\b|a\sque\shoras\b|quanto\stempo\b|
+    (?:с\sкаких\sпор|когда|как\sдолго|во\sсколько|(?:в|на)\sкако[мйе]\w*\s
+    (?:месяц|год|ден|недел)|какого\sчисла|сколько\sвремени)
+    )
+    """,
+    re.VERBOSE,
+)
+_ASKS_TIME_EAST = re.compile(
+    r"""什么时候|什麼時候|何时|何時|哪天|哪一天|哪[年月]|哪个月|几[号月点]|幾[號月點]|多久|星期几
+    |いつ|何[日月年]|何曜日|どのくらいの期間
+    |언제|며칠|몇\s?[시월년]|무슨\s?요일|얼마나\s?오래|얼마\s?동안
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMarks:
+    """What a query favours.
+
+    Attributes:
+        time: The mark of rows that tell a time, if the query asks for one, else 0.
+        authors: Marks of the authors whom its words may name.
+    """
+
+    time: int = 0
+    authors: tuple[int, ...] = ()
+
+
+def text_marks(text: str, folded: str, words: Sequence[str]) -> list[int]:
+    """Return the marks of a memory's text.
+
+    Args:
+        text: As it was said.
+        folded: The same, normalised.
+        words: The words of that.
+    """
+    found = []
+    if any(sign in text for sign in _QUESTION_SIGNS) and _ASKS.search(text):
+        found.append(QUESTION)
+    if _tells_time(folded, words):
+        found.append(TIME)
+    return found
+
+
+def _tells_time(folded: str, words: Sequence[str]) -> bool:
+    if not _TIME_WORDS.isdisjoint(words):
+        return True
+    if _DIGIT.search(folded) and _TIME_NUMBERS.search(folded):
+        return True
+    return not folded.isascii() and _TIME_ELSEWHERE.search(folded) is not None
+
+
+def asks_time(folded: str) -> bool:
+    """Whether a normalised query asks when something is."""
+    if _ASKS_TIME.match(folded):
+        return True
+    return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None
+
+
+def author_mark(stem: str) -> int:
+    """Return the mark of authors with this stem in their names."""
+    return mark(f"author {stem}")

@@ -1,0 +1,153 @@
+"""How a search ranks: the engine's weights, and options that are off by default."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Literal
+
+from vecall.errors import ConfigError
+
+Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]
+"""Takes the query and the texts that were found; returns one number for each, higher is
+better. It may be a coroutine function, and may be slow: it never runs on your event
+loop."""
+
+WEIGHTS = frozenset(
+    "dense coverage_power next previous after_question second session question time "
+    "author".split()
+)
+"""The names that `Ranking.weights` knows; docs/recall.md says what each weighs."""
+
+COSINE_ALONE: dict[str, float] = {
+    "dense": 1.0,
+    "coverage_power": 0.0,
+    "next": 0.0,
+    "previous": 0.0,
+    "after_question": 0.0,
+    "second": 0.0,
+    "session": 0.0,
+    "question": 1.0,
+    "time": 1.0,
+    "author": 1.0,
+}
+"""With fusion="vectors", the weights that rank by cosine similarity alone."""
+
+_MOST_WEIGHT = 10.0
+_MOST_DEPTH = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """How memories are ranked. The defaults are what won on data; see docs/recall.md.
+
+    The options look at the best `depth` memories that the engine found, in this order:
+    fusion, decay, reranker, collapsing, diversity. A reranker's numbers take the place
+    of the scores before them.
+
+    Attributes:
+        weights: Other weights than the engine's own, by the names in `WEIGHTS`. All are
+            from 0 to 10, "dense" from 0 to 1.
+        fusion: "convex" adds the two sides' normalised scores, "rrf" their reciprocal
+            ranks (Cormack et al., 2009), which loses to it on every data set we have.
+            "words" and "vectors" ask one side alone; without a vector, "vectors" finds
+            nothing.
+        half_life: Seconds (or a timedelta) in which a score halves with age; None
+            never.
+        reranker: Orders the memories anew from their texts.
+        collapse: Share of common words, in (0, 1], from which of two memories only the
+            better is returned; None returns both.
+        diversity: Maximal marginal relevance (Carbonell and Goldstein, 1998): share in
+            [0, 1] by which likeness to a better memory counts against a memory; None
+            and 0 do not count it.
+        depth: How many memories the options choose from, at least top_k.
+
+    Raises:
+        ConfigError: A value outside what is allowed.
+    """
+
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
+    fusion: Literal["convex", "rrf", "words", "vectors"] = "convex"
+    half_life: float | timedelta | None = None
+    reranker: Reranker | None = None
+    collapse: float | None = None
+    diversity: float | None = None
+    depth: int = 50
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        given: object = self.weights
+        if not isinstance(given, Mapping):
+            msg = "ranking.weights: expected a mapping of names to weights"
+            raise ConfigError(msg)
+        for name, weight in self.weights.items():
+            if name not in WEIGHTS:
+                msg = f"ranking.weights: the names are {', '.join(sorted(WEIGHTS))}"
+                raise ConfigError(msg)
+            _check(weight, f"ranking.weights[{name!r}]", _most(name))
+        object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        fusion: object = self.fusion
+        if fusion not in ("convex", "rrf", "words", "vectors"):
+            msg = 'ranking.fusion: must be "convex", "rrf", "words" or "vectors"'
+            raise ConfigError(msg)
+        if isinstance(self.half_life, timedelta):
+            object.__setattr__(self, "half_life", self.half_life.total_seconds())
+        if self.half_life is not None:
+            _check(self.half_life, "ranking.half_life", math.inf, above=True)
+        reranker: object = self.reranker
+        if reranker is not None and not callable(reranker):
+            msg = "ranking.reranker: expected a function"
+            raise ConfigError(msg)
+        if self.collapse is not None:
+            _check(self.collapse, "ranking.collapse", 1.0, above=True)
+        if self.diversity is not None:
+            _check(self.diversity, "ranking.diversity", 1.0)
+        if type(self.depth) is not int or not 1 <= self.depth <= _MOST_DEPTH:
+            msg = f"ranking.depth: must be an integer from 1 to {_MOST_DEPTH}"
+            raise ConfigError(msg)
+
+    @property
+    def seconds_to_half(self) -> float:
+        """The half-life in seconds; infinite where there is none."""
+        half_life = self.half_life
+        if isinstance(half_life, timedelta):
+            return half_life.total_seconds()
+        return math.inf if half_life is None else float(half_life)
+
+    @property
+    def keeps_calibration(self) -> bool:
+        """Whether scores mean what the calibration was fitted on."""
+        return self.fusion != "vectors" and not self.weights
+
+    @property
+    def compares_texts(self) -> bool:
+        """Whether memories are held against one another."""
+        return self.collapse is not None or bool(self.diversity)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the engine's order is the answer."""
+        return (
+            self.fusion != "rrf"
+            and self.half_life is None
+            and self.reranker is None
+            and self.collapse is None
+            and not self.diversity
+        )
+
+
+def _most(name: str) -> float:
+    return 1.0 if name == "dense" else _MOST_WEIGHT
+
+
+def _check(value: Any, name: str, most: float, *, above: bool = False) -> None:
+    number = isinstance(value, float | int) and not isinstance(value, bool)
+    if number and (value > 0.0 if above else value >= 0.0) and value <= most:
+        return
+    least = "above 0" if above else "at least 0"
+    limit = "" if math.isinf(most) else f" and at most {most:g}"
+    msg = f"{name}: must be a number {least}{limit}"
+    raise ConfigError(msg)

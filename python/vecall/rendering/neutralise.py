@@ -1,0 +1,165 @@
+"""Makes text from memories harmless: whoever wrote one did not write the prompt.
+
+`clean` takes out what cannot be seen, `escape` what could open or close a tag, and
+`indented` and `label` keep a value inside its record. Together they keep one promise:
+in a rendered block every "<", and every line that starts at its left edge, is vecall's.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# Terminal escapes: OSC and its like up to their end, CSI, then the two-character ones.
+_ANSI = re.compile(
+    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,256}"
+    r"(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"
+    r"|\x1b[ -/]{0,4}[0-~]"
+)
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+# What is never seen: controls but tab and newline, marks of direction, zero widths,
+# blank letters, variation selectors but the two of emoji, tags, noncharacters.
+_UNSEEN = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5"
+    "\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufdd0-\ufdef"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    + "".join(
+        chr(0x10000 * plane + last)
+        for plane in range(1, 17)
+        for last in (0xFFFE, 0xFFFF)
+    )
+)
+_HIDDEN = re.compile(f"[{_UNSEEN}]+")
+# Joiners spell words in Persian and Indic scripts and glue emoji; selectors choose the
+# colours of a symbol. Elsewhere, and in a row, they only hide.
+_JOINER = re.compile(
+    "(?<![\u0600-\u1cff\u2190-\u2bff\ufb50-\ufeff\ufe0f\U0001f000-\U0001faff])"
+    "[\u200c\u200d]"
+    "|[\u200c\u200d](?![\u0600-\u1cff\u2190-\u2bff\ufb50-\ufeff\U0001f000-\U0001faff])"
+)
+_SELECTOR = re.compile(
+    "(?<![#*0-9\xa9\xae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
+)
+_PLAIN = re.compile("[\t\n -~]*")
+_CONTINUED = re.compile(r"\n(?=[^\n])")
+_MANY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
+
+# "<" in its own and its full-width form, and look-alikes where they make a tag.
+_LESS = re.compile(
+    "[<\uff1c\ufe64]"
+    "|[\u2039\u00ab\u02c2\u1438\u226a\u226e\u227a\u22d6\u2329\u276c\u276e\u2770\u27e8"
+    "\u27ea\u29fc\u3008\u300a\ufe3d\ufe3f]"
+    "(?=\\s{0,8}[/\\\\\u2044\u2215\u29f8\uff0f]"
+    "|\\s{0,8}(?i:past[\\s_-]{0,8}conv|recalled[_-]|memory[_-]))"
+)
+_MORE = re.compile("(?<=]])>")  # in XML "]]>" may stand in no text
+_AMPERSAND = re.compile(
+    "[&\uff06\ufe60](?=[#\uff03\ufe5f]|\\w{2,32}[;\uff1b\ufe54]|(?i:lt|gt|amp|quot))"
+)
+# Words by which chat templates switch the speaker; those in "<" are cut by that.
+_SQUARE = re.compile(
+    r"\[(?=\s{0,8}/?\s{0,8}(?:INST|SYS|SYSTEM|SYSTEM_PROMPT|TOOL_CALLS?|TOOL_RESULTS?"
+    r"|CONTROL_|AVAILABLE_TOOLS|TOOL_CONTENT|ARGS|CALL_ID|BOS|EOS|CLS|SEP|MASK|PAD|UNK|IMG"
+    r"|PREFIX|SUFFIX|MIDDLE|THINK)\w{0,32}\s{0,8}\])",
+    re.IGNORECASE,
+)
+_JSON_UNSAFE = re.compile(
+    f"[<>&\u2028\u2029\uff06\uff1c\uff1e\ufe60\ufe64\ufe65{_UNSEEN}]"
+)
+_SPACES = re.compile(r"\s+")
+_SPEAKS = re.compile("[:\uff1a\ufe55\ufe13]+(?=\\s|$)")
+
+
+def clean(text: str) -> str:
+    """Return the text without what cannot be seen.
+
+    Every kind of line end becomes a newline; terminal escapes, control characters,
+    marks of direction, zero-width and tag characters go; a lone surrogate becomes
+    U+FFFD. Joiners and emoji selectors stay where they have a meaning.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    text = _ANSI.sub("", text)
+    text = _LINE_ENDS.sub("\n", text)
+    text = _SURROGATES.sub("\ufffd", text)
+    text = _HIDDEN.sub("", text)
+    return _JOINER.sub("", _SELECTOR.sub("", text))
+
+
+def escape(text: str) -> str:
+    """Return cleaned text in which nothing can open or close a tag.
+
+    As in XML, "<" becomes "&lt;", and "&" becomes "&amp;" where it could be read as the
+    begin of such a thing. The brackets of chat templates become "&#91;".
+    """
+    text = _AMPERSAND.sub("&amp;", text)
+    text = _MORE.sub("&gt;", _LESS.sub("&lt;", text))
+    return _SQUARE.sub("&#91;", text)
+
+
+def escape_json(dumped: str) -> str:
+    """Return a JSON text, every unsafe or unseen character as JSON's own escape.
+
+    A parser gives the strings back as they were.
+    """
+    for pattern in (_JSON_UNSAFE, _JOINER, _SELECTOR, _SQUARE):
+        dumped = pattern.sub(_as_escape, dumped)
+    return dumped
+
+
+def without_surrogates(text: str) -> str:
+    """Return the text with U+FFFD for lone surrogates, which no encoding takes."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def indented(text: str, masked: str = "") -> str:
+    """Return a memory's text with every line but the first moved in by two spaces.
+
+    Args:
+        text: The text as it was stored.
+        masked: A secret of the block; where the text has it, stars stand instead.
+    """
+    shown = hide(escape(clean(text)).strip(), masked)
+    shown = _MANY_LINES.sub("\n\n", shown)
+    return _CONTINUED.sub("\n  ", shown) or "(no text)"
+
+
+def label(value: str, masked: str = "", most: int = 80) -> str:
+    """Return a name or another short value on one line, safe inside quotes too.
+
+    Args:
+        value: The value as it was stored.
+        masked: As in `indented`.
+        most: Characters after which it is cut.
+    """
+    shown = _SPACES.sub(" ", clean(value)).strip()
+    if len(shown) > most:
+        shown = shown[:most] + "\N{HORIZONTAL ELLIPSIS}"
+    return hide(escape(shown), masked).replace('"', "&quot;")
+
+
+def speaker(author: str | None) -> str:
+    """Return who is shown to have said a memory; a name cannot end before its end."""
+    return _SPEAKS.sub("", label(author or "")).strip(" [:") or "memory"
+
+
+def hide(text: str, masked: str) -> str:
+    """Return the text with stars for every occurrence of a secret, in any case."""
+    if not masked or masked.lower() not in text.lower():
+        return text
+    return re.sub(re.escape(masked), "*" * len(masked), text, flags=re.IGNORECASE)
+
+
+def _as_escape(found: re.Match[str]) -> str:
+    return _escaped(found.group())
+
+
+@lru_cache(maxsize=4_096)  # a hostile text is of a few kinds of characters
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be")
+    pairs = (units[at : at + 2] for at in range(0, len(units), 2))
+    return "".join(f"\\u{pair.hex()}" for pair in pairs)

@@ -1,0 +1,15 @@
+"""Vectors under ids with metadata: the protocol, and a store in memory."""
+
+from __future__ import annotations
+
+from vecall.vector_store.base import VectorSearchResult, VectorStore, VectorStoreFilter
+from vecall.vector_store.in_memory import InMemoryVectorStore
+from vecall.vector_store.summary import MemorySummary
+
+__all__ = [
+    "InMemoryVectorStore",
+    "MemorySummary",
+    "VectorSearchResult",
+    "VectorStore",
+    "VectorStoreFilter",
+]

@@ -1,0 +1,145 @@
+"""The rows of one user: vectors in the engine, the rest in dicts beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall._core import Engine
+from vecall.vector_store.rules import Key, Scope
+
+_NEVER = np.iinfo(np.int64).max
+_NO_SESSION = 0
+
+Hit = tuple[int, float]
+"""Row number and cosine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a row is beside its vector; its metadata as JSON."""
+
+    id: str
+    session: str | None
+    micros: int
+    metadata: str
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session's number in the engine, and those of its rows."""
+
+    number: int
+    rows: set[int] = field(default_factory=set)
+
+
+class Partition:
+    """One user's rows, under numbers that are never used again.
+
+    Sessions are known to the engine by numbers too, not by hashes, so no two are ever
+    taken for one. `find` may be called at any time; for all else the caller sees to it
+    that nobody else is at it.
+    """
+
+    def __init__(self, engine: Engine, key: Key) -> None:
+        """Begin without rows."""
+        self.rows: dict[int, Row] = {}
+        self._engine = engine
+        self._key = key
+        self._numbers: dict[str, int] = {}  # of rows, by id
+        self._sessions: dict[str, _Session] = {}
+
+    def number_of(self, id: str) -> int | None:
+        """Return the number of the row with this id."""
+        return self._numbers.get(id)
+
+    def candidates(self, scope: Scope) -> list[tuple[int, Row]]:
+        """Return the rows of the scope's session, or all, whatever their time."""
+        if scope.session is None:
+            return list(self.rows.items())
+        session = self._sessions.get(scope.session)
+        numbers = () if session is None else session.rows
+        return [(number, self.rows[number]) for number in numbers]
+
+    def add(self, number: int, row: Row, vector: NDArray[np.float32]) -> None:
+        """Add a row, whose number is new; on an error nothing has changed."""
+        session = None
+        if row.session is not None:
+            session = self._sessions.get(row.session) or _Session(number)
+        label = _NO_SESSION if session is None else session.number
+        self._engine.add_rows(
+            self._key,
+            np.array([number], np.int64),
+            np.array([row.micros], np.int64),
+            np.array([_NEVER], np.int64),
+            np.array([label], np.uint64),
+            np.zeros(1, np.int32),
+            np.zeros(0, np.uint64),
+            np.zeros(2, np.int64),
+            vector[None],
+        )
+        self.rows[number] = row
+        self._numbers[row.id] = number
+        if session is not None and row.session is not None:
+            session.rows.add(number)
+            self._sessions[row.session] = session
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove rows; the engine loses all of them at once."""
+        self._engine.remove(self._key, np.array(numbers, np.int64))
+        for number in numbers:
+            row = self.rows.pop(number)
+            if self._numbers[row.id] == number:  # else it was replaced
+                del self._numbers[row.id]
+            if row.session is None:
+                continue
+            session = self._sessions[row.session]
+            session.rows.discard(number)
+            if not session.rows:
+                del self._sessions[row.session]
+
+    def drop(self) -> None:
+        """Free what the engine holds."""
+        self._engine.drop(self._key)
+
+    def options(self, scope: Scope) -> dict[str, Any] | None:
+        """Return a filter as the engine takes it, None if nothing passes it."""
+        options: dict[str, Any] = {}
+        if scope.session is not None:
+            session = self._sessions.get(scope.session)
+            if session is None:
+                return None
+            options["session"] = session.number
+        if scope.after is not None:
+            options["after"] = scope.after
+        if scope.before is not None:
+            options["before"] = scope.before
+        return options
+
+    def find(
+        self, vector: NDArray[np.float32], top_k: int, options: Mapping[str, Any]
+    ) -> list[Hit]:
+        """Return the best rows, best first, and all that tie with the last one.
+
+        The engine orders rows of one score and time by number, the store by id.
+        """
+        wanted = top_k + 1
+        while True:
+            ids, scores = self._engine.search(
+                self._key, vector, wanted, exact=True, **options
+            )
+            hits: list[Hit] = list(zip(ids.tolist(), scores.tolist(), strict=True))
+            if len(hits) < wanted or not self._tie(hits[top_k - 1], hits[-1]):
+                return hits
+            wanted *= 4
+
+    def _tie(self, one: Hit, other: Hit) -> bool:
+        """Whether only their ids decide; False if one has gone, as the caller sees."""
+        first, second = self.rows.get(one[0]), self.rows.get(other[0])
+        if first is None or second is None:
+            return False
+        return one[1] == other[1] and first.micros == second.micros
