@@ -1,173 +1,263 @@
 """What each step of recall is worth, on conversations with known answers.
 
     python bench/recall_ablation.py path/to/locomo10.json [2-9]
+    python bench/recall_ablation.py bench/conversations/languages.jsonl
     python bench/recall_ablation.py demo
 
-Every row goes through vecall's own engine with other terms, weights or vectors; the
-fusions that vecall does not use are computed from the same candidates. Shares are in
-percent.
+`vecall eval` takes away what a service can switch off. This goes the other way, from
+plain BM25 up, one step a row, and so measures text analysis as well: stop words, stems,
+languages, authors, days. Every row goes through vecall's own engine with other terms,
+weights or vectors; the fusions that vecall does not use are computed from the same
+candidates. Shares are in percent.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import Stemmer
 from vecall import Engine
+from vecall._embedding import embedded_text
 from vecall._engine_rows import name_key
-from vecall.cli.datasets import Conversation, Event, read_demo, read_locomo
-from vecall.cli.evaluate import _chosen_numbers
+from vecall.cli import datasets
+from vecall.cli.ablation import FIRST, NO_MARKS, NO_NEIGHBOURS, PREVIOUS
+from vecall.cli.evaluation import DEEPEST, DEPTHS, Answer
+from vecall.cli.figures import LOCOMO_GROUPS, measured, recall_figures
 from vecall.embedders.local import LocalEmbedder
-from vecall.lexical import words
+from vecall.lexical import QUESTION, QueryMarks, memory_terms, query_terms, words
+from vecall.lexical.irregular import PLAIN_FORMS
+from vecall.lexical.languages import ENGLISH, language_of
 from vecall.lexical.stop_words import STOP_WORDS
-from vecall.lexical.terms import _MONTHS, _hash
-from vecall.timestamps import to_datetime
+from vecall.ranking import COSINE_ALONE
+from vecall.timestamps import to_datetime, to_seconds
 
 APP = "ablation"
-DEPTHS = (5, 10, 20)
-GROUPS = {"1-3": ("1", "2", "3"), "4-5": ("4", "5")}
+KEY = (APP, "user")
 NEVER = np.iinfo(np.int64).max
+PLAIN = {**NO_NEIGHBOURS, **NO_MARKS, "session": 0.0, "coverage_power": 0.0}
+BESIDE = {**PLAIN, "coverage_power": 0.5, "next": 0.5,
+          "previous": PREVIOUS, "after_question": PREVIOUS}  # fmt: skip
+ANALYSIS = ("stop", "stem", "irregular", "languages", "author", "date")
+"""Steps of the words' side, in the order of the rows; after them comes the real one."""
+
+
+class Turn(NamedTuple):
+    """One memory."""
+
+    text: str
+    author: str | None
+    time: float
+    session: str
+    position: int
+    id: str
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One row of the table."""
+    """One row of the table.
+
+    Attributes:
+        name: What it adds to the row before.
+        steps: How many of `ANALYSIS` there are; None is `vecall.lexical` itself.
+        weights: Other than the engine's own.
+        vectors: "none", "local" or "random".
+        fusion: "engine", "min-max" or "rrf".
+    """
 
     name: str
-    stop: bool = True
-    stem: bool = True
-    author: bool = True
-    date: bool = True
-    neighbours: float = 0.5
-    vectors: str = "none"  # none, local, random
-    dense: float = 0.4
-    fusion: str = "engine"  # engine, min-max, rrf
+    steps: int | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    vectors: str = "none"
+    fusion: str = "engine"
+
+
+SETTINGS = [
+    Setting("BM25, k1 = 0.9, b = 0.4", 0, PLAIN),
+    Setting("+ English stop list", 1, PLAIN),
+    Setting("+ English stems", 2, PLAIN),
+    Setting("+ irregular forms", 3, PLAIN),
+    Setting("+ other languages", 4, PLAIN),
+    Setting("+ author", 5, PLAIN),
+    Setting("+ date", 6, PLAIN),
+    Setting("+ days that are named, and the rest of vecall.lexical", None, PLAIN),
+    Setting("+ covered share", None, {**PLAIN, "coverage_power": 0.5}),
+    Setting("+ neighbours", None, BESIDE),
+    Setting("+ second neighbour", None, {**BESIDE, "second": 0.3}),
+    Setting("+ answer after question", None, {**NO_MARKS, "session": 0.0}),
+    Setting("+ session", None, NO_MARKS),
+    Setting("+ question factor", None, {"time": 1.0, "author": 1.0}),
+    Setting("+ time factor", None, {"author": 1.0}),
+    Setting("+ author factor = words alone"),
+    Setting("local vectors alone", None, COSINE_ALONE, "local"),
+    Setting("RRF of words and local, no neighbours", None, PLAIN, "local", "rrf"),
+    Setting("min-max 0.4, no neighbours", None, PLAIN, "local", "min-max"),
+    Setting("ours 0.4, no more than that", None, PLAIN, "local"),
+    Setting("ours 0.4, neighbours 0.5", None, FIRST, "local"),
+    Setting("words and local", None, {}, "local"),
+    Setting("random vectors: min-max 0.4", None, PLAIN, "random", "min-max"),
+    Setting("random vectors: ours 0.4, no more", None, PLAIN, "random"),
+    Setting("words and random vectors", None, {}, "random"),
+]
+
+
+class Words:
+    """The words' side up to one of its steps, apart from `vecall.lexical`."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = frozenset(ANALYSIS[:steps])
+
+    def query(self, text: str) -> list[int]:
+        found = words(text)
+        return self._terms(found, self._language(found))
+
+    def memory(self, turn: Turn) -> list[int]:
+        found = words(turn.text)
+        language = self._language(found)
+        terms = self._terms(found, language)
+        if language != ENGLISH:
+            known = set(terms)
+            terms += [one for one in self._terms(found, ENGLISH) if one not in known]
+        if "author" in self._steps:
+            terms += self._terms(words(turn.author or ""), ENGLISH)
+        if "date" in self._steps:
+            day = to_datetime(turn.time)
+            dated = f"{day.day} {day:%B} {day.year}"
+            terms += self._terms(words(dated), ENGLISH)
+        return terms
+
+    def _language(self, found: list[str]) -> str:
+        return language_of(found) if "languages" in self._steps else ENGLISH
+
+    def _terms(self, found: list[str], language: str) -> list[int]:
+        if "stop" in self._steps:
+            found = [word for word in found if word not in STOP_WORDS[language]]
+        if "irregular" in self._steps and language == ENGLISH:
+            found = [PLAIN_FORMS.get(word, word) for word in found]
+        if "stem" in self._steps:
+            found = _stemmer(language).stemWords(found)
+        return [_hash(word) for word in found]
+
+
+@cache
+def _stemmer(language: str) -> Stemmer.Stemmer:
+    return Stemmer.Stemmer(language)
+
+
+@cache
+def _hash(word: str) -> int:
+    return int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
 
 
 class Ablation:
     """The conversations, embedded once."""
 
-    def __init__(self, conversations: list[Conversation]) -> None:
+    def __init__(self, conversations: Sequence[datasets.Conversation]) -> None:
         self.conversations = conversations
-        self.stemmer = Stemmer.Stemmer("english")
-        self.embedder = LocalEmbedder()
+        self.turns = [_turns(told) for told in conversations]
+        self.asked = [
+            [question for question in told.questions if question.evidence]
+            for told in conversations
+        ]
         self._vectors: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
-
-    def terms(self, text: str, setting: Setting) -> list[int]:
-        found = words(text)
-        if setting.stop:
-            found = [word for word in found if word not in STOP_WORDS]
-        if setting.stem:
-            found = self.stemmer.stemWords(found)
-        return [_hash(word) for word in found]
-
-    def memory_terms(self, event: Event, setting: Setting) -> list[int]:
-        found = self.terms(str(event.content), setting)
-        if setting.author:
-            found += self.terms(event.author or "", setting)
-        if setting.date:
-            day = to_datetime(float(event.timestamp))
-            dated = f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
-            found += self.terms(dated, replace(setting, stop=False))
-        return found
 
     def vectors(self, kind: str) -> list[tuple[np.ndarray, np.ndarray]]:
         """Vectors of the turns and of the questions, a conversation at a time."""
         if kind not in self._vectors:
             random = np.random.default_rng(0)
-            pairs = []
-            for told in self.conversations:
-                events = [event for s in told.sessions for event in s.events]
-                texts = [f"{event.author}: {event.content}" for event in events]
-                asked = [question.text for question in told.questions]
-                if kind == "local":
-                    pair = self.embedder.embed(texts), self.embedder.embed(asked)
-                else:
-                    pair = (
-                        random.standard_normal((len(texts), 512)).astype(np.float32),
-                        random.standard_normal((len(asked), 512)).astype(np.float32),
-                    )
-                pairs.append(pair)
-            self._vectors[kind] = pairs
+
+            def noise(texts: list[str]) -> np.ndarray:
+                return random.standard_normal((len(texts), 512)).astype(np.float32)
+
+            embed = LocalEmbedder().embed if kind == "local" else noise
+            self._vectors[kind] = [
+                (
+                    embed([embedded_text(turn.author, turn.text) for turn in turns]),
+                    embed([question.text for question in asked]),
+                )
+                for turns, asked in zip(self.turns, self.asked, strict=True)
+            ]
         return self._vectors[kind]
 
-    def run(self, setting: Setting) -> dict[str, list[float]]:
-        """Return recall@5, @10, @20 and MRR in percent for each group."""
-        sums: dict[str, list[np.ndarray]] = defaultdict(list)
-        for number, told in enumerate(self.conversations):
-            engine, ids = self._engine(setting, number, told)
-            for i, question in enumerate(told.questions):
-                vector = None
-                if setting.vectors != "none":
-                    vector = self.vectors(setting.vectors)[number][1][i]
-                ranked = self._rank(engine, setting, question.text, vector)
-                evidence = {ids[event] for event in question.evidence}
-                values = [
-                    len(evidence & set(ranked[:d])) / len(evidence) for d in DEPTHS
-                ]
-                ranks = (r for r, id_ in enumerate(ranked, 1) if id_ in evidence)
-                values.append(1 / next(ranks, float("inf")))
-                groups = ["all", question.category]
-                groups += [
-                    name for name, of in GROUPS.items() if question.category in of
-                ]
-                for name in groups:
-                    sums[name].append(np.array(values))
-        return {name: list(100 * np.mean(rows, axis=0)) for name, rows in sums.items()}
+    def run(self, setting: Setting) -> dict[str, Any]:
+        """Return the shares of all questions, and of each group."""
+        vectors = None if setting.vectors == "none" else self.vectors(setting.vectors)
+        answers = []
+        for number, asked in enumerate(self.asked):
+            engine = self._engine(setting, number)
+            turns = self.turns[number]
+            for i, question in enumerate(asked):
+                vector = None if vectors is None else vectors[number][1][i]
+                found = _rank(engine, setting, question.text, vector)
+                ranked = tuple(turns[row].id for row in found)
+                answers.append(Answer("", question, ranked))
+        return recall_figures(measured(answers))
 
-    def _engine(
-        self, setting: Setting, number: int, told: Conversation
-    ) -> tuple[Engine, dict[str, int]]:
-        engine = Engine(0 if setting.vectors == "none" else 512)
-        turns = [
-            (s.id, position, event)
-            for s in told.sessions
-            for position, event in enumerate(s.events)
-        ]
-        terms = [self.memory_terms(event, setting) for _, _, event in turns]
-        offsets = np.cumsum([0, *map(len, terms)]).astype(np.int64)
+    def _engine(self, setting: Setting, number: int) -> Engine:
+        turns = self.turns[number]
+        if setting.steps is None:
+            terms = [memory_terms(one.text, one.author, one.time) for one in turns]
+        else:
+            terms = [Words(setting.steps).memory(one) for one in turns]
         vectors = None
         if setting.vectors != "none":
             vectors = self.vectors(setting.vectors)[number][0]
+        engine = Engine(0 if vectors is None else vectors.shape[1])
         engine.add_rows(
-            (APP, "user"),
+            KEY,
             np.arange(len(turns)),
-            np.array([int(1e6 * event.timestamp) for _, _, event in turns]),
+            np.array([int(1e6 * turn.time) for turn in turns]),
             np.full(len(turns), NEVER),
-            np.array([name_key(session) for session, _, _ in turns], np.uint64),
-            np.array([position for _, position, _ in turns], np.int32),
+            np.array([name_key(turn.session) for turn in turns], np.uint64),
+            np.array([turn.position for turn in turns], np.int32),
             np.array([term for found in terms for term in found], np.uint64),
-            offsets,
+            np.cumsum([0, *map(len, terms)]).astype(np.int64),
             vectors,
         )
-        return engine, {str(event.id): i for i, (_, _, event) in enumerate(turns)}
+        return engine
 
-    def _rank(
-        self, engine: Engine, setting: Setting, text: str, vector: np.ndarray | None
-    ) -> list[int]:
-        own = setting.fusion != "engine"
-        ids, _, similarities, lexical = engine.recall(
-            (APP, "user"),
-            vector,
-            self.terms(text, setting),
-            1_000 if own else max(DEPTHS),
-            dense_weight=setting.dense,
-            neighbour_weight=0.0 if own else setting.neighbours,
-            candidates=50,
-        )
-        if not own:
-            return list(ids[: max(DEPTHS)].tolist())
+
+def _turns(told: datasets.Conversation) -> list[Turn]:
+    return [
+        Turn(str(event.content), event.author,
+             to_seconds(event.timestamp, "timestamp"), s.id, position, str(event.id))
+        for s in told.sessions
+        for position, event in enumerate(s.events)
+    ]  # fmt: skip
+
+
+def _rank(
+    engine: Engine, setting: Setting, text: str, vector: np.ndarray | None
+) -> list[int]:
+    if setting.steps is None:
+        terms, marks = query_terms(text)
+    else:
+        terms, marks = Words(setting.steps).query(text), QueryMarks()
+    own = setting.fusion != "engine"
+    ids, _, similarities, lexical, _, _ = engine.recall(
+        KEY,
+        vector,
+        terms,
+        1_000 if own else DEEPEST,
+        question_mark=QUESTION,
+        time_mark=marks.time,
+        author_marks=list(marks.authors),
+        weights=dict(setting.weights),
+        candidates=50,
+    )
+    if own:
         if setting.fusion == "rrf":
             score = 1 / (60 + _ranks(lexical)) + 1 / (60 + _ranks(similarities))
         else:
-            score = setting.dense * _min_max(similarities)
-            score += (1 - setting.dense) * _min_max(lexical)
-        order = np.argsort(-score, kind="stable")
-        return list(ids[order].tolist())
+            score = 0.4 * _min_max(similarities) + 0.6 * _min_max(lexical)
+        ids = ids[np.argsort(-score, kind="stable")]
+    return list(ids[:DEEPEST].tolist())
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
@@ -178,52 +268,33 @@ def _min_max(values: np.ndarray) -> np.ndarray:
     return (values - values.min()) / max(values.max() - values.min(), 1e-9)
 
 
-PLAIN = Setting("", stop=False, stem=False, author=False, date=False, neighbours=0)
-SETTINGS = [
-    replace(PLAIN, name="BM25, k1 = 0.9, b = 0.4"),
-    replace(PLAIN, name="+ stop list", stop=True),
-    replace(PLAIN, name="+ stems", stop=True, stem=True),
-    replace(PLAIN, name="+ author", stop=True, stem=True, author=True),
-    Setting("+ date", neighbours=0),
-    Setting("+ neighbours 0.3", neighbours=0.3),
-    Setting("+ neighbours 0.5 = words alone", neighbours=0.5),
-    Setting("+ neighbours 0.7", neighbours=0.7),
-    Setting("local vectors alone", vectors="local", dense=1.0, neighbours=0),
-    Setting("RRF of words and local, no neighbours", vectors="local", fusion="rrf"),
-    Setting("min-max 0.4 of both, no neighbours", vectors="local", fusion="min-max"),
-    Setting("ours 0.4 of both, no neighbours", vectors="local", neighbours=0),
-    Setting("ours 0.2 + neighbours", vectors="local", dense=0.2),
-    Setting("ours 0.4 + neighbours = words and local", vectors="local"),
-    Setting("ours 0.6 + neighbours", vectors="local", dense=0.6),
-    Setting("random vectors: min-max 0.4", vectors="random", fusion="min-max"),
-    Setting("random vectors: ours 0.4, no neighbours", vectors="random", neighbours=0),
-    Setting("random vectors: ours 0.4 + neighbours", vectors="random"),
-]
-
-
 def main(path: str, which: str | None) -> None:
     """Print one Markdown row a setting."""
-    conversations = read_demo(APP) if path == "demo" else read_locomo(Path(path), APP)
+    if path == "demo":
+        conversations = datasets.read_demo(APP)
+    elif path.endswith(".jsonl"):
+        conversations = datasets.read_jsonl(Path(path), APP)
+    else:
+        conversations = datasets.read_locomo(Path(path), APP)
     if which is not None:
-        numbers = _chosen_numbers(which, len(conversations))
-        conversations = [conversations[i] for i in numbers]
+        conversations = datasets.chosen(conversations, which)
     ablation = Ablation(conversations)
-    questions = (question for told in conversations for question in told.questions)
-    categories = {question.category for question in questions}
-    groups = list(GROUPS) if categories <= set("12345") else sorted(categories)
-    head = ["setting", "all @5", "@10", "@20", "MRR"]
-    for group in groups:
-        head += [f"{group} @10", "MRR"]
-    print(f"| {' | '.join(head)} |")
-    print("|---" * len(head) + "|")
     for setting in SETTINGS:
         result = ablation.run(setting)
-        cells = [*result["all"]]
-        for group in groups:
-            cells += [result[group][1], result[group][3]]
-        print(
-            f"| {setting.name} | {' | '.join(f'{c:.1f}' for c in cells)} |", flush=True
-        )
+        groups = result["categories"]
+        if set(LOCOMO_GROUPS) <= set(groups):
+            groups = {name: groups[name] for name in LOCOMO_GROUPS}
+        if setting is SETTINGS[0]:
+            head = ["setting", *(f"all @{depth}" for depth in DEPTHS), "MRR"]
+            for name in groups:
+                head += [f"{name} @10", "MRR"]
+            print(f"| {' | '.join(head)} |")
+            print("|---" * len(head) + "|")
+        cells = [result[f"recall@{depth}"] for depth in DEPTHS] + [result["mrr"]]
+        for shares in groups.values():
+            cells += [shares["recall@10"], shares["mrr"]]
+        shown = " | ".join(f"{100 * cell:.1f}" for cell in cells)
+        print(f"| {setting.name} | {shown} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""p50 and p99 of search_memory for users of about 600 memories, warm, from Python.
+"""p50 and p99 of search_memory for users of 600 to 10,000 memories, warm, from Python.
 
     python bench/search_latency.py path/to/locomo10.json
 
@@ -11,18 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from vecall import FunctionEmbedder, MemoryService
 from vecall.cli.datasets import Conversation, read_locomo
+from vecall.types import Session
 
 APP = "bench"
 DIM = 512
 ROUNDS = 5
+SIZES = (1_000, 10_000)
+QUESTIONS = 400
 
 
 def vectors(texts: list[str]) -> np.ndarray:
@@ -71,10 +76,38 @@ async def awaited(memory: MemoryService, told: list[Conversation]) -> list[float
     return times
 
 
+def one_user(told: list[Conversation], count: int) -> Conversation:
+    """All conversations as those of one user, told again until there are enough."""
+    sessions: list[Session] = []
+    left = count
+    for time_ in itertools.count():
+        for one in told:
+            for session in one.sessions:
+                prefix = f"{time_}-{one.user_id}-"
+                events = [
+                    replace(event, id=f"{prefix}{event.id}")
+                    for event in session.events[:left]
+                ]
+                left -= len(events)
+                sessions.append(Session(APP, "one", prefix + session.id, events))
+                if not left:
+                    asked = [question for each in told for question in each.questions]
+                    return Conversation("one", sessions, asked[:QUESTIONS])
+    raise AssertionError
+
+
 def main(path: str) -> None:
     """Print p50 and p99."""
+    everybody = read_locomo(Path(path), APP)
     # Three users at a time keep all questions within the query vectors' cache.
-    told = read_locomo(Path(path), APP)[2:5]
+    measure(everybody[2:5], "three users of 600")
+    for count in SIZES:
+        measure([one_user(everybody, count)], f"one user of {count:,}")
+
+
+def measure(told: list[Conversation], what: str) -> None:
+    """Print p50 and p99 of searches by words, and by words and vectors."""
+    print(f"\n{what}")
     for name, embedder in (
         ("words", None),
         ("words and vectors", FunctionEmbedder(vectors, dimensions=DIM)),
