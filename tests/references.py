@@ -1,7 +1,7 @@
 """What the engine must compute, in plain Python and float64, for tests to compare with.
 
 Written from the documented formulas, not from the C++: a partition is a dict of rows,
-and every question walks over all of them.
+and every question walks over all of them. helpers/ranking.py makes the scores.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from helpers.ranking import DEFAULTS, Answer, Asked, Expected, Summary, rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -61,14 +62,9 @@ class Query:
         value = self.options.get(name)
         return default if value is None else value
 
-
-@dataclass
-class Expected:
-    row: Row
-    lexical: float
-    similarity: float
-    base: float = 0.0
-    score: float = 0.0
+    @property
+    def weights(self) -> dict[str, float]:
+        return {**DEFAULTS, **self.options.get("weights", {})}
 
 
 def put(rows: Rows, new: Iterable[Row]) -> None:
@@ -107,8 +103,11 @@ def ask(engine: Any, key: tuple[str, str], query: Query) -> tuple[np.ndarray, ..
     found = engine.recall(
         key, query.vector, list(query.words), query.k, **query.options
     )
-    assert [column.dtype.name for column in found] == ["int64", *3 * ["float32"]]
-    assert len({column.shape for column in found}) == 1
+    names = [column.dtype.name for column in found]
+    assert names == ["int64", *4 * ["float32"], "float64"]
+    count = len(found[0])
+    shapes = [column.shape for column in found]
+    assert shapes == [*4 * [(count,)], (count, 6), (5,)]
     return found
 
 
@@ -199,33 +198,34 @@ def vector_profile(row: Row) -> object:
     return tuple(np.round(unit, 6) + 0.0)
 
 
-def neighbours(rows: Rows) -> dict[int, list[int]]:
-    """For each row those beside it in its session whose position is one off.
+def neighbours(rows: Rows) -> dict[int, tuple[int | None, int | None]]:
+    """For each row those before and after it in its session, if one position off.
 
     A session is told by position; rows at equal positions stand by id, so that the
     order in which rows arrived does not matter.
     """
-    beside: dict[int, list[int]] = {row_id: [] for row_id in rows}
+    before: dict[int, int] = {}
+    after: dict[int, int] = {}
     for session in {row.session for row in rows.values()} - {0}:
         told = [row for row in rows.values() if row.session == session]
         told.sort(key=lambda row: (row.position, row.id))
         for first, second in itertools.pairwise(told):
             if first.position + 1 == second.position:
-                beside[first.id].append(second.id)
-                beside[second.id].append(first.id)
-    return beside
+                before[second.id] = first.id
+                after[first.id] = second.id
+    return {i: (before.get(i), after.get(i)) for i in rows}
 
 
 def propose(
-    rows: Rows, query: Query
-) -> tuple[dict[int, Expected], float, float, float]:
-    """The candidates, the coverage, and mean and deviation of the cosines."""
+    rows: Rows, query: Query, links: dict[int, tuple[int | None, int | None]]
+) -> Answer:
+    """The candidates, with their BM25 and cosines, and the summary without trust."""
     limit = max(query.option("candidates", 50), query.k)
     allowed = {i: row for i, row in rows.items() if passes(row, query.options)}
     scores, shares = bm25(rows, query.words)
     worded = {i: scores[i] for i in allowed if scores[i] > 0}
     near = {}
-    if query.vector is not None and np.any(query.vector):
+    if asks_by_vector(query):
         near = {
             i: cosine(query.vector, row.vector)
             for i, row in allowed.items()
@@ -233,81 +233,75 @@ def propose(
         }
     lexical = best(worded, rows, limit, word_profile(query.words))
     dense = best(near, rows, limit, vector_profile)
-    coverage = max((shares[i] for i in lexical), default=0.0)
     proposed = dict.fromkeys([*lexical, *dense])
-    beside = neighbours(rows)
-    for row_id in list(proposed):
-        proposed.update(dict.fromkeys(i for i in beside[row_id] if i in allowed))
-    found = {i: Expected(rows[i], scores[i], near.get(i, math.nan)) for i in proposed}
+    for _ in range(2):  # steps along a session
+        steps = [beside for i in proposed for beside in links[i] if beside in allowed]
+        proposed.update(dict.fromkeys(steps))
     cosines = list(near.values())
-    mean = float(np.mean(cosines)) if cosines else 0.0
-    deviation = float(np.std(cosines)) if cosines else 0.0
-    return found, coverage, mean, deviation
+    return Answer(
+        {
+            i: Expected(rows[i], scores[i], shares[i], near.get(i, math.nan))
+            for i in proposed
+        },
+        Summary(
+            coverage=max((shares[i] for i in lexical), default=0.0),
+            mean=float(np.mean(cosines)) if cosines else 0.0,
+            deviation=float(np.std(cosines)) if cosines else 0.0,
+            rows=len(allowed),
+        ),
+    )
 
 
-def trust(
-    found: Iterable[Expected], coverage: float, mean: float, deviation: float
-) -> float:
-    """How far the vector side agrees with the words, in [0, 1]."""
-    agreeing = [e for e in found if e.lexical > 0 and not math.isnan(e.similarity)]
-    weight = sum(e.lexical for e in agreeing)
-    if not weight:
-        return 1.0
-    weighted = sum(e.lexical * e.similarity for e in agreeing) / weight
-    lift = (weighted - mean) / max(deviation, 1e-9)
-    return min(1.0, max(2 * lift, (1 - coverage) ** 2, 0.0))
+def asks_by_vector(query: Query) -> bool:
+    return query.vector is not None and bool(np.any(query.vector))
 
 
-def recall(rows: Rows, query: Query) -> dict[int, Expected]:
+def recall(rows: Rows, query: Query) -> Answer:
     """Every row that may be in the answer, with its scores."""
-    found, coverage, mean, deviation = propose(rows, query)
-    asked_by_vector = query.vector is not None and bool(np.any(query.vector))
-    weight = query.option("dense_weight", 0.4) if asked_by_vector else 0.0
-    share = query.option("neighbour_weight", 0.5)
-    highest = max((e.lexical for e in found.values()), default=0.0)
-    seen = [e.similarity for e in found.values() if not math.isnan(e.similarity)]
-    low, high = (min(seen), max(seen)) if seen else (0.0, 0.0)
-    believed = trust(found.values(), coverage, mean, deviation)
-    for e in found.values():
-        if highest > 0:
-            e.base += (1 - weight) * math.sqrt(coverage) * e.lexical / highest
-        if weight > 0 and not math.isnan(e.similarity):
-            flat = high - low < 1e-6
-            place = 1.0 if flat else (e.similarity - low) / (high - low)
-            e.base += weight * believed * place
-    beside = neighbours(rows)
-    for e in found.values():
-        shares = [found[i].base for i in beside[e.row.id] if i in found]
-        e.score = e.base + share * max(shares, default=0.0)
+    if not any(passes(row, query.options) for row in rows.values()):
+        return Answer()
+    links = neighbours(rows)
+    answer = propose(rows, query, links)
+    marks = {
+        name: query.options[name]
+        for name in ("question_mark", "time_mark", "author_marks")
+        if name in query.options
+    }
+    rank(answer, links, Asked(query.weights, asks_by_vector(query), **marks))
     floor = query.options.get("min_similarity")
-    if floor is None:
-        return found
-    return {i: e for i, e in found.items() if e.similarity >= floor}
+    if floor is not None:
+        kept = {i: e for i, e in answer.rows.items() if e.similarity >= floor}
+        return Answer(kept, answer.summary)
+    return answer
 
 
 def assert_answers(
     found: tuple[np.ndarray, ...],
-    expected: dict[int, Expected],
+    expected: Answer,
     k: int,
     *,
     tolerance: float = 1e-4,
 ) -> None:
     """An answer of Engine.recall holds the best rows with their scores, in order."""
-    ids, scores, similarities, lexical = (column.tolist() for column in found)
+    ids, scores, similarities, lexical = (column.tolist() for column in found[:4])
     assert len(set(ids)) == len(ids)
-    assert set(ids) <= expected.keys()
-    wanted = [expected[i] for i in ids]
+    assert set(ids) <= expected.rows.keys()
+    wanted = [expected.rows[i] for i in ids]
     close = {"rtol": tolerance, "atol": tolerance}
     np.testing.assert_allclose(scores, [e.score for e in wanted], **close)
     np.testing.assert_allclose(similarities, [e.similarity for e in wanted], **close)
     np.testing.assert_allclose(lexical, [e.lexical for e in wanted], **close)
+    parts = np.array([e.parts for e in wanted]).reshape(-1, 6)
+    np.testing.assert_allclose(found[4], parts, **close)
+    np.testing.assert_allclose(found[5], expected.summary.values, **close)
     order = [(-s, -e.row.time, e.row.id) for s, e in zip(scores, wanted, strict=True)]
     assert order == sorted(order)
-    assert len(ids) >= min(k, len(expected))
+    assert len(ids) >= min(k, len(expected.rows))
     assert {key[:2] for key in order[k:]} <= {key[:2] for key in order[k - 1 : k]}
     if len(ids) >= k:
-        missed = [e.score for i, e in expected.items() if i not in ids]
-        assert max(missed, default=-math.inf) <= scores[k - 1] + 2 * tolerance
+        missed = [e.score for i, e in expected.rows.items() if i not in ids]
+        least = scores[k - 1]
+        assert max(missed, default=-math.inf) <= least + 2 * tolerance * max(1, least)
 
 
 def nearest(

@@ -53,17 +53,34 @@ def test_a_floor_outside_the_cosine_is_refused(open_service, tmp_path, floor):
     with pytest.raises(ValueError, match="min_score"):
         open_service(tmp_path / "m.db", embedder=embed, min_score=floor)
     assert not (tmp_path / "m.db").exists()
-    service = open_service(embedder=embed)
+    service = open_service(embedder=unknown_model)
     with pytest.raises(ValueError, match="min_score"):
         service.sync.search_memory(**ALICE, query="zebra", min_score=floor)
 
 
+def unknown_model(texts):
+    return [[1.0, 2.0, 3.0] for _ in texts]
+
+
 def test_a_floor_on_a_confidence_that_nobody_calibrated_is_refused(open_service):
-    service = open_service()
-    with pytest.raises(ConfigError, match="min_confidence"):
+    service = open_service(embedder=unknown_model)
+    with pytest.raises(ConfigError, match=r"min_confidence.*not calibrated"):
         service.sync.search_memory(
             app_name="app", user_id="alice", query="zebra", min_confidence=0.5
         )
+    with pytest.raises(ConfigError, match=r"min_confidence.*not calibrated"):
+        open_service(embedder=unknown_model, min_confidence=0.5)
+
+
+@pytest.mark.parametrize("floor", [-0.1, 1.1, float("nan"), True, "0.5"])
+def test_a_floor_on_the_confidence_outside_of_0_and_1_is_refused(open_service, floor):
+    service = open_service()
+    with pytest.raises(ValueError, match="min_confidence"):
+        service.sync.search_memory(
+            app_name="app", user_id="alice", query="zebra", min_confidence=floor
+        )
+    with pytest.raises(ValueError, match="min_confidence"):
+        open_service(min_confidence=floor)
 
 
 @pytest.mark.parametrize("value", ["x", -1, 0, None, 1.5, True])

@@ -191,6 +191,21 @@ def test_the_demo_makes_a_file_of_its_own(run, tmp_path):
     assert "top_k" in run("demo", "--top-k", "0", fails=True)
 
 
+def test_a_search_says_how_sure_it_is_and_why(run, tmp_path):
+    file = tmp_path / "turn.jsonl"
+    file.write_text(json.dumps(TURNS[0]) + "\n")
+    run("import", file)
+    asked = ("search", "quiet", "--app", "hotel", "--user", "alice")
+    (memory,) = run(*asked, "--json", "--explain")["memories"]
+    told = memory["explanation"]
+    parts = sum(told[name] for name in ("words", "vectors", "beside", "session"))
+    assert memory["score"] == pytest.approx(parts * told["factor"])
+    assert run(*asked, "--json", "--min-confidence", "0.01")["memories"]
+    assert not run(*asked, "--json", "--min-confidence", "1")["memories"]
+    assert "% sure" in run(*asked)
+    assert "beside" in run(*asked, "--explain")
+
+
 def test_an_import_keeps_every_documented_field_of_a_turn(run, tmp_path):
     file = tmp_path / "turn.jsonl"
     turn = {**TURNS[0], "kind": "fact", "importance": 0.9, "source": "s", "trust": "t"}
@@ -198,8 +213,9 @@ def test_an_import_keeps_every_documented_field_of_a_turn(run, tmp_path):
     run("import", file)
     found = run("search", "quiet", "--app", "hotel", "--user", "alice", "--json")
     (memory,) = found["memories"]
-    kept = [memory[name] for name in ("kind", "importance", "source", "trust")]
-    assert kept == ["fact", 0.9, "s", "t"]
+    kept = [memory[name] for name in ("kind", "source", "trust")]
+    assert kept == ["fact", "s", "t"]
+    assert 0.8 < memory["importance"] < 0.9  # it was said long ago
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[]", "{}", "[{}]", "[1]", ""])

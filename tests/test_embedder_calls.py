@@ -117,3 +117,27 @@ def test_a_refused_warning_leaves_no_open_service(tmp_path):
         with pytest.raises(UserWarning):
             MemoryService(tmp_path / "m.db", embedder=Recorder())
     assert set(threading.enumerate()) <= before
+
+
+def test_what_was_embedded_of_a_user_goes_with_him_and_with_nobody_else(open_service):
+    """Deleting forgets the vectors of his texts; deleting all, those of his queries."""
+    recorder = Recorder()
+    service = open_service(embedder=recorder)
+    bob = {**ALICE, "user_id": "bob"}
+    for user in (ALICE, bob):
+        (id_, _) = service.sync.add_memory(**user, memories=["zebra", "okapi"])
+        service.sync.search_memory(**user, query="quagga")
+        if user is ALICE:
+            mine = id_
+    recorder.asked.clear()
+    service.sync.delete_memory(**ALICE, memory_id=mine)
+    service.sync.search_memory(**ALICE, query="quagga")
+    assert recorder.asked == []
+    service.sync.add_memory(**bob, memories=["zebra"])
+    assert recorder.asked == []
+    service.sync.add_memory(**ALICE, memories=["zebra"], restore=True)
+    assert recorder.asked == ["zebra"]
+    service.sync.delete_user(**ALICE)
+    service.sync.search_memory(**ALICE, query="quagga")
+    service.sync.search_memory(**bob, query="quagga")
+    assert recorder.asked == ["zebra", "quagga"]

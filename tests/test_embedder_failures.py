@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import traceback
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.embedders import Recorder, found, session
 from helpers.memories import ALICE, SECRET
-from vecall import EmbedderError, FunctionEmbedder
+from vecall import ConfigError, EmbedderError, FunctionEmbedder
 from vecall.embedders import checked_vectors
 
 BAD_RESULTS = [
@@ -132,3 +133,68 @@ def test_an_embedder_that_keeps_its_list_cannot_change_a_memory(open_service):
     service = open_service(embedder=Greedy())
     service.sync.add_memory(**ALICE, memories=["zebra", "okapi"])
     assert sorted(found(service, "zebra")) == ["okapi", "zebra"]
+
+
+def test_an_embedder_with_a_plain_and_an_async_method_answers(open_service, in_time):
+    """Texts on an event loop, queries on a thread, in any order."""
+
+    class Mixed:
+        model_id = "mixed"
+        dimensions = 4
+
+        async def embed(self, texts):
+            return [[1.0, 0.0, 0.0, float(len(text))] for text in texts]
+
+        def embed_queries(self, texts):
+            return [[1.0, 0.0, 0.0, 1.0] for _ in texts]
+
+    service = open_service(embedder=Mixed())
+    scope = {"app_name": "app", "user_id": "u"}
+    for n in range(3):
+        in_time(lambda n=n: service.sync.add_memory(**scope, memories=[f"zebra {n}"]))
+        found = in_time(lambda n=n: service.sync.search_memory(**scope, query=f"q{n}"))
+        assert len(found.memories) == n + 1
+    in_time(service.close)
+
+
+def test_an_embedder_that_says_it_was_cancelled_cancels_nobody(open_service):
+    def embed(texts):
+        raise asyncio.CancelledError
+
+    embedder = FunctionEmbedder(embed, dimensions=4, model_id="cancelling")
+    service = open_service(embedder=embedder)
+    with pytest.raises(EmbedderError, match="CancelledError"):
+        asyncio.run(service.add_memory(app_name="app", user_id="u", memories=["zebra"]))
+
+
+def test_a_floor_on_the_confidence_keeps_an_uncalibrated_model_out(open_service):
+    """Moving to it would make every search an error."""
+    service = open_service(min_confidence=0.1)
+    embedder = FunctionEmbedder(
+        lambda texts: [[1.0, 2.0]] * len(texts), dimensions=2, model_id="unknown"
+    )
+    with pytest.raises(ConfigError, match="min_confidence"):
+        service.sync.reembed(embedder)
+    service.sync.add_memory(app_name="app", user_id="u", memories=["zebra"])
+    found = service.sync.search_memory(app_name="app", user_id="u", query="zebra")
+    assert len(found.memories) == 1
+
+
+def test_a_query_of_zero_norm_is_as_sure_as_words_alone(open_service):
+    """It is searched by words, so it is calibrated by words."""
+
+    class Zero:
+        model_id = "use-multilingual-v3"
+        dimensions = 4
+
+        def embed(self, texts):
+            return [[0.0] * 4 if text == "zebra" else [1.0] * 4 for text in texts]
+
+    scope = {"app_name": "app", "user_id": "u"}
+    sure = []
+    for embedder in (None, Zero()):
+        service = open_service(embedder=embedder)
+        service.sync.add_memory(**scope, memories=["a zebra", "an okapi"])
+        found = service.sync.search_memory(**scope, query="zebra").memories
+        sure.append(found[0].confidence)
+    assert sure[0] == pytest.approx(sure[1])

@@ -11,6 +11,7 @@ from collections import Counter
 
 import numpy as np
 from helpers.campaigns import campaign
+from helpers.engines import MARKS, ranking_options, some_marks
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -66,7 +67,7 @@ mild_filters = st.sampled_from(
 rows_strategy = st.fixed_dictionaries(
     {
         "id": ids,
-        "words": words,
+        "words": st.tuples(words, some_marks).map(lambda both: both[0] + both[1]),
         "vector": st.none() | which,
         "time": times,
         "expires": st.just(NEVER) | times,
@@ -126,7 +127,10 @@ class TierMachine(RuleBasedStateMachine):
             [
                 {
                     "id": (first + n) % MOST_IDS,
-                    "words": tuple(rng.integers(1, 7, rng.integers(0, 4)).tolist()),
+                    "words": (
+                        *rng.integers(1, 7, rng.integers(0, 4)).tolist(),
+                        *(mark for mark in MARKS if rng.random() < 0.1),
+                    ),
                     "vector": None if rng.random() < 0.1 else int(rng.integers(64)),
                     "time": int(rng.integers(6)),
                     "expires": NEVER if rng.random() < 0.8 else int(rng.integers(6)),
@@ -219,9 +223,8 @@ class TierMachine(RuleBasedStateMachine):
             {},
             optional={
                 "min_similarity": st.sampled_from([-0.5, 0.0, 0.5]),
-                "dense_weight": st.sampled_from([0.0, 0.4, 1.0]),
-                "neighbour_weight": st.sampled_from([0.0, 0.5]),
                 "candidates": st.sampled_from([1, 4, 50, 1000]),
+                **ranking_options,
             },
         ),
     )
@@ -251,7 +254,7 @@ def test_any_sequence_of_calls_gives_what_rows_in_a_dict_give_with_a_graph_too(
 ):
     seen: Counter[str] = Counter()
     run_state_machine_as_test(
-        lambda: TierMachine(references, seen), settings=campaign(70, 30)
+        lambda: TierMachine(references, seen), settings=campaign(110, 30)
     )
     for what in ("broad", "broad, filtered", "narrow", "recalled"):
         assert seen[what] > 20, seen

@@ -25,7 +25,19 @@ WRONG_CALLS = {
     "session too large": lambda e, i: e.recall(KEY, QUERY, [7], 1, session=2**64),
     "time as float": lambda e, i: e.recall(KEY, QUERY, [7], 1, now=31337.5),
     "time too large": lambda e, i: e.recall(KEY, QUERY, [7], 1, after=2**63),
-    "weight as text": lambda e, i: e.recall(KEY, QUERY, [7], 1, dense_weight="s3cret"),
+    "weight by itself": lambda e, i: e.recall(KEY, QUERY, [7], 1, dense=31337),
+    "weights as text": lambda e, i: e.recall(KEY, QUERY, [7], 1, weights="s3cret"),
+    "weights as pairs": lambda e, i: e.recall(
+        KEY, QUERY, [7], 1, weights=[("s3cret", 31337)]
+    ),
+    "mark as text": lambda e, i: e.recall(KEY, QUERY, [7], 1, time_mark="s3cret"),
+    "negative mark": lambda e, i: e.recall(KEY, QUERY, [7], 1, question_mark=-31337),
+    "mark too large": lambda e, i: e.recall(KEY, QUERY, [7], 1, time_mark=2**64),
+    "authors as text": lambda e, i: e.recall(
+        KEY, QUERY, [7], 1, author_marks=["s3cret"]
+    ),
+    "one author alone": lambda e, i: e.recall(KEY, QUERY, [7], 1, author_marks=31337),
+    "mark by position": lambda e, i: e.recall(KEY, QUERY, [7], 1, 31337),
     "floor as text": lambda e, i: e.recall(KEY, QUERY, [7], 1, min_similarity="s3cret"),
     "index search without k": lambda e, i: i.search(QUERY),
     "index batch without k": lambda e, i: i.search_batch(QUERY.reshape(1, 3)),

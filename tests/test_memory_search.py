@@ -41,7 +41,9 @@ def test_a_found_memory_carries_where_it_comes_from(open_service):
     assert memory.importance is not None
     assert 0 <= memory.importance <= 1
     assert memory.similarity is None
-    assert memory.confidence is None
+    assert memory.confidence is not None
+    assert 0 < memory.confidence < 1
+    assert memory.explanation is None
 
 
 def test_provenance_is_optional(open_service):
@@ -119,22 +121,37 @@ def test_ties_go_to_the_newer_then_to_the_smaller_id(open_service):
         assert [memory.id for memory in top] == ["c", "a"]
 
 
-def test_a_turn_beside_a_hit_gets_half_of_its_score(open_service):
-    """contracts.md, scores: score += 0.5 x the better neighbour's."""
+def test_a_turn_near_a_hit_gets_a_share_of_its_score(open_service):
+    """A turn before 0.5, after 0.4, two away 0.3, of one session 0.15 of its score."""
+    service = open_service()
+    told = ["far away", "nothing", "here", "A zebra it was", "Stripy", "grey", "gone"]
+    service.sync.add_session_to_memory(
+        session(*[turn(f"e{n}", text) for n, text in enumerate(told)])
+    )
+    found = service.sync.search_memory(**ALICE, query="zebra", top_k=9).memories
+    by_event = {memory.event_id: memory.score for memory in found}
+    assert list(by_event)[:3] == ["e3", "e2", "e4"]
+    hit = by_event["e3"] / 1.15
+    shares = {"e3": 1.0, "e2": 0.5, "e4": 0.4, "e5": 0.3, "e1": 0.3}
+    assert by_event == pytest.approx({e: hit * (s + 0.15) for e, s in shares.items()})
+
+
+def test_the_turn_after_a_question_gets_more_of_its_score(open_service):
+    """An answer often shares no word with what was asked."""
     service = open_service()
     service.sync.add_session_to_memory(
         session(
-            turn("e1", "nothing here"),
-            turn("e2", "Which zebra was it"),
-            turn("e3", "Stripy, on the left"),
-            turn("e4", "far away"),
+            turn("e1", "Well"),
+            turn("e2", "And which zebra was it?"),
+            turn("e3", "The one on the left"),
         )
     )
     found = service.sync.search_memory(**ALICE, query="zebra").memories
     by_event = {memory.event_id: memory.score for memory in found}
-    assert set(by_event) == {"e1", "e2", "e3"}
-    assert by_event["e1"] == pytest.approx(by_event["e2"] / 2)
-    assert by_event["e3"] == pytest.approx(by_event["e2"] / 2)
+    assert list(by_event) == ["e3", "e2", "e1"]
+    base = by_event["e1"] / 0.65
+    assert by_event["e2"] == pytest.approx(0.8 * 1.15 * base)
+    assert by_event["e3"] == pytest.approx(0.95 * base)
 
 
 def test_turns_of_two_calls_without_a_session_are_no_neighbours(open_service):
@@ -146,7 +163,7 @@ def test_turns_of_two_calls_without_a_session_are_no_neighbours(open_service):
     service.sync.add_events_to_memory(
         **ALICE, events=[turn("q", "quagga?"), turn("a", "extinct")]
     )
-    assert texts(service, "quagga") == ["quagga?", "extinct"]
+    assert texts(service, "quagga") == ["extinct", "quagga?"]
 
 
 def test_a_filter_narrows_by_session_and_by_time(open_service):

@@ -128,7 +128,8 @@ def test_a_late_delta_does_not_part_neighbours(open_service):
     service.sync.add_session_to_memory(
         session(turn(2, "the left one"), turn(3, "thanks"), turn(5, "bye"))
     )
-    assert remembered(service, "zebra") == ["the left one", "which zebra"]
+    assert {"the left one", "which zebra"} <= set(remembered(service, "zebra"))
+    assert "bye" not in remembered(service, "zebra")
 
 
 def test_moved_turns_keep_their_checks_after_a_restart(open_service, tmp_path):
@@ -137,7 +138,9 @@ def test_moved_turns_keep_their_checks_after_a_restart(open_service, tmp_path):
     service.sync.add_session_to_memory(session(*turns(2, 4)))
     service.sync.add_session_to_memory(session(*turns(1, 2, 3, 4, 5)))
     before = service.sync.search_memory(**ALICE, query="word3", top_k=9)
-    assert {memory.event_id for memory in before.memories} == {"e2", "e3", "e4"}
+    scores = {memory.event_id: memory.score for memory in before.memories}
+    assert set(scores) == {"e1", "e2", "e3", "e4", "e5"}
+    assert min(scores["e2"], scores["e4"]) > max(scores["e1"], scores["e5"])
     assert (
         open_service(path).sync.search_memory(**ALICE, query="word3", top_k=9) == before
     )

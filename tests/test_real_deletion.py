@@ -388,7 +388,8 @@ def test_writes_and_searches_go_on_during_purges(open_service, tmp_path):
         threads = [guarded(write), guarded(search)]
         end = time.monotonic() + 2.0
         purges = 0
-        while time.monotonic() < end and not errors:
+        # A busy machine may take its time for three purges beside all this.
+        while not errors and (time.monotonic() < end or purges < 3):
             service.sync.purge()
             purges += 1
     for thread in threads:

@@ -10,10 +10,14 @@ from helpers.engines import KEY, engine_of, found_ids
 def test_a_row_lifts_those_one_position_beside_it(references):
     rows = [references.Row(n, (n,), session=1, position=n) for n in range(1, 8)]
     engine = engine_of(references, rows, dim=0)
-    ids, scores, _, lexical = references.ask(engine, KEY, references.Query(None, (4,)))
-    assert ids.tolist() == [4, 3, 5]
-    assert scores.tolist() == pytest.approx([1.0, 0.5, 0.5])
-    assert lexical[1:].tolist() == [0, 0]
+    found = references.ask(engine, KEY, references.Query(None, (4,)))
+    # The row before receives a share as next, the one after as previous, the others as
+    # second; and all of them a share of their session.
+    assert found[0].tolist() == [4, 3, 5, 2, 6]
+    assert found[4][:, 3].tolist() == pytest.approx([0, 0.5, 0.4, 0.3, 0.3])
+    assert found[4][:, 4].tolist() == pytest.approx([0.15] * 5)
+    assert found[1].tolist() == pytest.approx([1.15, 0.65, 0.55, 0.45, 0.45])
+    assert found[3][1:].tolist() == [0] * 4
 
 
 def test_the_better_of_two_neighbours_counts(references):
@@ -23,12 +27,18 @@ def test_the_better_of_two_neighbours_counts(references):
         references.Row(3, (1, 5, 6, 7, 8), session=1, position=3),
     ]
     engine = engine_of(references, rows, dim=0)
-    found = references.ask(engine, KEY, references.Query(None, (1,)))
-    scores = dict(zip(found[0].tolist(), found[1].tolist(), strict=True))
+    asked = references.Query(None, (1,), options={"weights": {"session": 0}})
+    found = references.ask(engine, KEY, asked)
+    beside = dict(zip(found[0].tolist(), found[4][:, 3].tolist(), strict=True))
     lexical = dict(zip(found[0].tolist(), found[3].tolist(), strict=True))
     weaker = lexical[3] / lexical[1]
-    assert 0 < weaker < 1
-    assert scores == pytest.approx({1: 1.0, 2: 0.5, 3: weaker}, rel=1e-5)
+    assert 0 < weaker < 0.8
+    wanted = {1: 0.3 * weaker, 2: 0.4, 3: 0.3}
+    assert beside == pytest.approx(wanted, rel=1e-5)
+    asked.options["weights"].update(next=1, second=0)
+    found = references.ask(engine, KEY, asked)
+    beside = dict(zip(found[0].tolist(), found[4][:, 3].tolist(), strict=True))
+    assert beside == pytest.approx({1: 0, 2: max(0.4, weaker), 3: 0}, rel=1e-5)
 
 
 def test_rows_of_no_session_or_another_one_are_no_neighbours(references):
@@ -48,7 +58,7 @@ def test_a_gap_in_a_session_parts_it_until_it_is_filled(references):
     assert found_ids(references, engine, query) == [2, 1]
     late = references.Row(3, (3,), session=1, position=3)
     references.add_rows(engine, KEY, [late])
-    assert found_ids(references, engine, query) == [2, 1, 3]
+    assert found_ids(references, engine, query) == [2, 1, 3, 4]
     engine.remove(KEY, np.array([3], dtype=np.int64))
     assert found_ids(references, engine, query) == [2, 1]
     engine.remove(KEY, np.array([5, 1], dtype=np.int64))
@@ -87,6 +97,7 @@ def test_a_session_told_out_of_order_has_the_same_neighbours(references):
         told = [rows[at] for at in rng.permutation(60)]
         engine = engine_of(references, told, dim=0)
         for n in range(60):
-            wanted = [n, *(m for m in (n - 1, n + 1) if 0 <= m < 60)]
+            around = (n - 1, n + 1, n - 2, n + 2)
+            wanted = [n, *(m for m in around if 0 <= m < 60)]
             query = references.Query(None, (n,))
             assert found_ids(references, engine, query) == wanted

@@ -15,6 +15,8 @@ from helpers.engines import (
 )
 from vecall import Engine
 
+EVEN = {"next": 1.0, "previous": 1.0, "session": 0.0}
+
 
 def test_ties_go_to_the_newer_row_then_to_the_smaller_id(references):
     rng = np.random.default_rng(9)
@@ -55,8 +57,8 @@ def test_rows_that_tie_with_the_kth_are_in_order_too(references):
         rows.append(references.Row(100 - n, (1,), session=n + 1, position=5))
         rows.append(references.Row(n, (2,), session=n + 1, position=6))
     engine = engine_of(references, rows, dim=0)
-    everything = references.Query(None, (1,), k=48, options={"neighbour_weight": 1.0})
-    ids, scores, _, _ = references.ask(engine, KEY, everything)
+    everything = references.Query(None, (1,), k=48, options={"weights": EVEN})
+    ids, scores, *_ = references.ask(engine, KEY, everything)
     assert ids.tolist() == [*range(24), *range(77, 101)]
     assert set(scores.tolist()) == {1.0}
     for k in (1, 2, 5, 23, 24, 25, 40):

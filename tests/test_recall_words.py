@@ -19,7 +19,7 @@ def test_bm25_is_the_formula_with_the_statistics_of_the_partition(references):
         norm = 0.9 * (1 - 0.4 + 0.4 * length / (15 / 4))
         return idf[word] * count * 1.9 / (count + norm)
 
-    ids, _, _, lexical = engine.recall(KEY, None, [1, 3], 5)
+    ids, _, _, lexical, *_ = engine.recall(KEY, None, [1, 3], 5)
     assert ids.tolist() == [1, 0]
     assert lexical[1] == pytest.approx(part(1, 2, 3), rel=1e-5)
     assert lexical[0] == pytest.approx(part(1, 1, 7) + part(3, 3, 7), rel=1e-5)
@@ -32,7 +32,7 @@ def test_rows_without_words_do_not_change_a_bm25_score(references):
     more = [references.Row(n, (), corner(n % 16)) for n in range(10, 90)]
     references.add_rows(engine, KEY, more)
     after = references.ask(engine, KEY, references.Query(None, (1, 2)))
-    assert [c.tobytes() for c in before] == [c.tobytes() for c in after]
+    assert [c.tobytes() for c in before[:5]] == [c.tobytes() for c in after[:5]]
 
 
 def test_statistics_are_exact_after_updates_and_removals(references):

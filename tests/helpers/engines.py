@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import strategies as st
 from vecall import Engine
 
 KEY = ("app", "user")
 DIM = 4
 NEVER = 2**63 - 1
+# Terms that stand for what is known about a row; any term may be one.
+QUESTION, TIME = 101, 2**64 - 1
+AUTHORS = (103, 2**63, 105)
+MARKS = (QUESTION, TIME, *AUTHORS)
+WEIGHTS = {
+    "dense": (0.0, 0.25, 0.4, 0.7, 1.0),
+    "coverage_power": (0.0, 0.5, 1.0, 2.0),
+    "next": (0.0, 0.5, 1.0, 10.0),
+    "previous": (0.0, 0.4, 1.0),
+    "after_question": (0.0, 0.8, 1.0, 3.0),
+    "second": (0.0, 0.3, 1.0),
+    "session": (0.0, 0.15, 1.0),
+    "question": (0.0, 0.8, 1.0, 2.0),
+    "time": (0.0, 1.0, 1.3, 10.0),
+    "author": (0.0, 1.0, 1.2),
+}
 # Entries of 1 and -1 in four dimensions: every cosine is exact in float32.
 CORNERS = [
     np.array([1 - 2 * (n >> bit & 1) for bit in range(DIM)], dtype=np.float32)
@@ -29,10 +46,26 @@ def found_ids(references, engine: Engine, query) -> list[int]:
     return references.ask(engine, KEY, query)[0].tolist()
 
 
+# For hypothesis: options of Engine.recall about its ranking, and marks of a row.
+a_mark = st.sampled_from([0, *MARKS, 3])  # 3 is a word as well
+some_marks = st.lists(st.sampled_from([0, *MARKS]), max_size=4).map(tuple)
+ranking_options = {
+    "weights": st.fixed_dictionaries(
+        {}, optional={name: st.sampled_from(some) for name, some in WEIGHTS.items()}
+    ),
+    "question_mark": st.just(QUESTION) | a_mark,
+    "time_mark": st.just(TIME) | a_mark,
+    "author_marks": st.lists(st.sampled_from(AUTHORS) | a_mark, max_size=4),
+}
+
+
 def random_row(references, rng: np.random.Generator, row_id: int, dim: int):
     return references.Row(
         id=row_id,
-        words=tuple(rng.integers(1, 15, rng.integers(0, 12)).tolist()),
+        words=(
+            *rng.integers(1, 15, rng.integers(0, 12)).tolist(),
+            *(mark for mark in MARKS if rng.random() < 0.2),
+        ),
         vector=rng.standard_normal(dim).astype(np.float32)
         if dim and rng.random() < 0.8
         else None,
@@ -51,12 +84,23 @@ def random_query(references, rng: np.random.Generator, dim: int):
         "before": int(rng.integers(0, 7)),
         "now": int(rng.integers(0, 7)),
         "min_similarity": float(rng.uniform(-0.7, 0.7)),
-        "dense_weight": float(rng.choice([0, 0.4, 0.7, 1])),
-        "neighbour_weight": float(rng.choice([0, 0.5, 1])),
         "candidates": int(rng.integers(1, 60)),
     }.items():
         if rng.random() < 0.2:
             options[name] = value
+    for name, marks in {
+        "question_mark": QUESTION,
+        "time_mark": TIME,
+        "author_marks": [mark for mark in AUTHORS if rng.random() < 0.5],
+    }.items():
+        if rng.random() < 0.5:
+            options[name] = marks
+    if rng.random() < 0.5:
+        options["weights"] = {
+            name: float(rng.choice(some))
+            for name, some in WEIGHTS.items()
+            if rng.random() < 0.3
+        }
     return references.Query(
         vector=rng.standard_normal(dim).astype(np.float32)
         if dim and rng.random() < 0.8

@@ -69,6 +69,8 @@ def whole_file(folder: Path) -> tuple[bytes, Answer]:
             service.sync.delete_memory(**scope, memory_id="m7")
             changed = MemoryEntry(f"{user} saw a gnu again", id="m3")
             service.sync.add_memory(**scope, memories=[changed])
+            used = [f"m{i}" for i in range(n, 24, 2)]
+            service.sync.mark_used(**scope, memory_ids=used)
         expected = answers(service)
     with opened(path) as service:
         assert answers(service) == expected
@@ -85,6 +87,8 @@ def outcome(folder: str, number: int, data: bytes, expected: Answer) -> str:
             for user in USERS:
                 try:
                     mine = answers(service, (user,))
+                    scope = {"app_name": "app", "user_id": user}
+                    service.sync.mark_used(**scope, memory_ids=["m1", "m2", "m3"])
                 except VecallError:
                     got = "an error"
                     continue

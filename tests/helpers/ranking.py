@@ -1,0 +1,189 @@
+"""How the parts of a score are made, in plain Python and float64.
+
+Written from docs/recall.md and the comments of types.hpp and fusion.hpp, not from the
+C++. references.py says which rows are candidates; this says what they score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+DEFAULTS = {
+    "dense": 0.4,
+    "coverage_power": 0.5,
+    "next": 0.5,
+    "previous": 0.4,
+    "after_question": 0.8,
+    "second": 0.3,
+    "session": 0.15,
+    "question": 0.8,
+    "time": 1.3,
+    "author": 1.2,
+}
+
+
+@dataclass
+class Expected:
+    """A candidate and its scores."""
+
+    row: Any  # references.Row
+    lexical: float
+    covered: float
+    similarity: float
+    words: float = 0.0
+    vectors: float = 0.0
+    beside: float = 0.0
+    session: float = 0.0
+    factor: float = 1.0
+
+    @property
+    def base(self) -> float:
+        return self.words + self.vectors
+
+    @property
+    def score(self) -> float:
+        return (self.words + self.vectors + self.beside + self.session) * self.factor
+
+    @property
+    def parts(self) -> list[float]:
+        """A row of what Engine.recall returns as parts."""
+        own = [self.covered, self.words, self.vectors, self.beside, self.session]
+        return [*own, self.factor]
+
+
+@dataclass
+class Summary:
+    """What Engine.recall returns last."""
+
+    coverage: float = 0.0
+    trust: float = 0.0
+    mean: float = 0.0
+    deviation: float = 0.0
+    rows: int = 0
+
+    @property
+    def values(self) -> list[float]:
+        return [self.coverage, self.trust, self.mean, self.deviation, float(self.rows)]
+
+
+@dataclass
+class Answer:
+    """Every row that may be in an answer, by id, and what they share."""
+
+    rows: dict[int, Expected] = field(default_factory=dict)
+    summary: Summary = field(default_factory=Summary)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a query says about the ranking."""
+
+    weights: Mapping[str, float]
+    has_vector: bool
+    question_mark: int = 0
+    time_mark: int = 0
+    author_marks: Collection[int] = ()
+
+
+def rank(answer: Answer, links: Mapping[int, tuple[int | None, int | None]], q: Asked):
+    """Fills the parts of all candidates and the trust.
+
+    Args:
+        answer: The candidates, and the summary but for the trust.
+        links: For each row the ids one position before and after it, or None.
+        q: What was asked.
+    """
+    found, weights = answer.rows, q.weights
+    dense = weights["dense"] if q.has_vector else 0.0
+    _weigh_words(answer, 1 - dense, weights["coverage_power"])
+    if dense > 0:
+        answer.summary.trust = trust(answer)
+        _weigh_vectors(found, dense * answer.summary.trust)
+    best = _best_of_sessions(found)
+    for e in found.values():
+        e.beside = _beside(e.row.id, found, links, q)
+        e.session = weights["session"] * best.get(e.row.session, 0.0)
+        e.factor = _factor(e.row, q)
+
+
+def _weigh_words(answer: Answer, share: float, power: float) -> None:
+    found = answer.rows.values()
+    weight = {e.row.id: e.lexical * e.covered**power for e in found}
+    most = max(weight.values(), default=0.0)
+    if most <= 0:
+        return
+    for e in found:
+        e.words = share * math.sqrt(answer.summary.coverage) * weight[e.row.id] / most
+
+
+def _weigh_vectors(found: Mapping[int, Expected], weight: float) -> None:
+    near = [e for e in found.values() if not math.isnan(e.similarity)]
+    if not near:
+        return
+    low, high = min(e.similarity for e in near), max(e.similarity for e in near)
+    for e in near:
+        flat = high - low < 1e-6
+        e.vectors = weight * (1 if flat else (e.similarity - low) / (high - low))
+
+
+def trust(answer: Answer) -> float:
+    """How far the vector side agrees with the words, in [0, 1]."""
+    found, summary = answer.rows.values(), answer.summary
+    agreeing = [e for e in found if e.lexical > 0 and not math.isnan(e.similarity)]
+    weight = sum(e.lexical for e in agreeing)
+    if not weight:
+        return 0.0 if all(math.isnan(e.similarity) for e in found) else 1.0
+    weighted = sum(e.lexical * e.similarity for e in agreeing) / weight
+    lift = (weighted - summary.mean) / max(summary.deviation, 1e-9)
+    return min(1.0, max(2 * lift, (1 - summary.coverage) ** 2, 0.0))
+
+
+def _best_of_sessions(found: Mapping[int, Expected]) -> dict[int, float]:
+    bases = defaultdict(list)
+    for e in found.values():
+        if e.row.session != 0:
+            bases[e.row.session].append(e.base)
+    return {name: sum(sorted(some)[-3:]) for name, some in bases.items()}
+
+
+def _beside(
+    row_id: int,
+    found: Mapping[int, Expected],
+    links: Mapping[int, tuple[int | None, int | None]],
+    q: Asked,
+) -> float:
+    """The largest share of what stands up to two candidates before and after."""
+    shares = [0.0]
+    for side, name in ((0, "previous"), (1, "next")):
+        first = links[row_id][side]
+        if first is None or first not in found:
+            continue
+        if side == 0 and holds(found[first].row, q.question_mark):
+            name = "after_question"  # noqa: PLW2901
+        shares.append(q.weights[name] * found[first].base)
+        second = links[first][side]
+        if second is not None and second in found:
+            shares.append(q.weights["second"] * found[second].base)
+    return max(shares)
+
+
+def holds(row: Any, mark: int) -> bool:
+    """Whether a row has a mark among its words; 0 is no mark."""
+    return mark != 0 and mark in row.words
+
+
+def _factor(row: Any, q: Asked) -> float:
+    factor = 1.0
+    if holds(row, q.question_mark):
+        factor *= q.weights["question"]
+    if holds(row, q.time_mark):
+        factor *= q.weights["time"]
+    if any(holds(row, author) for author in q.author_marks):
+        factor *= q.weights["author"]
+    return factor

@@ -1,0 +1,1 @@
+"""The contract of vector stores as tests, and a store to compare with."""
