@@ -140,6 +140,11 @@ def test_everything_an_entry_knows_is_kept():
         score=3.5,
         similarity=-0.5,
         confidence=0.75,
+        created_at=1.0,
+        updated_at=2.0,
+        valid_until=3.0,
+        supersedes="0",
+        scope="shared",
     )
     memory = ScoredMemory.of(entry)
     assert memory.text == str(memory) == "a\nb"

@@ -26,7 +26,7 @@ def test_an_entry_needs_nothing_but_its_content():
     entry = MemoryEntry("zebra")
     for field in dataclasses.fields(MemoryEntry)[1:]:
         assert field.kw_only, field.name
-        expected = {} if field.name == "custom_metadata" else None
+        expected = {"custom_metadata": {}, "scope": "user"}.get(field.name)
         assert getattr(entry, field.name) == expected, field.name
     with pytest.raises(TypeError):
         MemoryEntry("zebra", "an id")  # type: ignore[misc]

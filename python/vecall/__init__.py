@@ -5,8 +5,10 @@ from __future__ import annotations
 from vecall._core import Engine, Index, __version__, build_info
 from vecall.budget import fit_budget
 from vecall.calibration import Calibration
+from vecall.clock import Clock
 from vecall.config import Limits
 from vecall.contract import BaseMemoryService, MemoryProtocol
+from vecall.corrections import Consolidation, ForgetProposal, Revision
 from vecall.embedders import Embedder, FunctionEmbedder
 from vecall.errors import (
     BusyError,
@@ -26,26 +28,45 @@ from vecall.errors import (
     MemoryNotConfiguredError,
     NetworkFilesystemError,
     NotFoundError,
+    ReadOnlyError,
     RerankerError,
+    ScopeError,
     StorageError,
     StorageFullError,
     SummaryError,
     VecallError,
+    WriteHookError,
+    WriteRejectedError,
 )
+from vecall.in_memory import InMemoryMemoryService
+from vecall.lifecycle import Compaction, Inactivity, MessageCount, SessionEnd
 from vecall.presets import VectorMemoryService
 from vecall.ranking import Ranking
 from vecall.rendering import render
+from vecall.scopes import Scopes
 from vecall.scored import ScoredMemory
 from vecall.service import MemoryService
+from vecall.stored import VectorStoreMemoryService
+from vecall.summaries import (
+    CompactionAwareSummaryProvider,
+    LlmSummaryProvider,
+    SessionSummary,
+    SummaryProvider,
+)
 from vecall.types import Event, Filter, MemoryEntry, SearchMemoryResponse, Session
+from vecall.write_gate import Verdict, Write, redact
 
 __all__ = [
     "BaseMemoryService",
     "BusyError",
     "Calibration",
+    "Clock",
     "ClosedError",
+    "Compaction",
+    "CompactionAwareSummaryProvider",
     "ConfigError",
     "ConflictError",
+    "Consolidation",
     "ContextBudgetError",
     "CorruptFileError",
     "DimensionError",
@@ -55,7 +76,10 @@ __all__ = [
     "Engine",
     "Event",
     "Filter",
+    "ForgetProposal",
     "FunctionEmbedder",
+    "InMemoryMemoryService",
+    "Inactivity",
     "IncompatibleFileError",
     "Index",
     "InvalidArgumentError",
@@ -63,24 +87,39 @@ __all__ = [
     "InvalidTypeError",
     "LimitExceededError",
     "Limits",
+    "LlmSummaryProvider",
     "MemoryEntry",
     "MemoryNotConfiguredError",
     "MemoryProtocol",
     "MemoryService",
+    "MessageCount",
     "NetworkFilesystemError",
     "NotFoundError",
     "Ranking",
+    "ReadOnlyError",
     "RerankerError",
+    "Revision",
+    "ScopeError",
+    "Scopes",
     "ScoredMemory",
     "SearchMemoryResponse",
     "Session",
+    "SessionEnd",
+    "SessionSummary",
     "StorageError",
     "StorageFullError",
     "SummaryError",
+    "SummaryProvider",
     "VecallError",
     "VectorMemoryService",
+    "VectorStoreMemoryService",
+    "Verdict",
+    "Write",
+    "WriteHookError",
+    "WriteRejectedError",
     "__version__",
     "build_info",
     "fit_budget",
+    "redact",
     "render",
 ]

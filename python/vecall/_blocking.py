@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from vecall._blocking_life import SyncLivingMemoryService
+from vecall._drive import blocking, drive
+from vecall._life import Life
 from vecall._maintenance import Maintenance
 from vecall._memory import Asked, How, Memory
+from vecall._observing import Observing
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.ranking import Ranking
+from vecall.scopes import Scope
 from vecall.types import (
     Content,
     Event,
@@ -21,35 +25,25 @@ from vecall.types import (
     Session,
 )
 
-T = TypeVar("T")
 
-
-async def _blocking(future: Future[T]) -> T:
-    return future.result()
-
-
-def _run(operation: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends, because all its waits block."""
-    try:
-        operation.send(None)
-    except StopIteration as finished:
-        result: T = finished.value
-        return result
-    operation.close()
-    msg = "a blocking operation suspended"
-    raise RuntimeError(msg)
-
-
-class SyncMemoryService:
+class SyncMemoryService(SyncLivingMemoryService):
     """The methods of `MemoryService` for callers without an event loop.
 
     Each does exactly what its namesake does, and blocks until it is done.
     """
 
-    def __init__(self, memory: Memory, maintenance: Maintenance) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        maintenance: Maintenance,
+        observing: Observing,
+        life: Life,
+    ) -> None:
         """Share a service's memory."""
         self._memory = memory
         self._maintenance = maintenance
+        self._observing = observing
+        self._life = life
 
     def add_session_to_memory(
         self,
@@ -61,7 +55,9 @@ class SyncMemoryService:
     ) -> list[str]:
         """Remember the turns of a session."""
         how = How(restore, idempotency_key)
-        return _run(self._memory.add_session(_blocking, session, how, replace=replace))
+        return drive(
+            self._observing.add_session(blocking, session, how, replace=replace)
+        )
 
     def add_events_to_memory(
         self,
@@ -75,9 +71,9 @@ class SyncMemoryService:
         idempotency_key: str | None = None,
     ) -> list[str]:
         """Remember some turns."""
-        return _run(
+        return drive(
             self._memory.add_events(
-                _blocking,
+                blocking,
                 app_name,
                 user_id,
                 events,
@@ -96,16 +92,17 @@ class SyncMemoryService:
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
         idempotency_key: str | None = None,
+        scope: Scope = "user",
     ) -> list[str]:
         """Remember what was learned or decided."""
-        return _run(
+        return drive(
             self._memory.add_entries(
-                _blocking,
+                blocking,
                 app_name,
                 user_id,
                 memories,
                 custom_metadata,
-                How(restore, idempotency_key),
+                How(restore, idempotency_key, scope=scope),
             )
         )
 
@@ -121,6 +118,7 @@ class SyncMemoryService:
         filter: Filter | None = None,
         ranking: Ranking | None = None,
         explain: bool = False,
+        scopes: Sequence[Scope] | None = None,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query."""
         asked = Asked(
@@ -133,19 +131,24 @@ class SyncMemoryService:
             filter,
             ranking,
             explain,
+            scopes,
         )
-        return _run(self._memory.search(_blocking, asked))
+        return drive(self._memory.search(blocking, asked))
 
-    def get_memory(self, *, app_name: str, user_id: str, memory_id: str) -> MemoryEntry:
+    def get_memory(
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
+    ) -> MemoryEntry:
         """Return one memory by its id."""
-        return _run(self._maintenance.get(_blocking, app_name, user_id, memory_id))
+        return drive(
+            self._maintenance.get(blocking, app_name, user_id, memory_id, scope)
+        )
 
     def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
     ) -> int:
         """Count that memories were put to use; return how many."""
-        return _run(
-            self._maintenance.mark_used(_blocking, app_name, user_id, memory_ids)
+        return drive(
+            self._maintenance.mark_used(blocking, app_name, user_id, memory_ids)
         )
 
     def expand_session(
@@ -158,47 +161,63 @@ class SyncMemoryService:
         after: int = 2,
     ) -> list[MemoryEntry]:
         """Return a memory with the turns told around it, in their order."""
-        return _run(
+        return drive(
             self._maintenance.expand_session(
-                _blocking, app_name, user_id, memory_id, before, after
+                blocking, app_name, user_id, memory_id, before, after
             )
         )
 
     def delete_memory(
-        self, *, app_name: str, user_id: str, memory_id: str | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str | None = None,
+        scope: Scope = "user",
     ) -> None:
         """Delete one memory of this user for good."""
-        _run(self._maintenance.delete(_blocking, app_name, user_id, memory_id))
+        drive(self._maintenance.delete(blocking, app_name, user_id, memory_id, scope))
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
         """Delete for good what was remembered of one session; return how many."""
-        return _run(
-            self._maintenance.delete_session(_blocking, app_name, user_id, session_id)
+        return drive(
+            self._maintenance.delete_session(blocking, app_name, user_id, session_id)
         )
 
-    def delete_where(self, *, app_name: str, user_id: str, filter: Filter) -> int:
+    def delete_where(
+        self, *, app_name: str, user_id: str, filter: Filter, scope: Scope = "user"
+    ) -> int:
         """Delete for good the memories of this user that a filter lets through."""
-        return _run(
-            self._maintenance.delete_where(_blocking, app_name, user_id, filter)
+        return drive(
+            self._maintenance.delete_where(blocking, app_name, user_id, filter, scope)
         )
 
-    def delete_user(self, *, app_name: str, user_id: str, forget: bool = False) -> int:
+    def delete_user(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        forget: bool = False,
+        scope: Scope = "user",
+    ) -> int:
         """Delete all memories of a user; return how many."""
-        return _run(self._maintenance.delete_user(_blocking, app_name, user_id, forget))
+        return drive(
+            self._maintenance.delete_user(blocking, app_name, user_id, forget, scope)
+        )
 
     def delete_app(
         self, *, app_name: str, confirm: bool = False, forget: bool = False
     ) -> int:
         """Delete all memories of all users of an app; return how many."""
-        return _run(self._maintenance.delete_app(_blocking, app_name, confirm, forget))
+        return drive(self._maintenance.delete_app(blocking, app_name, confirm, forget))
 
     def purge(self) -> int:
         """Rewrite the file without what was deleted; return the bytes freed."""
-        return _run(self._maintenance.purge(_blocking))
+        return drive(self._maintenance.purge(blocking))
 
     def backup(self, path: str | Path) -> None:
         """Copy the file, consistently, while it is in use."""
-        _run(self._maintenance.backup(_blocking, path))
+        drive(self._maintenance.backup(blocking, path))
 
     def export(
         self,
@@ -209,15 +228,15 @@ class SyncMemoryService:
         user_id: str | None = None,
     ) -> int:
         """Write memories to a new file of JSON lines; return how many."""
-        return _run(
-            self._maintenance.export(_blocking, path, vectors, app_name, user_id)
+        return drive(
+            self._maintenance.export(blocking, path, vectors, app_name, user_id)
         )
 
     def import_(
         self, path: str | Path, *, vectors: bool = True, restore: bool = False
     ) -> int:
         """Read a file that `export` wrote; return how many memories were written."""
-        return _run(self._maintenance.import_(_blocking, path, vectors, restore))
+        return drive(self._maintenance.import_(blocking, path, vectors, restore))
 
     def reembed(self, embedder: EmbedderLike) -> int:
         """Move the file to another embedding model; return how many were embedded."""
@@ -225,12 +244,12 @@ class SyncMemoryService:
         if chosen is None:
             msg = "embedder: expected the one to move to"
             raise ConfigError(msg)
-        return _run(self._maintenance.reembed(_blocking, chosen))
+        return drive(self._maintenance.reembed(blocking, chosen))
 
     def warm(self, *, app_name: str, user_id: str) -> None:
         """Load a user's memories ahead of the first search."""
-        _run(self._maintenance.warm(_blocking, app_name, user_id))
+        drive(self._maintenance.warm(blocking, app_name, user_id))
 
     def stats(self) -> dict[str, Any]:
         """Return counts over the whole file."""
-        return _run(self._maintenance.stats(_blocking))
+        return drive(self._maintenance.stats(blocking))

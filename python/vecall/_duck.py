@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from vecall.errors import InvalidTypeError
+from vecall.rendering.recalled import without_recalled
 
 
 def read(source: object, name: str) -> Any:
@@ -53,21 +54,31 @@ def as_list(value: object, argument: str) -> list[Any]:
 def texts_of(content: object) -> list[str]:
     """Return the texts of a content: a string, or an object with parts.
 
-    Thoughts, calls, responses, code and files are not what was said and stay out. Flags
-    count only if they are really True, so that objects which invent attributes (as test
-    doubles do) do no harm.
+    Thoughts, calls, responses, code and files are not what was said and stay out. So
+    does what was recalled: blocks that `render` made, and parts marked
+    `{"vecall": "recalled"}` in themselves or in their `part_metadata`. Flags count only
+    if they are really True, so that objects which invent attributes (as test doubles
+    do) do no harm.
     """
-    if isinstance(content, str):
-        return [content]
-    parts = read(content, "parts")
+    parts = [content] if isinstance(content, str) else read(content, "parts")
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
         return []
     found = []
     for part in parts:
         text = part if isinstance(part, str) else read(part, "text")
-        if isinstance(text, str) and text and read(part, "thought") is not True:
-            found.append(text)
+        if not isinstance(text, str) or _is_recalled(part):
+            continue
+        own = without_recalled(text)
+        if own and read(part, "thought") is not True:
+            found.append(own)
     return found
+
+
+def _is_recalled(part: object) -> bool:
+    marks = (part, read(part, "part_metadata"))
+    return any(
+        isinstance(mark, Mapping) and mark.get("vecall") == "recalled" for mark in marks
+    )
 
 
 def role_of(content: object) -> str | None:

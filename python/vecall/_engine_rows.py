@@ -52,9 +52,7 @@ def add_rows(
     terms = [memory_terms(row.text, row.author, row.ts) for row in rows]
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(found) for found in terms], out=offsets[1:])
-    expires = [
-        _NEVER if row.expires_at is None else to_micros(row.expires_at) for row in rows
-    ]
+    expires = [_NEVER if (end := row.end) is None else to_micros(end) for row in rows]
     names = _Names()
     vectors, has_vector = _vectors(engine.dim, stored, model)
     engine.add_rows(

@@ -35,7 +35,9 @@ class LineReader:
             "mem": self._memory,
             "tomb": self._tombstone,
             "hist": self._past,
+            "replaced": self._replacement,
             "trig": self._trigger,
+            "told": self._told,
         }
 
     def header(self, line: Mapping[str, Any]) -> EmbeddingModel | None:
@@ -75,8 +77,8 @@ class LineReader:
                 f"{self._limits.max_text_bytes} bytes"
             )
             raise LimitExceededError(msg)
-        if values.get("state") not in ("live", "archived"):
-            msg = "mem.state: must be live or archived"
+        if values.get("state") not in ("live", "archived", "quarantined"):
+            msg = "mem.state: must be live, archived or quarantined"
             raise InvalidArgumentError(msg)
         read: dict[str, Any] = {
             "text": text,
@@ -118,14 +120,27 @@ class LineReader:
 
     def _tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
         id_ = check_name(values.get("id"), "tomb.id", self._limits)
-        return {"id": id_, "at": _time(values, "at")}
+        why = values.get("why")
+        if why not in (None, "expired", "evicted"):
+            msg = "tomb.why: must be expired or evicted, if anything"
+            raise InvalidArgumentError(msg)
+        return {"id": id_, "at": _time(values, "at"), "why": why}
 
     def _past(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "hist.id", self._limits),
             "at": _time(values, "at"),
             "op": _string(values, "op"),
-            "old": _optional(values, "old", _object),
+            "old": _optional(values, "old", _object) or "{}",
+            "expires_at": _optional(values, "expires_at", _time),
+        }
+
+    def _replacement(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "id": check_name(values.get("id"), "replaced.id", self._limits),
+            "by": _optional(values, "by", _string),
+            "why": _string(values, "why"),
+            "at": _time(values, "at"),
         }
 
     def _trigger(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +148,16 @@ class LineReader:
             "session": check_name(values.get("session"), "trig.session", self._limits),
             "kind": _string(values, "kind"),
             "due_at": _optional(values, "due_at", _time),
-            "state": _optional(values, "state", _string),
+            "state": _optional(values, "state", _object),
+        }
+
+    def _told(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "session": check_name(values.get("session"), "told.session", self._limits),
+            "id": check_name(values.get("id"), "told.id", self._limits),
+            "at": _time(values, "at"),
+            "pos": _optional(values, "pos", _count),
+            "event": _optional(values, "event", _object),
         }
 
 

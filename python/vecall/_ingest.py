@@ -6,7 +6,6 @@ All checks happen here, before anything is written.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -26,21 +25,38 @@ class Scope(NamedTuple):
     """What all memories of a call share."""
 
     meta: dict[str, Any]
-    expires_at: float | None
+    ttl: float | None = None
+    revision_ttl: float | None = None
 
 
 def scope_of(custom_metadata: object) -> Scope:
     """Read a call's custom_metadata.
 
-    `ttl` sets when the memories expire; all other keys are stored with each memory.
+    `ttl` says how long the memories live, `revision_ttl` how long what they overwrite
+    is kept. The values of `metadata` are stored with each memory as all other keys are.
+    `wait_for_completion` is always so, and not stored.
 
     Raises:
         InvalidTypeError: Not a mapping, or a ttl of another type.
         InvalidArgumentError: A ttl that is not positive.
     """
+    return _scope(Scope({}), custom_metadata)
+
+
+def _scope(outer: Scope, custom_metadata: object) -> Scope:
+    """One memory's metadata over the call's."""
     meta = _metadata(custom_metadata)
-    ttl = meta.pop("ttl", None)
-    return Scope(meta, None if ttl is None else time.time() + ttl_seconds(ttl))
+    inner = meta.pop("metadata", None)
+    if isinstance(inner, Mapping):
+        meta = {**inner, **meta}
+    elif inner is not None:
+        meta["metadata"] = inner
+    meta.pop("wait_for_completion", None)
+    lives = []
+    for name in ("ttl", "revision_ttl"):
+        given = meta.pop(name, None)
+        lives.append(getattr(outer, name) if given is None else ttl_seconds(given))
+    return Scope({**outer.meta, **meta}, *lives)
 
 
 class SessionHead(NamedTuple):
@@ -112,7 +128,7 @@ def _event_draft(
     else:
         id_ = memory_id(session_id, author, ts, text)
     own = read(event, "custom_metadata")
-    meta, expires_at = _with_ttl(scope, own if isinstance(own, Mapping) else None)
+    scope = _scope(scope, own if isinstance(own, Mapping) else None)
     importance = read(event, "importance") if strict else None
     return Draft(
         id=id_,
@@ -120,13 +136,14 @@ def _event_draft(
         session=session_id,
         event=event_id,
         ts=ts,
-        expires_at=expires_at,
+        ttl=scope.ttl,
+        revision_ttl=scope.revision_ttl,
         author=author,
         kind=_optional(read(event, "kind")) or EPISODE,
         source=_optional(read(event, "source")),
         trust=_optional(read(event, "trust")),
         content=_content_json(content, texts),
-        meta=_metadata_json(meta, limits),
+        meta=_metadata_json(scope.meta, limits),
         importance=None
         if importance is None
         else check_share(importance, "importance"),
@@ -151,20 +168,13 @@ def _check_event(event: object, content: object) -> None:
         raise InvalidTypeError(msg)
 
 
-def _with_ttl(scope: Scope, own: object) -> tuple[dict[str, Any], float | None]:
-    """One memory's metadata over the call's, and when the memory expires."""
-    meta = {**scope.meta, **_metadata(own)}
-    ttl = meta.pop("ttl", None)
-    return meta, scope.expires_at if ttl is None else time.time() + ttl_seconds(ttl)
-
-
 def entry_drafts(
     memories: Iterable[object], scope: Scope, limits: Limits
 ) -> list[Draft]:
     """Return the drafts of explicit memories: strings, mappings, entries.
 
     Raises:
-        InvalidArgumentError: An entry without text, or a bad field.
+        InvalidArgumentError: An entry without text of its own, or a bad field.
         InvalidTypeError: Something else.
     """
     return [_entry_draft(entry, scope, limits) for entry in memories]
@@ -180,7 +190,7 @@ def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
     texts = texts_of(content)
     text = clean("\n".join(texts))
     if not text.strip():
-        msg = "memories: every entry needs a text that is not blank"
+        msg = "memories: every entry needs a text, neither blank nor only recalled"
         raise InvalidArgumentError(msg)
     _check_size(text, limits)
     fields = {} if isinstance(entry, str) else entry
@@ -195,20 +205,24 @@ def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
     importance = read(fields, "importance")
     if importance is not None:
         importance = check_share(importance, "importance")
-    meta, expires_at = _with_ttl(scope, read(fields, "custom_metadata"))
+    scope = _scope(scope, read(fields, "custom_metadata"))
+    until = read(fields, "valid_until")
     return Draft(
         id=id_ or memory_id(session_id, author, ts, text),
         text=text,
         session=session_id,
         event=event_id,
         ts=ts,
-        expires_at=expires_at,
+        ttl=scope.ttl,
+        revision_ttl=scope.revision_ttl,
+        valid_until=None if until is None else to_seconds(until, "valid_until"),
+        supersedes=_named(fields, "supersedes", limits),
         author=author,
         kind=_optional(read(fields, "kind")),
         source=_optional(read(fields, "source")),
         trust=_optional(read(fields, "trust")),
         content=_content_json(content, texts),
-        meta=_metadata_json(meta, limits),
+        meta=_metadata_json(scope.meta, limits),
         importance=importance,
     )
 

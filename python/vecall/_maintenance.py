@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from vecall._opened import Opened
 from vecall._recall import to_entry
 from vecall._reembed import Reembedding
 from vecall._scoring import prior_of
+from vecall._telemetry import observed
 from vecall.config import check_filter, check_name, check_path, check_turns
 from vecall.embedders import Embedder
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError, NotFoundError
@@ -38,32 +39,41 @@ from vecall.types import Filter, MemoryEntry
 T = TypeVar("T")
 
 
+def _one(_: MemoryEntry) -> int:
+    return 1
+
+
 class Maintenance:
     """Operations on one open file, each a coroutine like those of `Memory`."""
 
     def __init__(self, opened: Opened) -> None:
         """Take care of an open file."""
         self._opened = opened
+        self.telemetry = opened.telemetry
 
+    @observed("get", _one)
     async def get(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> MemoryEntry:
         """Return one memory."""
-        self._check(app_name, user_id)
+        key = self._opened.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._opened.limits)
         found: MemoryEntry = await wait(
-            self._opened.serving.loader.submit(self._get, app_name, user_id, memory_id)
+            self._opened.serving.loader.submit(self._get, *key, memory_id)
         )
-        return found
+        return replace(found, scope=scope)
 
     def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
         with self._opened.database.snapshot() as connection:
-            row = find(connection, app, user, memory_id, time.time())
+            row = find(
+                connection, app, user, memory_id, self._opened.database.lifetime.now()
+            )
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
         return to_entry(row, prior_of(row))
 
+    @observed("expand_session", len)
     async def expand_session(
         self,
         wait: Wait,
@@ -74,7 +84,7 @@ class Maintenance:
         after: object,
     ) -> list[MemoryEntry]:
         """Return a memory with the turns around it."""
-        self._check(app_name, user_id)
+        key = self._opened.key(app_name, user_id, write=False)
         limits = self._opened.limits
         check_name(memory_id, "memory_id", limits)
         counts = (
@@ -82,16 +92,14 @@ class Maintenance:
             check_turns(after, "after", limits),
         )
         found: list[MemoryEntry] = await wait(
-            self._opened.serving.loader.submit(
-                self._expand, app_name, user_id, memory_id, *counts
-            )
+            self._opened.serving.loader.submit(self._expand, *key, memory_id, *counts)
         )
         return found
 
     def _expand(
         self, app: str, user: str, memory_id: str, before: int, after: int
     ) -> list[MemoryEntry]:
-        now = time.time()
+        now = self._opened.database.lifetime.now()
         with self._opened.database.snapshot() as connection:
             row = find(connection, app, user, memory_id, now)
             if row is None:
@@ -100,65 +108,81 @@ class Maintenance:
             turns = turns_around(connection, row, before, after, now)
         return [to_entry(turn, prior_of(turn)) for turn in turns]
 
+    @observed("mark_used", int)
     async def mark_used(
         self, wait: Wait, app_name: str, user_id: str, memory_ids: object
     ) -> int:
         """Count one use of each of some memories."""
-        self._check(app_name, user_id)
+        key = self._opened.key(app_name, user_id, write=True)
         ids = as_list(memory_ids, "memory_ids")
         for id_ in ids:
             check_name(id_, "memory_ids", self._opened.limits)
         if not ids:
             return 0
-        return len((await self._write(wait, MarkUsed(app_name, user_id, ids))).marked)
+        return len((await self._write(wait, MarkUsed(*key, ids))).marked)
 
+    @observed("delete", int)
     async def delete(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str | None
-    ) -> None:
-        """Delete one memory for good."""
-        self._check(app_name, user_id)
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        memory_id: str | None,
+        scope: str,
+    ) -> int:
+        """Delete one memory for good; return how many there were."""
+        key = self._opened.key(app_name, user_id, scope, write=True)
         if memory_id is None:
-            return
+            return 0
         check_name(memory_id, "memory_id", self._opened.limits)
-        job = DeleteMemories(app_name, user_id, [memory_id])
-        await self._delete(wait, job, app_name, user_id)
+        job = DeleteMemories(*key, [memory_id])
+        return len((await self._delete(wait, job, *key)).removed)
 
+    async def delete_proposed(
+        self, wait: Wait, key: tuple[str, str], token: str
+    ) -> int:
+        """Delete what was proposed to be forgotten; return how many there were."""
+        job = DeleteMemories(*key, token=token)
+        return len((await self._delete(wait, job, *key)).removed)
+
+    @observed("delete_session", int)
     async def delete_session(
         self, wait: Wait, app_name: str, user_id: str, session_id: str
     ) -> int:
         """Delete what was remembered of a session."""
-        self._check(app_name, user_id)
+        self._opened.key(app_name, user_id, write=True)
         check_name(session_id, "session_id", self._opened.limits)
         job = DeleteMemories(app_name, user_id, session=session_id)
         return len((await self._delete(wait, job, app_name, user_id)).removed)
 
+    @observed("delete_where", int)
     async def delete_where(
-        self, wait: Wait, app_name: str, user_id: str, filter_: object
+        self, wait: Wait, app_name: str, user_id: str, filter_: object, scope: str
     ) -> int:
         """Delete what a filter lets through."""
-        self._check(app_name, user_id)
+        key = self._opened.key(app_name, user_id, scope, write=True)
         asked = check_filter(filter_, self._opened.limits)
         if asked == Filter():
             msg = "filter: must name at least one condition; delete_user deletes all"
             raise InvalidArgumentError(msg)
         after, before = asked.after, asked.before
         job = DeleteMemories(
-            app_name,
-            user_id,
+            *key,
             session=asked.session_id,
             author=asked.author,
             kind=asked.kind,
             after=None if after is None else to_seconds(after, "filter.after"),
             before=None if before is None else to_seconds(before, "filter.before"),
         )
-        return len((await self._delete(wait, job, app_name, user_id)).removed)
+        return len((await self._delete(wait, job, *key)).removed)
 
+    @observed("delete_user", int)
     async def delete_user(
-        self, wait: Wait, app_name: str, user_id: str, forget: bool
+        self, wait: Wait, app_name: str, user_id: str, forget: bool, scope: str
     ) -> int:
         """Delete all memories of a user, or every trace of one."""
-        self._check(app_name, user_id)
-        return len((await self._delete_user(wait, app_name, user_id, forget)).removed)
+        key = self._opened.key(app_name, user_id, scope, write=True)
+        return len((await self._delete_user(wait, *key, forget)).removed)
 
     async def _delete_user(
         self, wait: Wait, app: str, user: str, forget: bool
@@ -173,11 +197,12 @@ class Maintenance:
             SnapshotFolder(path).remove(change.part)
         return change
 
+    @observed("delete_app", int)
     async def delete_app(
         self, wait: Wait, app_name: str, confirm: bool, forget: bool
     ) -> int:
         """Delete all memories of all users of an app, user by user."""
-        self._check(app_name, "-")
+        self._opened.key(app_name, "-", write=True)
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)
@@ -194,17 +219,21 @@ class Maintenance:
         with self._opened.database.snapshot() as connection:
             return users_of(connection, app)
 
+    @observed("purge", int)
     async def purge(self, wait: Wait) -> int:
         """Rewrite the file without what was deleted."""
         self._opened.check_open()
+        self._opened.check_writable()
         freed: int = await wait(self._submit(purge, self._opened.database))
         return freed
 
+    @observed("backup")
     async def backup(self, wait: Wait, path: object) -> None:
         """Copy the file while it is in use."""
         self._opened.check_open()
         await wait(self._submit(backup, self._opened.database, _target(path)))
 
+    @observed("export", int)
     async def export(
         self,
         wait: Wait,
@@ -234,12 +263,14 @@ class Maintenance:
         )
         return count
 
+    @observed("import", int)
     async def import_(
         self, wait: Wait, path: object, vectors: bool, restore: bool
     ) -> int:
         """Read what `export` wrote."""
         opened = self._opened
         opened.check_open()
+        opened.check_writable()
         count: int = await wait(
             self._submit(
                 _transfer.import_,
@@ -253,9 +284,11 @@ class Maintenance:
         )
         return count
 
+    @observed("reembed", int)
     async def reembed(self, wait: Wait, embedder: Embedder) -> int:
         """Move the file to another embedding model."""
         self._opened.check_open()
+        self._opened.check_writable()
         self._opened.check_calibrated(embedder)
         count: int = await wait(self._submit(self._reembed, embedder))
         return count
@@ -270,6 +303,7 @@ class Maintenance:
             opened.backfill().wait()
         return count
 
+    @observed("stats")
     async def stats(self, wait: Wait) -> dict[str, Any]:
         """Return counts over the whole file."""
         opened = self._opened
@@ -282,6 +316,7 @@ class Maintenance:
             "loaded_bytes": serving.loader.nbytes,
             "cached_text_bytes": serving.cache.nbytes,
             "model": opened.file_model,
+            "operations": self.telemetry.counts(),
         }
 
     def _totals(self) -> dict[str, Any]:
@@ -292,18 +327,14 @@ class Maintenance:
         snapshots = 0 if path is None else SnapshotFolder(path).nbytes()
         return {**counts, **database.sizes(), "snapshot_bytes": snapshots}
 
+    @observed("warm")
     async def warm(self, wait: Wait, app_name: str, user_id: str) -> None:
         """Load a user's memories ahead of the first search."""
-        self._check(app_name, user_id)
+        key = self._opened.key(app_name, user_id, write=False)
         loader = self._opened.serving.loader
-        key = (app_name, user_id)
         target = loader.target(key)
         if target is not None and loader.loaded(key, target) is None:
             await wait(loader.catch_up(key, target))
-
-    def _check(self, app_name: str, user_id: str) -> None:
-        self._opened.check_open()
-        self._opened.check_names(app_name, user_id)
 
     async def _delete(self, wait: Wait, job: WriteJob, app: str, user: str) -> Change:
         """Delete, and forget what was embedded of this user's texts."""

@@ -8,6 +8,7 @@ its blocking twin one that blocks; the operations hold nothing of any loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from vecall._duck import as_list
@@ -15,7 +16,10 @@ from vecall._embedding import Wait, embedded_text
 from vecall._ingest import Scope, entry_drafts, event_drafts, scope_of, session_head
 from vecall._opened import NO_FLOOR, NOT_CALIBRATED, Opened
 from vecall._recall import Request
+from vecall._rules import bounds_of
+from vecall._scopes import merged
 from vecall._serving import Serving
+from vecall._telemetry import observed
 from vecall.config import (
     check_filter,
     check_min_score,
@@ -31,7 +35,7 @@ from vecall.errors import (
 )
 from vecall.ranking import Ranking
 from vecall.slices import in_slices
-from vecall.store import AddMemories, Change, Draft, known_hashes
+from vecall.store import AddMemories, Change, Draft, Known, known_of
 from vecall.types import Filter, SearchMemoryResponse, check_share
 
 P = ParamSpec("P")
@@ -43,14 +47,22 @@ class How(NamedTuple):
     """How memories are added.
 
     Attributes:
-        restore: Bring back memories that were deleted.
+        restore: Bring back memories that are gone.
         key: The caller's idempotency key.
         instead_of: Delete other turns of this session.
+        scope: Where to.
+        edit: They correct memories that must be there.
+        done: A session, and its turns that were kept for a trigger and need be no more.
+        fold: Live memories that these sum up.
     """
 
     restore: bool = False
     key: str | None = None
     instead_of: str | None = None
+    scope: str = "user"
+    edit: bool = False
+    done: tuple[str, Sequence[str]] | None = None
+    fold: Sequence[str] = ()
 
 
 class Asked(NamedTuple):
@@ -65,25 +77,33 @@ class Asked(NamedTuple):
     filter: Filter | None = None
     ranking: object = None
     explain: bool = False
+    scopes: object = None
+
+
+def _found(response: SearchMemoryResponse) -> int:
+    return len(response.memories)
 
 
 class Memory(Opened):
     """What goes into one file, and what is recalled from it."""
 
+    @observed("add_session", len)
     async def add_session(
         self, wait: Wait, session: object, how: How, *, replace: bool
     ) -> list[str]:
         """Remember the turns of a session."""
         self.check_open()
         head = session_head(session, self.limits)
-        scope = Scope({}, None)
+        key = self.key(head.app, head.user, write=True)
+        scope = Scope({})
         drafts = await self._draft(
             wait, event_drafts, head.events, head.id, scope, self.limits
         )
         if replace:
             how = how._replace(instead_of=head.id)
-        return await self._add(wait, head.app, head.user, drafts, how)
+        return await self.add_drafts(wait, *key, drafts, how)
 
+    @observed("add_events", len)
     async def add_events(
         self,
         wait: Wait,
@@ -95,8 +115,7 @@ class Memory(Opened):
         how: How,
     ) -> list[str]:
         """Remember some turns."""
-        self.check_open()
-        self.check_names(app_name, user_id)
+        key = self.key(app_name, user_id, how.scope, write=True)
         if session_id is not None:
             check_name(session_id, "session_id", self.limits)
         scope = scope_of(custom_metadata)
@@ -104,8 +123,9 @@ class Memory(Opened):
         drafts = await self._draft(
             wait, event_drafts, told, session_id, scope, self.limits
         )
-        return await self._add(wait, app_name, user_id, drafts, how)
+        return await self.add_drafts(wait, *key, drafts, how)
 
+    @observed("add_entries", len)
     async def add_entries(
         self,
         wait: Wait,
@@ -116,12 +136,19 @@ class Memory(Opened):
         how: How,
     ) -> list[str]:
         """Remember explicit entries."""
-        self.check_open()
-        self.check_names(app_name, user_id)
+        key = self.key(app_name, user_id, how.scope, write=True)
         scope = scope_of(custom_metadata)
         told = as_list(memories, "memories")
         drafts = await self._draft(wait, entry_drafts, told, scope, self.limits)
-        return await self._add(wait, app_name, user_id, drafts, how)
+        return await self.add_drafts(wait, *key, drafts, how)
+
+    async def read_turns(
+        self, wait: Wait, told: list[Any], session_id: str
+    ) -> list[Draft]:
+        """Return the drafts of a session's turns."""
+        return await self._draft(
+            wait, event_drafts, told, session_id, Scope({}), self.limits
+        )
 
     async def _draft(
         self,
@@ -146,12 +173,14 @@ class Memory(Opened):
         drafts: list[Draft] = await wait(future)
         return drafts
 
-    async def _add(
+    async def add_drafts(
         self, wait: Wait, app: str, user: str, drafts: list[Draft], how: How
     ) -> list[str]:
+        """Judge, embed and write what was read."""
         if how.key is not None:
             check_name(how.key, "idempotency_key", self.limits)
-        if not drafts and how.instead_of is None:
+        drafts = await self.gate.judged(wait, app, user, drafts)
+        if not drafts and how.instead_of is None and how.done is None:
             return []
         while True:
             serving = self.serving
@@ -178,7 +207,19 @@ class Memory(Opened):
             await self._embed(wait, serving, app, user, drafts, how.restore)
             model = serving.model.id
         job = AddMemories(
-            app, user, drafts, model, how.restore, how.instead_of, how.key
+            app,
+            user,
+            drafts,
+            model,
+            how.restore,
+            how.instead_of,
+            how.key,
+            self.rules.ttl,
+            self.rules.history_ttl,
+            bounds_of(self.limits),
+            how.edit,
+            how.done,
+            how.fold,
         )
         change: Change = await wait(self.writer.submit(job))
         return list(change.ids)
@@ -195,28 +236,26 @@ class Memory(Opened):
         """Give vectors to those drafts whose text the file has no vector for."""
         assert serving.embedding is not None
         ids = [draft.id for draft in drafts]
-        known = await wait(serving.loader.submit(self._known, app, user, ids))
-        fresh = []
-        for draft in drafts:
-            if draft.id in known and known[draft.id] is None and not restore:
-                continue  # deleted; it will not be written
-            if known.get(draft.id) != (draft.hash, draft.author):
-                fresh.append(draft)
+        known: Known = await wait(serving.loader.submit(self._known, app, user, ids))
+        fresh = [
+            draft
+            for draft in in_slices(drafts)
+            if known.needs_vector(draft, restore=restore)
+        ]
         texts = [embedded_text(draft.author, draft.text) for draft in fresh]
         vectors = await serving.embedding.embed_texts(wait, app, user, texts)
         for draft, vec in zip(fresh, vectors, strict=True):
             draft.vec = vec
 
-    def _known(
-        self, app: str, user: str, ids: Sequence[str]
-    ) -> dict[str, tuple[bytes, str | None] | None]:
+    def _known(self, app: str, user: str, ids: Sequence[str]) -> Known:
+        now = self.database.lifetime.now()
         with self.database.snapshot() as connection:
-            return known_hashes(connection, app, user, ids)
+            return known_of(connection, app, user, ids, now)
 
+    @observed("search", _found)
     async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
         """Find the best memories for a query."""
-        self.check_open()
-        self.check_names(asked.app_name, asked.user_id)
+        key = self.key(asked.app_name, asked.user_id, write=False)
         check_query(asked.query)
         serving = self.serving
         min_score, min_confidence = asked.min_score, asked.min_confidence
@@ -238,7 +277,7 @@ class Memory(Opened):
             raise ConfigError(NOT_CALIBRATED)
         top_k, limits = asked.top_k, self.limits
         request = Request(
-            (asked.app_name, asked.user_id),
+            key,
             asked.query[: limits.max_query_chars],
             self.top_k if top_k is None else check_top_k(top_k, limits),
             min_score,
@@ -247,4 +286,26 @@ class Memory(Opened):
             ranking,
             bool(asked.explain),
         )
-        return await serving.recall.search(wait, request)
+        others = self._other_keys(asked)
+        found = await serving.recall.search(wait, request)
+        if not others:
+            return found
+        answers = {"user": found}
+        for scope, other in others.items():
+            answers[scope] = await serving.recall.search(
+                wait, replace(request, key=other)
+            )
+        return merged(answers, request.top_k)
+
+    def _other_keys(self, asked: Asked) -> dict[str, tuple[str, str]]:
+        """The partitions beside the user's own in which a search looks."""
+        scopes = self.rules.scopes
+        if asked.scopes is None:
+            named: Iterable[object] = sorted(scopes.read)
+        else:
+            named = as_list(asked.scopes, "scopes")
+        return {
+            str(scope): self.key(asked.app_name, asked.user_id, scope, write=False)
+            for scope in named
+            if scope != "user"
+        }

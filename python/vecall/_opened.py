@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, cast
 
 from vecall._backfill import Backfill
 from vecall._embedding import Embedding, model_of
+from vecall._gate import Gate
+from vecall._rules import Rules
 from vecall._scoring import Scorer, Scoring
 from vecall._serving import Serving
+from vecall._telemetry import Telemetry
 from vecall._writer import Writer
 from vecall.calibration import Calibration
 from vecall.config import Limits, check_min_score, check_name, check_path, check_top_k
 from vecall.embedders import Embedder
-from vecall.errors import ClosedError, ConfigError
+from vecall.errors import ClosedError, ConfigError, ReadOnlyError
 from vecall.ranking import Ranking
 from vecall.store import (
     Database,
@@ -53,6 +57,7 @@ class Opened:
         min_score: float | None,
         min_confidence: float | None,
         recall: RecallOptions,
+        rules: Rules,
         durability: Durability,
         memory_budget: object,
         limits: object,
@@ -77,13 +82,16 @@ class Opened:
         self.min_score = min_score
         self.ranking = recall.ranking
         self._recall = recall
+        self.rules = rules
         self._path = check_path(path)
         self._durability: Durability = durability
         self._allow_network = allow_network_filesystem
         self._budget = memory_budget
         self._embedder = embedder
         self.closed = False
+        self.telemetry = Telemetry()
         self.file_model: str | None = None
+        self.after_fork: Callable[[], None] = lambda: None
         self.min_confidence: float | None = None
         if min_confidence is not None:
             self.min_confidence = check_share(min_confidence, "min_confidence")
@@ -97,6 +105,7 @@ class Opened:
             self._durability,
             min_free_bytes=self.limits.min_free_bytes,
             allow_network_filesystem=self._allow_network,
+            clock=self.rules.clock,
         )
         writer: Writer | None = None
         try:
@@ -114,6 +123,7 @@ class Opened:
         self._retired: list[Serving] = []
         self.reader = ThreadPoolExecutor(1, thread_name_prefix="vecall-reader")
         self.care = ThreadPoolExecutor(1, thread_name_prefix="vecall-care")
+        self.gate = Gate(self.rules.on_write)
         self._process = os.getpid()
 
     def _serve(
@@ -147,8 +157,14 @@ class Opened:
                 )
                 raise ClosedError(msg)
             _inherited.append((self.database, self.writer, self.serving, self._retired))
-            _inherited.append((self.reader, self.care, self._backfill))
+            _inherited.append((self.reader, self.care, self.gate, self._backfill))
             self._open(warn=False)
+            self.after_fork()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this is a forked child that has not opened the file yet."""
+        return os.getpid() != self._process
 
     def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
         """Serve another model from now on; searches that run end with the old one."""
@@ -200,6 +216,7 @@ class Opened:
         if os.getpid() != self._process:
             return  # threads and connections are the parent's
         self.reader.shutdown(wait=True)
+        self.gate.close()
         self.care.shutdown(wait=True)
         self._backfill.close()
         servings = [*self._retired, self.serving]
@@ -230,10 +247,29 @@ class Opened:
         if not recall.scoring(embedder).can_tell(recall.ranking):
             raise ConfigError(NOT_CALIBRATED)
 
-    def check_names(self, app_name: str, user_id: str) -> None:
-        """Check that both may name a partition."""
+    def key(
+        self, app_name: str, user_id: str, scope: object = "user", *, write: bool
+    ) -> tuple[str, str]:
+        """Return the names of a partition that may be read or written.
+
+        Raises:
+            ClosedError: The service was closed.
+            ReadOnlyError: It is to be written, and the service only reads.
+            InvalidArgumentError: A name that names nothing.
+            ScopeError: A scope that is not switched on.
+        """
+        self.check_open()
+        if write:
+            self.check_writable()
         check_name(app_name, "app_name", self.limits)
         check_name(user_id, "user_id", self.limits)
+        return self.rules.scopes.key(scope, app_name, user_id, write=write)
+
+    def check_writable(self) -> None:
+        """Raise ReadOnlyError where the service only reads."""
+        if self.rules.read_only:
+            msg = "this memory service was opened with read_only=True"
+            raise ReadOnlyError(msg)
 
 
 NO_FLOOR = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,13 +17,14 @@ from vecall._loader import Loader
 from vecall._model_thread import ModelThread
 from vecall._row_cache import RowCache
 from vecall._scoring import Answer, Hit, Scoring, importance_of
+from vecall.clock import LifeTime
 from vecall.embedders import Vectors
 from vecall.embedders.base import is_async
 from vecall.errors import BusyError, ClosedError, RerankerError
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking import Ranking
-from vecall.store import Row
+from vecall.store import Draft, Row
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
 
@@ -57,8 +57,10 @@ class Recall:
         cache: RowCache,
         embedding: Embedding | None,
         scoring: Scoring,
+        lifetime: LifeTime,
     ) -> None:
         """Use an engine that the loader keeps in step with the file."""
+        self._lifetime = lifetime
         self._engine = engine
         self._loader = loader
         self._cache = cache
@@ -97,7 +99,7 @@ class Recall:
                     hit.row = fetched.get(hit.rid)
         # A row that is still not there was deleted since the engine was asked.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
-        now = time.time()
+        now = self._lifetime.wall()
         if not request.ranking.is_plain:
             await self._reorder(wait, request, found, now)
         # The engine orders ties by row and returns all that tie with the last one; here
@@ -175,7 +177,7 @@ class Recall:
             vector,
             terms,
             top_k,
-            now=to_micros(time.time()),
+            now=to_micros(self._lifetime.now()),
             question_mark=QUESTION,
             time_mark=marks.time,
             author_marks=list(marks.authors),
@@ -263,6 +265,9 @@ def to_entry(
         author=row.author,
         timestamp=row.ts,
         created_at=row.created_at,
+        updated_at=row.updated_at,
+        valid_until=row.valid_until,
+        supersedes=row.supersedes,
         session_id=row.session,
         event_id=row.event,
         kind=row.kind,
@@ -274,4 +279,23 @@ def to_entry(
         similarity=None if math.isnan(similarity) else similarity,
         confidence=confidence,
         explanation=explanation,
+    )
+
+
+def draft_entry(draft: Draft) -> MemoryEntry:
+    """Return what is about to be stored as an entry."""
+    return MemoryEntry(
+        draft.text if draft.content is None else json.loads(draft.content),
+        id=draft.id,
+        author=draft.author,
+        timestamp=draft.ts,
+        session_id=draft.session,
+        event_id=draft.event,
+        kind=draft.kind,
+        source=draft.source,
+        trust=draft.trust,
+        custom_metadata={} if draft.meta is None else json.loads(draft.meta),
+        importance=draft.importance,
+        valid_until=draft.valid_until,
+        supersedes=draft.supersedes,
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from vecall.calibration import Calibration, Signals, Weights
 from vecall.errors import InvalidMemoryError
+from vecall.importance import DEFAULT_PRIOR, weight_of
 from vecall.ranking import Ranking
 from vecall.store import Row
 from vecall.types import MemoryEntry
@@ -19,13 +20,6 @@ Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
 """Takes a memory with its default scores and the query; returns the confidence (None
 where there is none) and the importance that it is to have instead. It runs for every
 memory of every answer on the caller's thread, so it must be fast."""
-
-_DEFAULT_PRIOR = 0.5
-_DAY = 86_400.0  # seconds
-_HALF_FADED = 90.0  # days
-_RECENCY_WEIGHT = 0.7  # log-odds that a memory loses as it ages
-_USE_WEIGHT = 1.4  # log-odds that it gains as it is used
-_HALF_USED = 4.0  # uses that bring half of that
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +91,12 @@ class Hit:
 
 def prior_of(row: Row) -> float:
     """Return the importance that a memory was stored with, 0.5 where none was."""
-    return _DEFAULT_PRIOR if row.importance is None else row.importance
+    return DEFAULT_PRIOR if row.importance is None else row.importance
 
 
 def importance_of(row: Row, now: float) -> float:
-    """Return the weight of a memory if it is used, in [0, 1].
-
-    The log-odds of what it was stored with, less up to 0.7 as it ages (half of that in
-    90 days), more by up to 1.4 as it is used (half of that after four uses). So 0 and 1
-    stay what they are. Age is counted in whole days, so that an answer asked again is
-    the same answer.
-    """
-    prior = prior_of(row)
-    days = max(now - row.time, 0.0) // _DAY
-    faded = 1.0 - 0.5 ** (days / _HALF_FADED)
-    used = 1.0 - 0.5 ** ((row.uses or 0) / _HALF_USED)
-    change = _USE_WEIGHT * used - _RECENCY_WEIGHT * faded
-    if change == 0.0 or not 0.0 < prior < 1.0:
-        return prior
-    odds = math.log(prior) - math.log1p(-prior) + change
-    return 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0)))
+    """Return the weight of a memory if it is used, in [0, 1]; see `weight_of`."""
+    return weight_of(row.importance, row.uses, now - row.time)
 
 
 class Scoring:

@@ -56,7 +56,14 @@ class Serving:
             model=number,
             budget=budget,
         )
-        self.recall = Recall(self.engine, self.loader, self.cache, embedding, scoring)
+        self.recall = Recall(
+            self.engine,
+            self.loader,
+            self.cache,
+            embedding,
+            scoring,
+            database.lifetime,
+        )
 
     def close_snapshots(self) -> None:
         """Stop writing snapshots; to be called before the writer is closed."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from vecall._maintenance import Maintenance
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
+from vecall.scopes import Scope
 from vecall.types import Filter, MemoryEntry
 
 T = TypeVar("T")
@@ -27,14 +28,14 @@ class MaintainedMemoryService:
     _maintenance: Maintenance
 
     async def get_memory(
-        self, *, app_name: str, user_id: str, memory_id: str
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> MemoryEntry:
         """Return one memory by its id.
 
         Raises:
             NotFoundError: This user has no memory of that id.
         """
-        return await self._maintenance.get(on_loop, app_name, user_id, memory_id)
+        return await self._maintenance.get(on_loop, app_name, user_id, memory_id, scope)
 
     async def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
@@ -88,14 +89,19 @@ class MaintainedMemoryService:
         )
 
     async def delete_memory(
-        self, *, app_name: str, user_id: str, memory_id: str | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str | None = None,
+        scope: Scope = "user",
     ) -> None:
         """Delete one memory of this user for good.
 
         A later ingest of the same turn does not bring it back. An unknown id, or None,
         deletes nothing.
         """
-        await self._maintenance.delete(on_loop, app_name, user_id, memory_id)
+        await self._maintenance.delete(on_loop, app_name, user_id, memory_id, scope)
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str
@@ -108,7 +114,9 @@ class MaintainedMemoryService:
             on_loop, app_name, user_id, session_id
         )
 
-    async def delete_where(self, *, app_name: str, user_id: str, filter: Filter) -> int:
+    async def delete_where(
+        self, *, app_name: str, user_id: str, filter: Filter, scope: Scope = "user"
+    ) -> int:
         """Delete for good the memories of this user that a filter lets through.
 
         Returns:
@@ -117,10 +125,17 @@ class MaintainedMemoryService:
         Raises:
             InvalidArgumentError: A bad filter, or one without a condition.
         """
-        return await self._maintenance.delete_where(on_loop, app_name, user_id, filter)
+        return await self._maintenance.delete_where(
+            on_loop, app_name, user_id, filter, scope
+        )
 
     async def delete_user(
-        self, *, app_name: str, user_id: str, forget: bool = False
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        forget: bool = False,
+        scope: Scope = "user",
     ) -> int:
         """Delete all memories of a user; return how many.
 
@@ -129,8 +144,11 @@ class MaintainedMemoryService:
             user_id: The user.
             forget: Also forget that there was such a user, and which memories were
                 deleted. If their sessions are told again, they are remembered again.
+            scope: Which memories: the user's own, or of a place beside them.
         """
-        return await self._maintenance.delete_user(on_loop, app_name, user_id, forget)
+        return await self._maintenance.delete_user(
+            on_loop, app_name, user_id, forget, scope
+        )
 
     async def delete_app(
         self, *, app_name: str, confirm: bool = False, forget: bool = False

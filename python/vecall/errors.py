@@ -23,6 +23,10 @@ except that a `StorageError` leaves the outcome of that call unknown.
     +- EmbedderError
     +- RerankerError
     +- SummaryError
+    +- WriteHookError
+    +- WriteRejectedError
+    +- ReadOnlyError (PermissionError)
+    +- ScopeError (PermissionError)
     +- ContextBudgetError
     +- InvalidMemoryError (ValueError)
     +- ClosedError
@@ -109,6 +113,22 @@ class RerankerError(VecallError):
 
 class SummaryError(VecallError):
     """The summarizer failed; nothing was written."""
+
+
+class WriteHookError(VecallError):
+    """The hook that judges writes failed; nothing was written."""
+
+
+class WriteRejectedError(VecallError):
+    """The hook that judges writes refused a memory; nothing was written."""
+
+
+class ReadOnlyError(VecallError, PermissionError):
+    """The memory service was opened to be read only; nothing was written."""
+
+
+class ScopeError(VecallError, PermissionError):
+    """A scope that the memory service was not configured to read or write."""
 
 
 class ContextBudgetError(VecallError):

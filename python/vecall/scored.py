@@ -15,8 +15,8 @@ from vecall.types import MemoryEntry
 TRUST_TIERS = ("first-party", "third-party-public", "third-party-private", "unknown")
 """The tiers that vecall writes in its documentation; `trust` may be any string."""
 
-_TIMES = ("timestamp", "created_at", "updated_at")
-_NAMES = ("id", "author", "session_id", "event_id", "kind", "source")
+_TIMES = ("timestamp", "created_at", "updated_at", "valid_until")
+_NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "supersedes")
 _OPEN_NUMBERS = ("score", "similarity")
 
 
@@ -47,6 +47,9 @@ class ScoredMemory:
         similarity: Cosine of query and memory; None without vectors.
         created_at: When it was stored, if that is known.
         updated_at: When it was last changed, if that is known.
+        valid_until: From when on it is no longer true, if that is known.
+        supersedes: The id of the memory that it contradicts.
+        scope: Where it was found.
 
     Raises:
         InvalidMemoryError: A score is not a number in [0, 1], or a field has a value
@@ -72,12 +75,15 @@ class ScoredMemory:
     similarity: float | None = None
     created_at: float | None = None
     updated_at: float | None = None
+    valid_until: float | None = None
+    supersedes: str | None = None
+    scope: str = "user"
 
     def __post_init__(self) -> None:
         """Check every field; make the numbers floats and the metadata its own."""
         for name in ("confidence", "importance"):
             object.__setattr__(self, name, checked_score(getattr(self, name), name))
-        for name in ("text", "trust", *_NAMES):
+        for name in ("text", "trust", "scope", *_NAMES):
             value = getattr(self, name)
             if not (isinstance(value, str) or (value is None and name in _NAMES)):
                 msg = f"{name}: expected a string"
@@ -117,6 +123,7 @@ class ScoredMemory:
             confidence=confidence,
             importance=importance,
             trust="unknown" if entry.trust is None else entry.trust,
+            scope=entry.scope,
             custom_metadata=entry.custom_metadata,
             **same,
             **times,
@@ -142,6 +149,7 @@ class ScoredMemory:
             "importance": {**share, "description": "its weight if it is used"},
             **{name: {"type": ["string", "null"]} for name in _NAMES},
             "trust": {**text, "examples": list(TRUST_TIERS)},
+            "scope": text,
             "custom_metadata": {"type": "object"},
             **dict.fromkeys(_OPEN_NUMBERS, number),
             **dict.fromkeys(_TIMES, seconds),

@@ -5,22 +5,33 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from vecall._blocking import SyncMemoryService
+from vecall._drive import blocking, drive
+from vecall._housekeeper import Housekeeper
+from vecall._life import Life
+from vecall._life_methods import LivingMemoryService
 from vecall._maintenance import Maintenance
 from vecall._memory import Asked, How, Memory
+from vecall._observing import Observing
 from vecall._opened import recall_options
+from vecall._rules import checked_rules, checked_summarizer
 from vecall._scoring import Scorer
 from vecall._upkeep_methods import MaintainedMemoryService, on_loop
 from vecall.calibration import Calibration
+from vecall.clock import Clock
 from vecall.config import Limits
 from vecall.contract import BaseMemoryService
 from vecall.embedders.resolve import EmbedderLike, resolve
+from vecall.lifecycle.triggers import Compaction, Trigger, checked_trigger
 from vecall.ranking import Ranking
+from vecall.scopes import Scope, Scopes
 from vecall.store import Durability
+from vecall.summaries import SummaryProvider
 from vecall.types import (
     Content,
     Event,
@@ -29,11 +40,12 @@ from vecall.types import (
     SearchMemoryResponse,
     Session,
 )
+from vecall.write_gate import WriteHook
 
 DEFAULT_MEMORY_BUDGET = 256 * 1024 * 1024
 
 
-class MemoryService(MaintainedMemoryService, BaseMemoryService):
+class MemoryService(MaintainedMemoryService, LivingMemoryService, BaseMemoryService):
     """Long-term memory: durable in one file, searched in memory, one wall a user.
 
     Safe to share between threads and event loops. Every method has a blocking twin of
@@ -66,6 +78,18 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
         allow_network_filesystem: Open a file on another machine's disk, where one
             process at a time may be safe and two are not.
         warn_raw: Warn that turns are embedded as they are, not as summaries.
+        summarizer: Makes the summaries that are remembered of a session in place of its
+            turns, such as an `LlmSummaryProvider`.
+        trigger: When memories are made of what `observe_session` is told: `SessionEnd`,
+            `Inactivity`, `MessageCount`, `Compaction`, or their names.
+        ttl: How long memories live if nobody says: seconds, a timedelta or "3600s".
+        history_ttl: How long what an update overwrites is kept; for ever without it.
+        read_only: Refuse every write.
+        on_write: Judges every memory before it is written; see `vecall.write_gate`.
+        scopes: Places beside a user's own memories that may be read and written.
+        clock: Tells the time.
+        sweep_interval: Seconds between two looks, in the background, for what has
+            expired or is due; None looks only when `run_due` is called.
 
     Raises:
         ConfigError: An argument that cannot be used, or a folder that does not exist.
@@ -75,6 +99,8 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
         CorruptFileError: The file is damaged.
         StorageError: The file cannot be opened or written.
     """
+
+    _memory_type = Memory
 
     def __init__(
         self,
@@ -92,30 +118,68 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
         limits: Limits | None = None,
         allow_network_filesystem: bool = False,
         warn_raw: bool = True,
+        summarizer: SummaryProvider | None = None,
+        trigger: Trigger | str | Mapping[str, Any] | None = None,
+        ttl: float | timedelta | str | None = None,
+        history_ttl: float | timedelta | str | None = None,
+        read_only: bool = False,
+        on_write: WriteHook | None = None,
+        scopes: Scopes | None = None,
+        clock: Clock | None = None,
+        sweep_interval: float | None = 60.0,
     ) -> None:
         """Open the file, or make it."""
         chosen = resolve(embedder)
-        if chosen is not None and warn_raw:
+        when = checked_trigger(trigger)
+        provider = checked_summarizer(summarizer)
+        raw = provider is None and not isinstance(when, Compaction)
+        if chosen is not None and raw and warn_raw:
             warnings.warn(
                 "turns are embedded as they are, without a summary; that is a fine "
                 "choice, and warn_raw=False says that you made it",
                 UserWarning,
                 stacklevel=2,
             )
-        self._memory = Memory(
+        rules = checked_rules(
+            clock=clock,
+            ttl=ttl,
+            history_ttl=history_ttl,
+            read_only=read_only,
+            on_write=on_write,
+            scopes=scopes,
+            sweep_interval=sweep_interval,
+        )
+        self._memory = self._memory_type(
             path,
             embedder=chosen,
             top_k=top_k,
             min_score=min_score,
             min_confidence=min_confidence,
             recall=recall_options(ranking, calibration, scorer),
+            rules=rules,
             durability=durability,
             memory_budget=memory_budget,
             limits=limits or Limits(),
             allow_network_filesystem=allow_network_filesystem,
         )
         self._maintenance = Maintenance(self._memory)
-        self.sync = SyncMemoryService(self._memory, self._maintenance)
+        self._observing = Observing(self._memory, when, provider)
+        self._life = Life(self._memory, self._maintenance, self._observing)
+        self.sync = SyncMemoryService(
+            self._memory, self._maintenance, self._observing, self._life
+        )
+        self._memory.after_fork = self._begin
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start what goes on in the background; a forked child has to do it again."""
+        rules = self._memory.rules
+        self._observing.restart()
+        self._housekeeper = Housekeeper(
+            lambda: drive(self._life.next_run(blocking)),
+            None if rules.read_only else rules.sweep_interval,
+        )
+        self._observing.kept = self._housekeeper.wake
 
     @property
     def limits(self) -> Limits:
@@ -153,7 +217,7 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
             StorageFullError: The disk is full; nothing was written.
         """
         how = How(restore, idempotency_key)
-        return await self._memory.add_session(on_loop, session, how, replace=replace)
+        return await self._observing.add_session(on_loop, session, how, replace=replace)
 
     async def add_events_to_memory(
         self,
@@ -206,6 +270,7 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
         idempotency_key: str | None = None,
+        scope: Scope = "user",
     ) -> list[str]:
         """Remember what was learned or decided, as strings or entries.
 
@@ -217,6 +282,8 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
             restore: Bring back memories that were deleted.
             idempotency_key: As in `add_session_to_memory`; without one, equal texts
                 told twice are one memory only if they carry the same id.
+            scope: Where to: the user's own memories, or a place that the service's
+                `scopes` allow to be written.
 
         Returns:
             The ids of the memories, in order.
@@ -233,7 +300,7 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
             user_id,
             memories,
             custom_metadata,
-            How(restore, idempotency_key),
+            How(restore, idempotency_key, scope=scope),
         )
 
     async def search_memory(
@@ -248,6 +315,7 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
         filter: Filter | None = None,
         ranking: Ranking | None = None,
         explain: bool = False,
+        scopes: Sequence[Scope] | None = None,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query.
 
@@ -262,6 +330,8 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
             filter: Only memories of one session, author, kind or time range.
             ranking: How to rank, instead of the service's way.
             explain: Whether each memory says what its score is made of.
+            scopes: Where to look beside the user's own memories; without it, wherever
+                the service's `scopes` allow reading.
 
         Returns:
             The memories, best first; an unknown user has none.
@@ -272,6 +342,7 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
                 embedder that is not calibrated.
             EmbedderError: The embedder failed.
             RerankerError: The ranking's reranker failed.
+            ScopeError: A scope that the service may not read.
             ClosedError: The service was closed.
         """
         asked = Asked(
@@ -284,11 +355,15 @@ class MemoryService(MaintainedMemoryService, BaseMemoryService):
             filter,
             ranking,
             explain,
+            scopes,
         )
         return await self._memory.search(on_loop, asked)
 
     def close(self) -> None:
         """Finish pending writes and close the file. A second call does nothing."""
+        if not (self._memory.closed or self._memory.is_foreign):
+            self._housekeeper.close()
+            self._observing.close()
         self._memory.close()
 
     def __enter__(self) -> MemoryService:

@@ -41,6 +41,12 @@ class MemoryEntry:
         explanation: The parts of the score, by name, where a search was asked to
             explain itself.
         created_at: Seconds since 1970 at which it was first stored.
+        updated_at: Seconds since 1970 at which it was last changed.
+        valid_until: Seconds since 1970 from which on it is no longer true; it is then
+            kept, but not found. Converted as the timestamp is.
+        supersedes: The id of the memory of this user that this one contradicts, which
+            is then kept, but not found.
+        scope: Where it was found: "user", or "shared" or "app" as in `Scopes`.
     """
 
     content: Content
@@ -59,6 +65,10 @@ class MemoryEntry:
     confidence: float | None = field(default=None, kw_only=True)
     explanation: dict[str, float] | None = field(default=None, kw_only=True)
     created_at: float | None = field(default=None, kw_only=True)
+    updated_at: float | None = field(default=None, kw_only=True)
+    valid_until: float | None = field(default=None, kw_only=True)
+    supersedes: str | None = field(default=None, kw_only=True)
+    scope: str = field(default="user", kw_only=True)
 
     def __post_init__(self) -> None:
         """Convert the time; check the content and the importance."""
@@ -66,9 +76,10 @@ class MemoryEntry:
         if not (isinstance(content, str | Mapping) or hasattr(content, "parts")):
             msg = "content: expected a text, or a content with parts"
             raise InvalidTypeError(msg)
-        if self.timestamp is not None and type(self.timestamp) is not float:
-            seconds = to_seconds(self.timestamp, "timestamp")
-            object.__setattr__(self, "timestamp", seconds)
+        for name in ("timestamp", "valid_until"):
+            given = getattr(self, name)
+            if given is not None and type(given) is not float:
+                object.__setattr__(self, name, to_seconds(given, name))
         if self.importance is not None:
             check_share(self.importance, "importance")
 

@@ -82,6 +82,7 @@ def run_stats(options: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", UserWarning)
         with opened(options.path, None) as memory:
             facts = memory.sync.stats()
+            del facts["operations"]  # of this process, which only looked
     if options.json:
         print(json.dumps(facts))
         return 0

@@ -46,19 +46,22 @@ _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 
 def normalise(text: str) -> str:
-    """Return `text` in the one form in which words are compared.
-
-    More than 30 combining marks in a row are none of any language (UAX #15, stream-safe
-    text format), and would cost the square of their number: the rest is dropped.
-    """
-    if not text.isascii():
-        text = _MANY_MARKS.sub(_first_marks, text)
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    """Return `text` in the one form in which words are compared."""
+    folded = unicodedata.normalize("NFKC", stream_safe(text)).casefold()
     if folded.isascii():
         return folded
     folded = unicodedata.normalize("NFD", folded)
     folded = _LATIN_ACCENT.sub(r"\1", folded)
     return unicodedata.normalize("NFC", folded)
+
+
+def stream_safe(text: str) -> str:
+    """Return `text` so that normalising it takes time in proportion to its length.
+
+    More than 30 combining marks in a row are none of any language (UAX #15, stream-safe
+    text format), and would cost the square of their number: the rest is dropped.
+    """
+    return text if text.isascii() else _MANY_MARKS.sub(_first_marks, text)
 
 
 def _first_marks(run: re.Match[str]) -> str:

@@ -7,14 +7,28 @@ from vecall.store.connections import Connection
 from vecall.store.database import Database, Durability
 from vecall.store.delete import DeleteMemories, ForgetUser
 from vecall.store.doctor import Finding, examine, repair
+from vecall.store.evict import Bounds
 from vecall.store.filesystem import require_unrelated
+from vecall.store.history import Past, history, listed, old_sessions
 from vecall.store.jobs import WriteJob, run_alone
+from vecall.store.known import Known, known_of
 from vecall.store.models import EmbeddingModel, active_model, adopt, require_same
+from vecall.store.pending import (
+    ClaimSession,
+    DueSession,
+    KeepTurns,
+    PostponeSession,
+    Turn,
+    due_sessions,
+    next_due,
+    told_ids,
+    waiting_turns,
+)
+from vecall.store.proposals import LASTS_S, ProposeForget
 from vecall.store.read import (
     PartitionState,
     changed_since,
     find,
-    known_hashes,
     load_partition,
     load_rows,
     partition_names,
@@ -35,9 +49,12 @@ from vecall.store.reembedding import (
     to_be_embedded,
     unmoved_vectors,
 )
+from vecall.store.rewrite import Reason, State
 from vecall.store.rows import Change, Draft, Row, StoredRow, memory_id, text_hash
 from vecall.store.salvage import Salvage, recover
 from vecall.store.snapshots import RecordSnapshot, SnapshotFolder, SnapshotTag, purges
+from vecall.store.standing import ArchiveMemories, MergeMemories, RestoreMemory
+from vecall.store.sweep import Sweep, due_users
 from vecall.store.transfer import (
     ImportLines,
     export_header,
@@ -50,46 +67,68 @@ from vecall.store.use import MarkUsed
 from vecall.store.vectors import SetVectors
 
 __all__ = [
+    "LASTS_S",
     "AddMemories",
+    "ArchiveMemories",
+    "Bounds",
     "Change",
+    "ClaimSession",
     "Connection",
     "Database",
     "DeleteMemories",
     "Draft",
+    "DueSession",
     "Durability",
     "EmbeddingModel",
     "Finding",
     "ForgetUser",
     "ImportLines",
+    "KeepTurns",
+    "Known",
     "MarkUsed",
+    "MergeMemories",
     "MoveVectors",
     "PartitionState",
+    "Past",
+    "PostponeSession",
+    "ProposeForget",
     "PutNextVectors",
+    "Reason",
     "RecordSnapshot",
+    "RestoreMemory",
     "Row",
     "Salvage",
     "SetVectors",
     "SnapshotFolder",
     "SnapshotTag",
+    "State",
     "StoredRow",
+    "Sweep",
     "SwitchModels",
+    "Turn",
     "WriteJob",
     "active_model",
     "adopt",
     "backup",
     "begin_migration",
     "changed_since",
+    "due_sessions",
+    "due_users",
     "examine",
     "export_header",
     "export_lines",
     "export_partitions",
     "find",
     "header_model",
-    "known_hashes",
+    "history",
+    "known_of",
+    "listed",
     "load_partition",
     "load_rows",
     "memory_id",
     "migrating_model",
+    "next_due",
+    "old_sessions",
     "partition_names",
     "partition_state",
     "purge",
@@ -103,9 +142,11 @@ __all__ = [
     "run_alone",
     "text_hash",
     "to_be_embedded",
+    "told_ids",
     "totals",
     "turns_around",
     "unmoved_vectors",
     "users_of",
+    "waiting_turns",
     "without_vector",
 ]

@@ -2,65 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from vecall.errors import NotFoundError
 from vecall.slices import in_slices
 from vecall.store.batches import insert_many, select_in
 from vecall.store.delete import delete_rows, doomed_of_session
+from vecall.store.evict import Bounds, evict
 from vecall.store.idempotency import Promise
 from vecall.store.models import require_active
 from vecall.store.partitions import PartitionWriter
+from vecall.store.pending import take_care
 from vecall.store.positions import Positions
 from vecall.store.read import load_rows
-from vecall.store.rows import (
-    COLUMNS,
-    Change,
-    Draft,
-    Row,
-    StoredRow,
-    checksum,
-    is_whole,
+from vecall.store.rewrite import archive, rewrite
+from vecall.store.rows import COLUMNS, Change, Draft, StoredRow
+from vecall.store.upsert import (
+    REST,
+    Stored,
+    corrected,
+    digest_of,
+    expiry,
+    find_stored,
+    is_same,
+    remember_old,
+    rest,
+    row_of,
+    row_over,
 )
 
-
-class _Stored(NamedTuple):
-    """What is there already under an id."""
-
-    state: str
-    rid: int
-    pos: int | None
-    created_at: float
-    expires_at: float | None
-    vec: bytes | None
-    model: int | None
-    session: str | None
-    event: str | None
-    ts: float | None
-    author: str | None
-    kind: str | None
-    source: str | None
-    trust: str | None
-    text: str
-    content: str | None
-    meta: str | None
-    importance: float | None
-    uses: int | None
-    last_used: float | None
-    crc: int
-
-
-_REST = "part, seq, updated_at, hash, vec, model, crc"
-"""The columns of `mem` that a `Row` does not have, as `_rest` gives them."""
-
 _ROW_BYTES = 500  # of a row beside its text and vector, with indexes and log
-
-_COMPARED = (
-    "session event ts author kind source trust text content meta importance"
-).split()
 
 
 @dataclass(slots=True)
@@ -72,9 +46,16 @@ class AddMemories:
         user: The user.
         drafts: What to add; of equal ids the last wins.
         model: Number of the embedding model of the drafts' vectors.
-        restore: Bring back memories that were deleted; otherwise they stay deleted.
+        restore: Bring back memories that are gone; otherwise they stay gone.
         replace: Also delete the memories of this session that are not among the drafts.
         key: A second call with the same key changes nothing.
+        ttl: Seconds that new memories live for which nobody says how long.
+        revision_ttl: Seconds that what is overwritten is kept.
+        bounds: How much a user may have.
+        edit: This corrects memories that must be there.
+        done: Turns of this session, by the ids under which they were kept for a
+            trigger, that are taken care of with this.
+        fold: Live memories that those which are added sum up, to be archived.
     """
 
     app: str
@@ -84,6 +65,12 @@ class AddMemories:
     restore: bool = False
     replace: str | None = None
     key: str | None = None
+    ttl: float | None = None
+    revision_ttl: float | None = None
+    bounds: Bounds | None = None
+    edit: bool = False
+    done: tuple[str, Sequence[str]] | None = None
+    fold: Sequence[str] = ()
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
@@ -93,24 +80,41 @@ class AddMemories:
         if told is not None and (ids := told.kept()) is not None:
             return partition.unchanged(ids)
         drafts = self._wanted(partition)
-        stored = _find(partition, list(drafts))
-        removed = self._remove_others(partition, drafts)
+        stored = find_stored(partition, list(drafts))
+        self._leave_out(partition, drafts, stored)
+        removed = self._remove_others(partition)
         positions = _positions(partition, drafts, stored)
         written = _move(partition, positions.moved)
         inserts: list[tuple[Any, ...]] = []
         for id_, draft in in_slices(drafts.items()):
             known = stored.get(id_)
+            pos = positions.of.get(id_)
             if known is None:
-                new = self._new(partition, draft, positions.of.get(id_), inserts)
-                written.append(new)
-            elif not _same(draft, known, partition.now):
-                pos = positions.of.get(id_, positions.moved.get(id_, known.pos))
-                written.append(self._update(partition, draft, known, pos))
-        insert_many(connection, f"mem ({COLUMNS}, {_REST})", inserts)
+                written += self._new(partition, draft, pos, inserts)
+                continue
+            if pos is None:
+                pos = positions.moved.get(id_, known.pos)
+            expires_at = expiry(draft, known, partition.expiry_now, self.ttl)
+            back = self.restore and known.state == "archived"
+            if back or not is_same(draft, known, expires_at):
+                new = self._update(partition, draft, known, pos, expires_at)
+                if draft.quarantined:
+                    removed.append(new.row.rid)
+                else:
+                    written.append(new)
+        insert_many(connection, f"mem ({COLUMNS}, {REST}, state)", inserts)
+        removed += _supersede(partition, drafts.values())
+        removed += self._fold(partition, list(drafts))
+        if self.bounds is not None:
+            removed += evict(partition, self.bounds, written)
         if told is not None:
             told.keep(list(drafts))
+        if self.done is not None:
+            take_care(partition, *self.done)
         partition.finish()
-        return partition.changed(written, removed, list(drafts))
+        gone = set(removed)
+        kept = [entry for entry in written if entry.row.rid not in gone]
+        return partition.changed(kept, removed, list(drafts))
 
     @property
     def growth(self) -> int:
@@ -121,7 +125,11 @@ class AddMemories:
         )
 
     def _wanted(self, partition: PartitionWriter) -> dict[str, Draft]:
-        """The drafts by id, without those that were deleted for good."""
+        """The drafts by id, without those that are gone for good.
+
+        What was deleted stays away. What expired or had to make room does so if it is
+        a turn of a session that is merely ingested again; a fact is told anew.
+        """
         drafts = {draft.id: draft for draft in self.drafts}
         execute = partition.connection.execute
         none = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
@@ -129,12 +137,12 @@ class AddMemories:
             return drafts
         buried = select_in(
             partition.connection,
-            "SELECT id FROM tomb WHERE part = ? AND id IN",
+            "SELECT id, why FROM tomb WHERE part = ? AND id IN",
             [partition.id],
             list(drafts),
         )
-        for (id_,) in buried:
-            if self.restore:
+        for id_, why in buried:
+            if self.restore or (why is not None and not drafts[id_].ordered):
                 execute(
                     "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, id_)
                 )
@@ -142,13 +150,40 @@ class AddMemories:
                 del drafts[id_]
         return drafts
 
-    def _remove_others(
-        self, partition: PartitionWriter, drafts: dict[str, Draft]
-    ) -> list[int]:
+    def _leave_out(
+        self,
+        partition: PartitionWriter,
+        drafts: dict[str, Draft],
+        stored: dict[str, Stored],
+    ) -> None:
+        """Leave out what must not change what is there.
+
+        Raises:
+            NotFoundError: What is to be corrected is not there.
+        """
+        if self.edit:
+            for id_ in drafts:
+                known = stored.get(id_)
+                if known is None or known.state != "live":
+                    msg = "memory_id: this user has no such memory"
+                    raise NotFoundError(msg)
+            return
+        if self.restore:
+            return
+        old = corrected(partition.connection, partition.id, list(stored))
+        for id_, known in stored.items():
+            draft = drafts[id_]
+            # A turn that has expired is dead before the sweep as it is after it.
+            over = draft.ordered and known.has_expired(partition.expiry_now)
+            if over or (id_ in old and digest_of(draft) in old[id_]):
+                del drafts[id_]
+
+    def _remove_others(self, partition: PartitionWriter) -> list[int]:
         if self.replace is None:
             return []
+        told = {draft.id for draft in self.drafts}
         turns = doomed_of_session(partition, self.replace)
-        gone = [turn for turn in turns if turn.id not in drafts]
+        gone = [turn for turn in turns if turn.id not in told]
         delete_rows(partition, gone)
         return [turn.rid for turn in gone]
 
@@ -158,155 +193,98 @@ class AddMemories:
         draft: Draft,
         pos: int | None,
         inserts: list[tuple[Any, ...]],
-    ) -> StoredRow:
+    ) -> list[StoredRow]:
         """Make a row that `inserts` brings into the file later."""
-        rid = partition.change(0, "u", live=1, size=len(draft.text.encode()))
-        row = _row(draft, rid, pos, partition.now, draft.expires_at)
-        inserts.append((*row, *_rest(partition, row, draft, draft.vec, self.model)))
-        return StoredRow(row, draft.vec, self.model)
+        live = int(not draft.quarantined)
+        size = len(draft.text.encode()) * live
+        rid = partition.change(0, "u", live=live, size=size)
+        expires_at = expiry(draft, None, partition.expiry_now, self.ttl)
+        row = row_of(draft, rid, pos, partition.now, expires_at)
+        state = "quarantined" if draft.quarantined else "live"
+        more = rest(partition, row, draft, draft.vec, self.model)
+        inserts.append((*row, *more, state))
+        return [StoredRow(row, draft.vec, self.model)] if live else []
 
     def _update(
-        self, partition: PartitionWriter, draft: Draft, old: _Stored, pos: int | None
+        self,
+        partition: PartitionWriter,
+        draft: Draft,
+        old: Stored,
+        pos: int | None,
+        expires_at: float | None,
     ) -> StoredRow:
-        size = len(draft.text.encode())
-        if old.state == "live":
-            partition.change(old.rid, "u", size=size - len(old.text.encode()))
-        else:
-            partition.change(old.rid, "u", live=1, size=size)
-        if old.state != "quarantined" and any(
-            getattr(draft, name) != getattr(old, name) for name in _COMPARED
-        ):
-            _remember(partition, draft.id, old)
+        was, live = int(old.state == "live"), int(not draft.quarantined)
+        size = len(draft.text.encode()) * live - len(old.text.encode()) * was
+        partition.change(old.rid, "u", live=live - was, size=size)
+        operation = "edit" if self.edit else "update"
+        remember_old(partition, draft, old, operation, self.revision_ttl)
         vec, model = draft.vec, self.model
         if vec is None and (draft.author, draft.text) == (old.author, old.text):
             vec, model = old.vec, old.model
-        expires_at = _expiry(draft, old, partition.now)
-        row = _row(draft, old.rid, pos, old.created_at, expires_at)
-        if _is_whole(draft.id, old):  # else nobody knows how often it was used
-            row = row._replace(uses=old.uses, last_used=old.last_used)
+        row = row_over(draft, old, pos, partition.now, expires_at)
+        names = COLUMNS.replace("rid, ", "", 1) + ", " + REST
         partition.connection.execute(
-            "UPDATE mem SET id = ?, session = ?, event = ?, pos = ?, ts = ?, "
-            "created_at = ?, expires_at = ?, author = ?, kind = ?, source = ?, "
-            "trust = ?, text = ?, content = ?, meta = ?, importance_prior = ?, "
-            "uses = ?, last_used = ?, "
-            "part = ?, seq = ?, updated_at = ?, hash = ?, vec = ?, model = ?, crc = ?, "
-            "state = 'live' WHERE rid = ?",
-            (*row[1:], *_rest(partition, row, draft, vec, model), old.rid),
+            f"UPDATE mem SET {names.replace(',', ' = ?,')} = ?, state = ? "
+            "WHERE rid = ?",
+            (
+                *row[1:],
+                *rest(partition, row, draft, vec, model),
+                "live" if live else "quarantined",
+                old.rid,
+            ),
         )
+        if old.state == "archived":
+            partition.connection.execute(
+                "DELETE FROM replaced WHERE part = ? AND id = ?",
+                (partition.id, draft.id),
+            )
         return StoredRow(row, vec, model)
 
-
-def _rest(
-    partition: PartitionWriter,
-    row: Row,
-    draft: Draft,
-    vec: bytes | None,
-    model: int | None,
-) -> tuple[object, ...]:
-    """The values of the columns named by `_REST`."""
-    return (
-        partition.id,
-        partition.seq,
-        partition.now,
-        draft.hash,
-        vec,
-        None if vec is None else model,
-        checksum(row, vec),
-    )
+    def _fold(self, partition: PartitionWriter, by: list[str]) -> list[int]:
+        if not self.fold:
+            return []
+        rids = _live_rows(partition, self.fold)
+        return archive(partition, rids.values(), "folded", by[0] if by else None)
 
 
-def _find(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, _Stored]:
-    """What is there already, by id."""
-    # Right after a file changed its model, the new vectors are still in vec_next.
-    found = select_in(
-        partition.connection,
-        "SELECT id, state, mem.rid, pos, created_at, expires_at, "
-        "coalesce(next.vec, mem.vec), coalesce(next.model, mem.model), session, event, "
-        "ts, author, kind, source, trust, text, content, meta, importance_prior, "
-        "uses, last_used, CASE WHEN next.rid IS NULL THEN mem.crc ELSE next.crc END "
-        "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
-        "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN",
-        [partition.id],
-        ids,
-    )
-    return {values[0]: _Stored(*values[1:]) for values in found}
+def _supersede(partition: PartitionWriter, drafts: Iterable[Draft]) -> list[int]:
+    """Archive what newer memories contradict.
 
-
-def _is_whole(id_: str, old: _Stored) -> bool:
-    """Whether what is there has its checksum."""
-    told = {name: getattr(old, name) for name in Row._fields if name != "id"}
-    return is_whole(Row(id=id_, **told), old.vec, old.crc)
-
-
-def _expiry(draft: Draft, old: _Stored, now: float) -> float | None:
-    """When the memory expires once the draft is written.
-
-    A time to live that is given counts. Without one the old time stays, except that a
-    fact which has expired and is told again lives on; an expired turn of a session that
-    is merely ingested again does not.
+    Raises:
+        NotFoundError: There is nothing of that id, and never was.
     """
-    if draft.expires_at is not None:
-        return draft.expires_at
-    expired = old.expires_at is not None and old.expires_at <= now
-    return None if expired and not draft.ordered else old.expires_at
+    newer = {
+        draft.supersedes: draft.id for draft in drafts if draft.supersedes is not None
+    }
+    if not newer:
+        return []
+    rids = _live_rows(partition, list(newer))
+    known = {
+        id_
+        for table in ("mem", "tomb")
+        for (id_,) in select_in(
+            partition.connection,
+            f"SELECT id FROM {table} WHERE part = ? AND id IN",
+            [partition.id],
+            list(newer),
+        )
+    }
+    if newer.keys() - known:
+        msg = "supersedes: this user has no such memory"
+        raise NotFoundError(msg)
+    removed = []
+    for id_, rid in rids.items():
+        removed += archive(partition, [rid], "superseded", newer[id_])
+    return removed
 
 
-def _same(draft: Draft, old: _Stored, now: float) -> bool:
-    """Whether writing the draft would change nothing.
-
-    An archived memory that is told again as it was stays archived; what was set aside
-    as damaged is written anew.
-    """
-    if old.state == "quarantined":
-        return False
-    if draft.vec is not None and old.vec is None:
-        return False
-    if draft.ordered and old.pos is None:
-        return False
-    if _expiry(draft, old, now) != old.expires_at:
-        return False
-    return all(getattr(draft, name) == getattr(old, name) for name in _COMPARED)
-
-
-def _row(
-    draft: Draft,
-    rid: int,
-    pos: int | None,
-    created_at: float,
-    expires_at: float | None,
-) -> Row:
-    return Row(
-        rid,
-        draft.id,
-        draft.session,
-        draft.event,
-        pos,
-        draft.ts,
-        created_at,
-        expires_at,
-        draft.author,
-        draft.kind,
-        draft.source,
-        draft.trust,
-        draft.text,
-        draft.content,
-        draft.meta,
-        draft.importance,
-    )
-
-
-def _remember(partition: PartitionWriter, id_: str, old: _Stored) -> None:
-    """Keep what an update overwrites."""
-    kept = {name: getattr(old, name) for name in _COMPARED}
-    partition.connection.execute(
-        "INSERT INTO hist (part, id, seq, at, op, old) "
-        "VALUES (?, ?, ?, ?, 'update', ?)",
-        (partition.id, id_, partition.seq, partition.now, json.dumps(kept)),
-    )
+def _live_rows(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, int]:
+    query = "SELECT id, rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
+    return dict(select_in(partition.connection, query, [partition.id], ids))
 
 
 def _positions(
-    partition: PartitionWriter, drafts: dict[str, Draft], stored: dict[str, _Stored]
+    partition: PartitionWriter, drafts: dict[str, Draft], stored: dict[str, Stored]
 ) -> Positions:
     told = [draft for draft in drafts.values() if draft.ordered]
     session = told[0].session if told else None
@@ -320,17 +298,9 @@ def _positions(
 
 def _move(partition: PartitionWriter, moved: dict[str, int]) -> list[StoredRow]:
     """Give turns that stay as they are another position in their session."""
-    stored = _find(partition, list(moved))
+    stored = find_stored(partition, list(moved))
     numbers = {stored[id_].rid: position for id_, position in moved.items()}
-    found = []
-    for row, vec, model in load_rows(partition.connection, numbers):
-        moved_row = row._replace(pos=numbers[row.rid])
-        partition.change(row.rid, "u")
-        crc = checksum(moved_row, vec)
-        partition.connection.execute(
-            "UPDATE mem SET pos = ?, seq = ?, vec = ?, model = ?, crc = ? "
-            "WHERE rid = ?",
-            (moved_row.pos, partition.seq, vec, model, crc, row.rid),
-        )
-        found.append(StoredRow(moved_row, vec, model))
-    return found
+    return [
+        rewrite(partition, entry, entry.row._replace(pos=numbers[entry.row.rid]))
+        for entry in load_rows(partition.connection, numbers)
+    ]

@@ -7,11 +7,25 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from vecall.clock import Clock, LifeTime
+
 _CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
 BUSY_TIMEOUT_MS = 5_000  # a second line; the gate keeps writers apart
 
 
 Connection = sqlite3.Connection
+
+
+class _TimedConnection(sqlite3.Connection):
+    """A connection that knows by what time memories expire."""
+
+    lifetime: LifeTime | None = None
+
+
+def lifetime_of(connection: sqlite3.Connection) -> LifeTime:
+    """Return the time of a connection's file; the machine's if it has none."""
+    known = getattr(connection, "lifetime", None)
+    return LifeTime(Clock()) if known is None else known
 
 
 class Channel:
@@ -60,14 +74,16 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def connect(path: Path | None) -> sqlite3.Connection:
+def connect(path: Path | None, lifetime: LifeTime | None = None) -> sqlite3.Connection:
     """Return a connection as all of vecall's are."""
     connection = sqlite3.connect(
         ":memory:" if path is None else str(path),
         timeout=BUSY_TIMEOUT_MS / 1000,
         isolation_level=None,
         check_same_thread=False,
+        factory=_TimedConnection,
     )
+    connection.lifetime = lifetime
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")

@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
 
+from vecall.clock import Clock, LifeTime
 from vecall.errors import ClosedError, StorageError, StorageFullError
 from vecall.store import schema
 from vecall.store.connections import (
@@ -33,15 +34,15 @@ from vecall.store.filesystem import (
 )
 from vecall.store.forks import close_before_fork
 from vecall.store.gate import WriteGate, close_gate, open_gate
-from vecall.store.read import require_absent
+from vecall.store.read import find_surely
 from vecall.store.reserve import Reserve
+from vecall.store.times import keep_time, kept_time
 
 Durability = Literal["full", "process"]
 """What an acknowledged write survives: a power cut, or the end of the process."""
 
 MIN_FREE_BYTES = 64 * 1024 * 1024
 
-_Found = tuple[int, int] | None
 _GATE_TIMEOUT_S = 30.0
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 _ROOM_FOR_A_BATCH = 4  # times its size: log, file, indexes, and some over
@@ -57,6 +58,7 @@ class Database:
         *,
         min_free_bytes: int = MIN_FREE_BYTES,
         allow_network_filesystem: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         """Open or create a file, or a database in memory when `path` is None.
 
@@ -65,6 +67,7 @@ class Database:
             durability: What an acknowledged write survives.
             min_free_bytes: Disk space below which nothing is added.
             allow_network_filesystem: Open it on another machine's disk, too.
+            clock: Tells the time; the machine's, if none is given.
 
         Raises:
             ConfigError: The folder is not there, or the path is one or a symbolic link.
@@ -74,6 +77,7 @@ class Database:
             CorruptFileError: The file is damaged.
         """
         self.path = path
+        self.lifetime = LifeTime(clock or Clock())
         self._durability = durability
         self._min_free = min_free_bytes
         self._closed = False
@@ -100,15 +104,16 @@ class Database:
 
     def _open(self) -> None:
         with storage_errors():
-            self._writer = Channel(connect(self.path))
+            self._writer = Channel(connect(self.path, self.lifetime))
             self._peek = self._writer
             try:
                 schema.check_origin(self._writer.connection)
                 self._prepare()
                 if self.path is not None:
-                    self._peek = Channel(connect(self.path))
+                    self._peek = Channel(connect(self.path, self.lifetime))
                 with self.snapshot() as connection:
                     self.uuid = schema.check_whole(connection)
+                    self.lifetime.meet(kept_time(connection))
             except BaseException:
                 for connection in (
                     *self._idle,
@@ -156,7 +161,12 @@ class Database:
         with self.alone() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
+                kept = kept_time(connection)
+                self.lifetime.meet(kept)
+                before = connection.total_changes
                 yield connection
+                if connection.total_changes != before:
+                    keep_time(connection, self.lifetime, kept)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -209,7 +219,7 @@ class Database:
             self._lent += 1
         try:
             if connection is None:
-                connection = connect(self.path)
+                connection = connect(self.path, self.lifetime)
             yield connection
         except BaseException as error:
             _let_go(error)
@@ -275,7 +285,7 @@ class Database:
                     "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
                 ).fetchone()
                 if row is None:
-                    row = _surely(connection, app, user)
+                    row = find_surely(connection, app, user)
             except sqlite3.Error as error:
                 self._peek.broken = is_io_error(error)
                 raise
@@ -345,7 +355,7 @@ class Database:
         if channel.broken:
             with suppress(sqlite3.Error):
                 channel.connection.close()
-            channel.connection = connect(self.path)
+            channel.connection = connect(self.path, self.lifetime)
             if channel is self._writer:
                 self._set_up_writer()
             channel.broken = False
@@ -378,23 +388,3 @@ def _let_go(error: BaseException) -> None:
     Whoever keeps the error would otherwise keep the file open, even after `close`.
     """
     traceback.clear_frames(error.__traceback__)
-
-
-def _surely(connection: sqlite3.Connection, app: str, user: str) -> _Found:
-    """Look once more for a user who was not there, by both indexes at one moment.
-
-    At two moments somebody may make the user in between, which is no damage.
-    """
-    own = not connection.in_transaction
-    if own:
-        connection.execute("BEGIN")
-    try:
-        row: _Found = connection.execute(
-            "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
-        ).fetchone()
-        if row is None:
-            require_absent(connection, app, user)
-    finally:
-        if own:
-            connection.execute("ROLLBACK")
-    return row

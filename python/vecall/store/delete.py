@@ -5,11 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from vecall.store.batches import insert_many, select_in
 from vecall.store.partitions import PartitionWriter
+from vecall.store.proposals import take_proposal
 from vecall.store.rows import Change
+
+Why = Literal["expired", "evicted"]
+"""Why a memory is gone that nobody deleted. A fact that is told again then lives on; a
+turn of a session that is merely ingested again does not."""
 
 
 class Doomed(NamedTuple):
@@ -39,7 +44,8 @@ class DeleteMemories:
         author: Only by this author.
         kind: Only of this kind.
         after: Only of this time, in seconds, or later.
-        before: Only of before this time.
+            before: Only of before this time.
+        token: The ids are those that were proposed under it, once.
     """
 
     app: str
@@ -50,27 +56,62 @@ class DeleteMemories:
     kind: str | None = None
     after: float | None = None
     before: float | None = None
+    token: str | None = None
     growth: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
+        if self.token is not None:
+            self.ids = take_proposal(partition, self.token)
         query, values = self._conditions(partition.id)
         if self.ids is None:
             found = [Doomed(*row) for row in connection.execute(query, values)]
         else:
             rows = select_in(connection, f"{query} AND id IN", values, self.ids)
             found = [Doomed(*row) for row in rows]
+        found += self._predecessors(partition, found)
         delete_rows(partition, found)
-        insert_many(
-            connection,
-            "tomb (part, id, at)",
-            [(partition.id, row.id, partition.now) for row in found],
-            verb="INSERT OR REPLACE",
-        )
+        bury(partition, [row.id for row in found])
+        self._forget_pending(partition)
         partition.finish()
         gone = [row.rid for row in found]
         return partition.changed(removed=gone, ids=[row.id for row in found])
+
+    def _predecessors(
+        self, partition: PartitionWriter, found: Sequence[Doomed]
+    ) -> list[Doomed]:
+        """What was archived when one of these took its place, and so on."""
+        older: list[Doomed] = []
+        known = {row.id for row in found}
+        by: list[str] = list(known)
+        while by:
+            replaced = select_in(
+                partition.connection,
+                "SELECT id FROM replaced WHERE part = ? AND by IN",
+                [partition.id],
+                by,
+            )
+            by = [id_ for (id_,) in replaced if id_ not in known]
+            known.update(by)
+            rows = select_in(
+                partition.connection, f"{_DOOMED} AND id IN", [partition.id], by
+            )
+            older += [Doomed(*row) for row in rows]
+        return older
+
+    def _forget_pending(self, partition: PartitionWriter) -> None:
+        """Where all of a session, or of a user, goes, so does what awaits a trigger."""
+        narrowed = (self.ids, self.author, self.kind, self.after, self.before)
+        if any(condition is not None for condition in narrowed):
+            return
+        where = "part = ?"
+        values: list[Any] = [partition.id]
+        if self.session is not None:
+            where, values = "part = ? AND session = ?", [partition.id, self.session]
+        execute = partition.connection.execute
+        execute(f"UPDATE told SET event = NULL WHERE {where}", values)
+        execute(f"DELETE FROM trig WHERE {where}", values)
 
     def _conditions(self, part: int) -> tuple[str, list[Any]]:
         query, values = _DOOMED, [part]
@@ -103,10 +144,23 @@ def delete_rows(partition: PartitionWriter, found: Sequence[Doomed]) -> None:
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
     execute = partition.connection
     delete_in(execute, "DELETE FROM mem WHERE rid IN", [], [row.rid for row in found])
-    kept = "SELECT 1 FROM hist WHERE part = ? LIMIT 1"
-    if found and execute.execute(kept, (partition.id,)).fetchone():
-        past = "DELETE FROM hist WHERE part = ? AND id IN"
-        delete_in(execute, past, [partition.id], [row.id for row in found])
+    for table in ("hist", "replaced") if found else ():
+        kept = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
+        if execute.execute(kept, (partition.id,)).fetchone():
+            past = f"DELETE FROM {table} WHERE part = ? AND id IN"
+            delete_in(execute, past, [partition.id], [row.id for row in found])
+
+
+def bury(
+    partition: PartitionWriter, ids: Sequence[str], why: Why | None = None
+) -> None:
+    """Note that memories are gone, so that a later ingest does not bring them back."""
+    insert_many(
+        partition.connection,
+        "tomb (part, id, at, why)",
+        [(partition.id, id_, partition.now, why) for id_ in ids],
+        verb="INSERT OR REPLACE",
+    )
 
 
 def delete_in(
@@ -144,7 +198,7 @@ class ForgetUser:
         rows = (part << 32, (part << 32) | 0xFFFFFFFF)
         for table in ("mem", "vec_next"):
             connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
-        for table in ("chg", "tomb", "hist", "idem", "trig"):
+        for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
             connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
         connection.execute("DELETE FROM part WHERE id = ?", (part,))
         connection.execute(

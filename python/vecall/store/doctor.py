@@ -27,7 +27,7 @@ from vecall.store.filesystem import (
     require_plain,
 )
 from vecall.store.partitions import PartitionWriter
-from vecall.store.read import damaged_rows, partition_names
+from vecall.store.read import damaged_rows, load_rows, partition_names
 from vecall.store.reembedding import migrating_model, unmoved_vectors
 from vecall.store.snapshots import SnapshotFolder
 
@@ -132,9 +132,9 @@ def _contents(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
 
 def _rows(connection: sqlite3.Connection) -> Finding:
     checked, damaged = damaged_rows(connection)
-    aside = connection.execute(
-        "SELECT count(*) FROM mem WHERE state = 'quarantined'"
-    ).fetchone()[0]
+    held = connection.execute("SELECT rid FROM mem WHERE state = 'quarantined'")
+    rids = [rid for (rid,) in held]
+    aside = len(rids) - len(load_rows(connection, rids, any_state=True))
     if damaged:
         told = (
             f"{len(damaged)} of {checked} fail their checksum; --repair sets them aside"

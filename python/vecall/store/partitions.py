@@ -8,11 +8,11 @@ of its making, so it is never used twice, not even after the newest memory was d
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Sequence
 
 from vecall.errors import LimitExceededError
 from vecall.store.batches import insert_many
+from vecall.store.connections import lifetime_of
 from vecall.store.read import partition_state, require_absent
 from vecall.store.rows import Change, StoredRow, names_checksum
 
@@ -32,11 +32,13 @@ class PartitionWriter:
         self.connection = connection
         self.app = app
         self.user = user
-        self.now = time.time()
+        lifetime = lifetime_of(connection)
+        self.now = lifetime.wall()  # what is told to people
+        self.expiry_now = lifetime.now()  # what decides about expiry
         self._changes: list[tuple[int, int, int, str]] = []
         self._live = 0
         self._bytes = 0
-        find = "SELECT id, seq, live FROM part WHERE app = ? AND user = ?"
+        find = "SELECT id, seq, live, bytes FROM part WHERE app = ? AND user = ?"
         row = connection.execute(find, (app, user)).fetchone()
         if row is None:
             require_absent(connection, app, user)
@@ -49,10 +51,8 @@ class PartitionWriter:
                 "UPDATE part SET crc = ? WHERE id = ?",
                 (names_checksum(row[0], app, user), row[0]),
             )
-        self.id: int
-        self.seq_before: int
-        self._live_before: int
-        self.id, self.seq_before, self._live_before = row or (0, 0, 0)
+        known: tuple[int, int, int, int] = row or (0, 0, 0, 0)
+        self.id, self.seq_before, self._live_before, self._bytes_before = known
         self.seq = self.seq_before
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
@@ -76,6 +76,16 @@ class PartitionWriter:
         self._live += live
         self._bytes += size
         return rid
+
+    @property
+    def live(self) -> int:
+        """How many live memories there are, with the changes so far."""
+        return self._live_before + self._live
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of text they have."""
+        return self._bytes_before + self._bytes
 
     def finish(self) -> None:
         """Write the change log and the partition's row."""

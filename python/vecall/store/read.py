@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
 from vecall.store.batches import select_in
 from vecall.store.rows import COLUMNS, Row, StoredRow, is_whole
 
-_FROM = (
-    f"SELECT {', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
+_READ = (
+    f"{', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
     "mem.vec, mem.model, mem.crc, next.vec, next.model, next.crc, "
-    "(SELECT id FROM model WHERE state = 'active') "
+    "(SELECT id FROM model WHERE state = 'active')"
+)
+_JOINED = (
     "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
     "(SELECT id FROM model WHERE state = 'active')"
 )
+_FROM = f"SELECT {_READ} {_JOINED}"
 """Rows for `_checked`. Right after a file changed its model, the new vectors are still
 in `vec_next`, and they count."""
+
+
+END = "min(ifnull(mem.expires_at, 9e99), ifnull(mem.valid_until, 9e99))"
+"""`Row.end` in SQL, with a number for never."""
 
 
 def _checked(values: tuple[object, ...]) -> StoredRow:
@@ -53,16 +60,25 @@ def load_rows(
 ) -> list[StoredRow]:
     """Return those of the rows that are live, in no particular order.
 
-    With `any_state` also archived ones, but none that was set aside as damaged.
+    With `any_state` also those that are archived or held, but none that was set aside
+    as damaged.
     """
-    states = "mem.state <> 'quarantined'" if any_state else "mem.state = 'live'"
-    found = select_in(
-        connection,
-        f"{_FROM} WHERE {states} AND mem.rid IN",
-        [],
-        list(rids),
+    state = "" if any_state else "mem.state = 'live' AND "
+    query = (
+        f"SELECT mem.state = 'quarantined', {_READ} {_JOINED} WHERE {state}mem.rid IN"
     )
-    return [_checked(values) for values in found]
+    rows = []
+    for aside, *values in select_in(connection, query, [], list(rids)):
+        try:
+            rows.append(_checked(tuple(values)))
+        except CorruptFileError:
+            if not aside:
+                raise
+    return rows
+
+
+Found = tuple[int, int] | None
+"""A partition's number and its newest change, or that there is none."""
 
 
 class PartitionState(NamedTuple):
@@ -122,6 +138,26 @@ def require_gone(connection: sqlite3.Connection, app: str, user: str) -> None:
     require_absent(connection, app, user)
 
 
+def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Found:
+    """Look once more for a user who was not there, by both indexes at one moment.
+
+    At two moments somebody may make the user in between, which is no damage.
+    """
+    own = not connection.in_transaction
+    if own:
+        connection.execute("BEGIN")
+    try:
+        row: Found = connection.execute(
+            "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
+        ).fetchone()
+        if row is None:
+            require_absent(connection, app, user)
+    finally:
+        if own:
+            connection.execute("ROLLBACK")
+    return row
+
+
 def require_absent(connection: sqlite3.Connection, app: str, user: str) -> None:
     """Check by a second index that a user is unknown, as the first one says.
 
@@ -176,7 +212,7 @@ def find(
     """Return a user's live memory by its id, unless it has expired."""
     values = connection.execute(
         f"{_FROM} WHERE mem.id = ? AND mem.state = 'live' "
-        "AND (mem.expires_at IS NULL OR mem.expires_at > ?) "
+        f"AND {END} > ? "
         "AND mem.part = (SELECT id FROM part WHERE app = ? AND user = ?)",
         (id_, now, app, user),
     ).fetchone()
@@ -198,37 +234,12 @@ def turns_around(
             continue
         cursor = connection.execute(
             f"{_FROM} WHERE mem.part = ? AND mem.session = ? AND mem.pos {step} ? "
-            "AND mem.state = 'live' AND (mem.expires_at IS NULL OR mem.expires_at > ?) "
+            f"AND mem.state = 'live' AND {END} > ? "
             f"ORDER BY mem.pos {order} LIMIT ?",
             (row.rid >> 32, row.session, row.pos, now, most),
         )
         found += [_checked(values).row for values in cursor]
     return sorted(found, key=lambda turn: turn.pos or 0)
-
-
-def known_hashes(
-    connection: sqlite3.Connection, app: str, user: str, ids: Sequence[str]
-) -> dict[str, tuple[bytes, str | None] | None]:
-    """Return author and hash of the text of those memories that have a vector.
-
-    A deleted memory has None: no vector of it is wanted.
-    """
-    row = connection.execute(
-        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
-    ).fetchone()
-    known: dict[str, tuple[bytes, str | None] | None] = {}
-    if row is None:
-        return known
-    part = [row[0]]
-    buried = "SELECT id FROM tomb WHERE part = ? AND id IN"
-    for (id_,) in select_in(connection, buried, part, ids):
-        known[id_] = None
-    embedded = (
-        "SELECT id, hash, author FROM mem WHERE part = ? AND vec IS NOT NULL AND id IN"
-    )
-    for id_, text, author in select_in(connection, embedded, part, ids):
-        known[id_] = (text, author)
-    return known
 
 
 def without_vector(
@@ -286,14 +297,20 @@ def totals(connection: sqlite3.Connection) -> dict[str, int]:
         "SELECT (SELECT count(*) FROM mem), "
         "(SELECT count(*) FROM mem WHERE vec IS NULL), "
         "(SELECT count(*) FROM (SELECT DISTINCT part, session FROM mem "
-        "WHERE session IS NOT NULL)), (SELECT count(*) FROM tomb)"
+        "WHERE session IS NOT NULL)), (SELECT count(*) FROM tomb), "
+        "(SELECT count(*) FROM mem WHERE state = 'archived'), "
+        "(SELECT count(*) FROM mem WHERE state = 'quarantined'), "
+        "(SELECT count(*) FROM told WHERE event IS NOT NULL)"
     )
-    rows, bare, sessions, deleted = counted.fetchone()
+    rows, bare, sessions, deleted, archived, held, waiting = counted.fetchone()
     return {
         "users": partitions,
         "sessions": sessions,
         "memories": memories,
         "embedded": rows - bare,
         "deleted_ids": deleted,
+        "archived": archived,
+        "quarantined": held,
+        "waiting_turns": waiting,
         "text_bytes": text_bytes,
     }

@@ -42,7 +42,6 @@ class Draft:
     session: str | None = None
     event: str | None = None
     ts: float | None = None
-    expires_at: float | None = None
     author: str | None = None
     kind: str | None = None
     source: str | None = None
@@ -51,8 +50,16 @@ class Draft:
     meta: str | None = None
     importance: float | None = None
     vec: bytes | None = None
+    valid_until: float | None = None
+    supersedes: str | None = None
+    ttl: float | None = None
+    """Seconds that it lives."""
+    revision_ttl: float | None = None
+    """Seconds that what it overwrites is kept."""
     ordered: bool = field(default=False, kw_only=True)
     """Whether it is a turn of a conversation, with neighbours."""
+    quarantined: bool = field(default=False, kw_only=True)
+    """Whether it is kept, but not found before somebody releases it."""
 
     @property
     def hash(self) -> bytes:
@@ -81,33 +88,51 @@ class Row(NamedTuple):
     importance: float | None
     uses: int | None = None
     last_used: float | None = None
+    valid_until: float | None = None
+    supersedes: str | None = None
+    updated_at: float | None = None
 
     @property
     def time(self) -> float:
         """When it was said, or else stored, in seconds."""
         return self.created_at if self.ts is None else self.ts
 
+    @property
+    def end(self) -> float | None:
+        """When a search stops finding it, in seconds; None is never."""
+        if self.valid_until is None:
+            return self.expires_at
+        if self.expires_at is None:
+            return self.valid_until
+        return min(self.expires_at, self.valid_until)
+
 
 COLUMNS = (
     "rid, id, session, event, pos, ts, created_at, expires_at, author, kind, source, "
-    "trust, text, content, meta, importance_prior, uses, last_used"
+    "trust, text, content, meta, importance_prior, uses, last_used, valid_until, "
+    "supersedes, updated_at"
 )
 """The columns of a `Row`, in its order."""
 
 
-_ALWAYS_SUMMED = len(Row._fields) - 2
+_ALWAYS_SUMMED = Row._fields.index("uses")
 
 
 def checksum(row: Row, vec: bytes | None) -> int:
     """Return the CRC-32 that a row carries over all that it is read for.
 
-    A row that was never used has the one that it had before uses were counted.
+    A row that was never used has the one that it had before uses were counted, and so
+    on; when it was updated is in none.
     """
-    never = row.uses is None and row.last_used is None
+    summed: list[object] = list(row[:_ALWAYS_SUMMED])
+    if row.uses is not None or row.last_used is not None:
+        summed += [row.uses, row.last_used]
+    if row.valid_until is not None or row.supersedes is not None:
+        summed += ["valid", row.valid_until, row.supersedes]
     told = "\0".join(
         [
             "" if value is None else value if isinstance(value, str) else repr(value)
-            for value in (row[:_ALWAYS_SUMMED] if never else row)
+            for value in summed
         ]
     )
     return zlib.crc32(vec or b"", zlib.crc32(told.encode()))

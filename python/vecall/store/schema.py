@@ -109,7 +109,37 @@ def _to_2(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 
-_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_to_1, _to_2)
+# The schema stays within the file's first page: if a page is damaged that holds a part of
+# it, nothing else of the file can be read.
+_SCHEMA_3 = """
+ALTER TABLE tomb ADD COLUMN why TEXT;
+ALTER TABLE hist ADD COLUMN expires_at REAL;
+CREATE TABLE replaced (
+  part INTEGER NOT NULL, id TEXT NOT NULL, by TEXT, why TEXT NOT NULL, at REAL NOT NULL,
+  PRIMARY KEY (part, id)
+) WITHOUT ROWID;
+CREATE TABLE told (
+  part INTEGER NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL, at REAL NOT NULL,
+  pos INTEGER, event TEXT, PRIMARY KEY (part, session, id)
+) WITHOUT ROWID;
+CREATE INDEX mem_expires ON mem (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX mem_valid ON mem (valid_until) WHERE valid_until IS NOT NULL;
+CREATE INDEX hist_expires ON hist (expires_at) WHERE expires_at IS NOT NULL;
+"""
+
+
+def _to_3(connection: sqlite3.Connection) -> None:
+    for statement in _SCHEMA_3.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+    connection.execute("UPDATE meta SET value = '3' WHERE key = 'schema'")
+
+
+_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _to_1,
+    _to_2,
+    _to_3,
+)
 
 NEWEST = len(_MIGRATIONS)
 """The schema that this version of vecall writes."""

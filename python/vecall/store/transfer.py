@@ -32,15 +32,22 @@ FORMAT = 1
 
 _ROW = (
     "id session event pos ts created_at expires_at author kind source trust text "
-    "content meta importance uses last_used"
+    "content meta importance uses last_used valid_until supersedes updated_at"
 ).split()
-_MORE = "updated_at valid_until state supersedes".split()
 _TABLES = {
-    "hist": ("id", "at", "op", "old"),
-    "tomb": ("id", "at"),
+    "hist": ("id", "at", "op", "old", "expires_at"),
+    "tomb": ("id", "at", "why"),
+    "replaced": ("id", "by", "why", "at"),
     "trig": ("session", "kind", "due_at", "state"),
+    "told": ("session", "id", "at", "pos", "event"),
 }
-_ORDER = {"hist": "id, seq", "tomb": "id", "trig": "session, kind"}
+_ORDER = {
+    "hist": "id, seq",
+    "tomb": "id",
+    "replaced": "id",
+    "trig": "session, kind",
+    "told": "session, id",
+}
 _AT_ONCE = 200
 _MAX_DIM = 65_536
 
@@ -108,8 +115,7 @@ def export_lines(
         CorruptFileError: A row fails its checksum.
     """
     found = connection.execute(
-        f"SELECT rid, {', '.join(_MORE)} FROM mem WHERE rid BETWEEN ? AND ? "
-        "AND state <> 'quarantined' ORDER BY rid",
+        "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid",
         (part << 32, (part << 32) | 0xFFFFFFFF),
     )
     while some := found.fetchmany(_AT_ONCE):
@@ -118,10 +124,12 @@ def export_lines(
             entry.row.rid: entry
             for entry in load_rows(connection, rids, any_state=True)
         }
-        for rid, *more in some:
-            entry = stored[rid]
+        for rid, state in some:
+            entry = stored.get(rid)
+            if entry is None:
+                continue  # set aside as damaged
             values = {name: getattr(entry.row, name) for name in _ROW}
-            values.update(zip(_MORE, more, strict=True))
+            values["state"] = state
             if model is not None and entry.vec is not None and entry.model == model:
                 values["vec"] = _text(entry.vec)
             yield "mem", {k: v for k, v in values.items() if v is not None}
@@ -140,11 +148,9 @@ def exported_memory(
     connection: sqlite3.Connection, stored: StoredRow
 ) -> dict[str, Any]:
     """Return one memory as the line of an export has it, without its vector."""
-    more = connection.execute(
-        f"SELECT {', '.join(_MORE)} FROM mem WHERE rid = ?", (stored.row.rid,)
-    ).fetchone()
+    query = "SELECT state FROM mem WHERE rid = ?"
     values = {name: getattr(stored.row, name) for name in _ROW}
-    values.update(zip(_MORE, more, strict=True))
+    values["state"] = connection.execute(query, (stored.row.rid,)).fetchone()[0]
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -188,11 +194,12 @@ class ImportLines:
         for kind, values in self.lines:
             if kind in take:
                 take[kind](partition, values)
-            elif kind == "trig":
+            else:
+                names = _TABLES[kind]
                 connection.execute(
-                    "INSERT OR IGNORE INTO trig (part, session, kind, due_at, state) "
-                    "VALUES (?, ?, ?, ?, ?)",
-                    (partition.id, *(values.get(name) for name in _TABLES["trig"])),
+                    f"INSERT OR IGNORE INTO {kind} (part, {', '.join(names)}) "
+                    f"VALUES (?{', ?' * len(names)})",
+                    (partition.id, *(values.get(name) for name in names)),
                 )
         partition.finish()
         ids = [entry.row.id for entry in self._written]
@@ -224,7 +231,7 @@ class ImportLines:
         model = None if vec is None else self.model
         columns: dict[str, Any] = {
             **dict(zip(COLUMNS.split(", "), row, strict=True)),
-            **{name: values.get(name) for name in _MORE},
+            "state": state,
             "part": partition.id,
             "seq": partition.seq,
             "hash": text_hash(row.text),
@@ -252,9 +259,10 @@ class ImportLines:
             delete_rows(partition, [Doomed(old[0], values["id"], old[2], old[3])])
             self._removed.append(old[0])
         execute(
-            "INSERT INTO tomb (part, id, at) VALUES (?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
-            (*mine, values["at"]),
+            "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET at = max(at, excluded.at), "
+            "why = CASE WHEN why IS NULL THEN NULL ELSE excluded.why END",
+            (*mine, values["at"], values.get("why")),
         )
 
 
@@ -283,12 +291,13 @@ def _past(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
     known = partition.connection.execute(
         "SELECT 1 FROM hist WHERE part = ? AND id = ? AND at = ? AND op = ? "
         "AND old IS ?",
-        (partition.id, *entry),
+        (partition.id, *entry[:4]),
     )
     if known.fetchone() is None:
         partition.seq += 1
         partition.connection.execute(
-            "INSERT INTO hist (part, seq, id, at, op, old) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO hist (part, seq, id, at, op, old, expires_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (partition.id, partition.seq, *entry),
         )
 

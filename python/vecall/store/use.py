@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vecall.slices import in_slices
 from vecall.store.batches import select_in
 from vecall.store.partitions import PartitionWriter
-from vecall.store.read import load_rows
+from vecall.store.read import END, load_rows
 from vecall.store.rows import Change, Row, StoredRow, checksum, is_whole
 
 _MOST_USES = 2**31 - 1  # an import takes no more either
@@ -38,9 +38,9 @@ class MarkUsed:
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         found = select_in(
             connection,
-            "SELECT rid FROM mem WHERE part = ? AND state = 'live' "
-            "AND (expires_at IS NULL OR expires_at > ?) AND id IN",
-            [partition.id, partition.now],
+            f"SELECT rid FROM mem WHERE part = ? AND state = 'live' AND {END} > ? "
+            "AND id IN",
+            [partition.id, partition.expiry_now],
             list(dict.fromkeys(self.ids)),
         )
         stored = load_rows(connection, [rid for (rid,) in found])

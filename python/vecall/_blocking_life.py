@@ -1,0 +1,119 @@
+"""The blocking twins of the methods on the later life of memories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from vecall._drive import blocking, drive
+from vecall._life import Life
+from vecall._observing import Observing
+from vecall.corrections import Consolidation, ForgetProposal, Revision
+from vecall.scopes import Scope
+from vecall.store import State
+from vecall.summaries import SummaryProvider
+from vecall.types import MemoryEntry, Session
+
+
+class SyncLivingMemoryService:
+    """Each does exactly what its namesake of `MemoryService` does, and blocks."""
+
+    _life: Life
+    _observing: Observing
+
+    def observe_session(
+        self, session: Session | Mapping[str, Any] | object
+    ) -> list[str]:
+        """Keep what is new in a session until the trigger says to remember it."""
+        return drive(self._observing.observe(blocking, session))
+
+    def end_session(
+        self,
+        session: Session | Mapping[str, Any] | object | None = None,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> list[str]:
+        """Remember all that is kept of a session, whatever the trigger."""
+        return drive(
+            self._observing.end(blocking, session, app_name, user_id, session_id)
+        )
+
+    def run_due(self) -> int:
+        """Do now what else a thread does in the background."""
+        return drive(self._life.run_due(blocking))
+
+    def update_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        scope: Scope = "user",
+        **changes: Any,
+    ) -> MemoryEntry:
+        """Correct one memory; what it said before stays in its history."""
+        return drive(
+            self._life.update(blocking, app_name, user_id, memory_id, scope, changes)
+        )
+
+    def memory_history(
+        self, *, app_name: str, user_id: str, memory_id: str
+    ) -> list[Revision]:
+        """Return what a memory was and is, and those that it replaced, oldest first."""
+        return drive(self._life.history(blocking, app_name, user_id, memory_id))
+
+    def list_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: State = "live",
+        after: str | None = None,
+        limit: int = 100,
+        scope: Scope = "user",
+    ) -> list[MemoryEntry]:
+        """Return a user's memories in the order in which they were made."""
+        return drive(
+            self._life.listed(blocking, app_name, user_id, state, after, limit, scope)
+        )
+
+    def archive_memory(self, *, app_name: str, user_id: str, memory_id: str) -> None:
+        """Keep a memory, but find it no more."""
+        drive(self._life.archive(blocking, app_name, user_id, memory_id))
+
+    def restore_memory(
+        self, *, app_name: str, user_id: str, memory_id: str
+    ) -> list[str]:
+        """Bring back an archived memory, or release one that is held."""
+        return drive(self._life.restore(blocking, app_name, user_id, memory_id))
+
+    def propose_forget(
+        self, *, app_name: str, user_id: str, query: str, top_k: int = 5
+    ) -> ForgetProposal:
+        """Look for what somebody wants to be forgotten; delete nothing yet."""
+        return drive(
+            self._life.propose_forget(blocking, app_name, user_id, query, top_k)
+        )
+
+    def confirm_forget(self, *, app_name: str, user_id: str, token: str) -> int:
+        """Delete for good what `propose_forget` returned; return how many."""
+        return drive(self._life.confirm_forget(blocking, app_name, user_id, token))
+
+    def consolidate(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        older_than: float | timedelta | str | None = None,
+        summarizer: SummaryProvider | None = None,
+        merge: bool = True,
+    ) -> Consolidation:
+        """Keep a user's memory small: merge what is said twice, sum up what is old."""
+        return drive(
+            self._life.consolidate(
+                blocking, app_name, user_id, older_than, summarizer, merge
+            )
+        )

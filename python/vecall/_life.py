@@ -1,0 +1,332 @@
+"""The later life of memories: corrected, archived, brought back, merged, forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast, get_args
+
+from vecall._embedding import Wait
+from vecall._ingest import Scope, entry_drafts
+from vecall._maintenance import Maintenance
+from vecall._memory import Asked, How, Memory
+from vecall._observing import Observing
+from vecall._recall import to_entry
+from vecall._scoring import prior_of
+from vecall._telemetry import observed
+from vecall.config import check_name, check_top_k
+from vecall.corrections import Consolidation, ForgetProposal, Revision
+from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
+from vecall.lifecycle.duplicates import duplicates
+from vecall.lifecycle.remembering import lowest_trust, summary_drafts
+from vecall.ranking import Ranking
+from vecall.store import (
+    LASTS_S,
+    ArchiveMemories,
+    Change,
+    MergeMemories,
+    ProposeForget,
+    RestoreMemory,
+    Row,
+    State,
+    Sweep,
+    due_users,
+    find,
+    history,
+    listed,
+    next_due,
+    old_sessions,
+)
+from vecall.summaries import SummaryProvider
+from vecall.timestamps import ttl_seconds
+from vecall.types import MemoryEntry
+
+Key = tuple[str, str]
+
+_SWEPT_AT_ONCE = 1_000
+# What stands beside a match is no match: nobody asked to forget it.
+_BESIDE = ("next", "previous", "after_question", "second", "session")
+_ALONE = Ranking(weights=dict.fromkeys(_BESIDE, 0.0))
+_CHANGEABLE = (
+    "content author timestamp kind source custom_metadata importance valid_until"
+).split()
+
+
+class Life:
+    """Operations on what is there, each a coroutine like those of `Memory`."""
+
+    def __init__(
+        self, memory: Memory, maintenance: Maintenance, observing: Observing
+    ) -> None:
+        """Work on an open file."""
+        self._memory = memory
+        self.telemetry = memory.telemetry
+        self._maintenance = maintenance
+        self._observing = observing
+
+    @observed("update")
+    async def update(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        scope: str,
+        changes: Mapping[str, Any],
+    ) -> MemoryEntry:
+        """Correct one memory."""
+        key = self._memory.key(app_name, user_id, scope, write=True)
+        check_name(memory_id, "memory_id", self._memory.limits)
+        if not changes:
+            msg = f"expected something to change: {', '.join(_CHANGEABLE)}"
+            raise InvalidArgumentError(msg)
+        loader = self._memory.serving.loader
+        row: Row = await wait(loader.submit(self._row, *key, memory_id))
+        entry = replace(to_entry(row, prior_of(row)), importance=row.importance)
+        told = {**changes}
+        if "content" in told and told["content"] is None:
+            msg = "content: expected a text"
+            raise InvalidArgumentError(msg)
+        changed = replace(entry, **told)
+        (draft,) = entry_drafts([changed], Scope({}), self._memory.limits)
+        if row.trust is not None and draft.trust is None:
+            draft = replace(draft, trust=row.trust)
+        await self._memory.add_drafts(wait, *key, [draft], How(edit=True))
+        return await self._maintenance.get(wait, app_name, user_id, memory_id, scope)
+
+    def _row(self, app: str, user: str, memory_id: str) -> Row:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            row = find(connection, app, user, memory_id, database.lifetime.now())
+        if row is None:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return row
+
+    @observed("history", len)
+    async def history(
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str
+    ) -> list[Revision]:
+        """Return what a memory was and is."""
+        key = self._memory.key(app_name, user_id, write=False)
+        check_name(memory_id, "memory_id", self._memory.limits)
+        loader = self._memory.serving.loader
+        found: list[Revision] = await wait(loader.submit(self._past, *key, memory_id))
+        return found
+
+    def _past(self, app: str, user: str, memory_id: str) -> list[Revision]:
+        with self._memory.database.snapshot() as connection:
+            found = history(connection, app, user, memory_id)
+        if not found:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return [
+            Revision(
+                to_entry(past.row, prior_of(past.row)),
+                cast("Any", past.state),
+                past.at,
+                past.why,
+                past.by,
+            )
+            for past in found
+        ]
+
+    @observed("list", len)
+    async def listed(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        state: str,
+        after: str | None,
+        limit: int,
+        scope: str,
+    ) -> list[MemoryEntry]:
+        """Return a user's memories of one state, in the order of their making."""
+        key = self._memory.key(app_name, user_id, scope, write=False)
+        if state not in get_args(State):
+            msg = f"state: must be one of {', '.join(get_args(State))}"
+            raise InvalidArgumentError(msg)
+        check_top_k(limit, self._memory.limits)
+        if after is not None:
+            check_name(after, "after", self._memory.limits)
+        loader = self._memory.serving.loader
+        found: list[MemoryEntry] = await wait(
+            loader.submit(self._listed, key, state, after, limit)
+        )
+        return [replace(entry, scope=scope) for entry in found]
+
+    def _listed(
+        self, key: Key, state: str, after: str | None, limit: int
+    ) -> list[MemoryEntry]:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            rows = listed(
+                connection, *key, state, after, limit, database.lifetime.now()
+            )
+        return [to_entry(row, prior_of(row)) for row in rows]
+
+    @observed("archive")
+    async def archive(
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str
+    ) -> None:
+        """Keep a memory, but find it no more."""
+        key = self._memory.key(app_name, user_id, write=True)
+        check_name(memory_id, "memory_id", self._memory.limits)
+        change: Change = await wait(
+            self._memory.writer.submit(ArchiveMemories(*key, [memory_id]))
+        )
+        if not change.removed:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+
+    @observed("restore", len)
+    async def restore(
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str
+    ) -> list[str]:
+        """Bring back what was archived or held."""
+        key = self._memory.key(app_name, user_id, write=True)
+        check_name(memory_id, "memory_id", self._memory.limits)
+        change: Change = await wait(
+            self._memory.writer.submit(RestoreMemory(*key, memory_id))
+        )
+        return list(change.ids)
+
+    @observed("propose_forget")
+    async def propose_forget(
+        self, wait: Wait, app_name: str, user_id: str, query: str, top_k: int
+    ) -> ForgetProposal:
+        """Look for what is to be forgotten."""
+        key = self._memory.key(app_name, user_id, write=True)
+        asked = Asked(app_name, user_id, query, top_k, ranking=_ALONE, scopes=())
+        response = await self._memory.search(wait, asked)
+        found = [memory for memory in response.memories if memory.score]
+        expires_at = self._memory.database.lifetime.now() + LASTS_S
+        if not found:
+            return ForgetProposal("", [], expires_at)
+        job = ProposeForget(*key, [str(memory.id) for memory in found])
+        await wait(self._memory.writer.submit(job))
+        return ForgetProposal(job.token, found, expires_at)
+
+    @observed("confirm_forget", int)
+    async def confirm_forget(
+        self, wait: Wait, app_name: str, user_id: str, token: str
+    ) -> int:
+        """Delete what was proposed."""
+        key = self._memory.key(app_name, user_id, write=True)
+        check_name(token, "token", self._memory.limits)
+        return await self._maintenance.delete_proposed(wait, key, token)
+
+    @observed("consolidate")
+    async def consolidate(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        older_than: object,
+        summarizer: SummaryProvider | None,
+        merge: bool,
+    ) -> Consolidation:
+        """Merge what says the same; sum up old sessions."""
+        key = self._memory.key(app_name, user_id, write=True)
+        provider = summarizer or self._observing.summarizer
+        age = None if older_than is None else ttl_seconds(older_than)
+        if age is not None and provider is None:
+            msg = "summarizer: summing up what is older needs one"
+            raise ConfigError(msg)
+        merged = await self._merge(wait, key) if merge else 0
+        folded, made = 0, []
+        if age is not None and provider is not None:
+            before = self._memory.database.lifetime.wall() - age
+            loader = self._memory.serving.loader
+            for session, rows in await wait(loader.submit(self._old, key, before)):
+                ids = await self._fold(wait, key, provider, session, rows)
+                made += ids
+                folded += len(rows) if ids else 0
+        return Consolidation(merged, folded, tuple(made))
+
+    async def _merge(self, wait: Wait, key: Key) -> int:
+        memory = self._memory
+        groups = await wait(memory.serving.loader.submit(self._duplicates, key))
+        if not groups:
+            return 0
+        change: Change = await wait(memory.writer.submit(MergeMemories(*key, groups)))
+        return len(change.removed)
+
+    def _duplicates(self, key: Key) -> list[tuple[str, list[str]]]:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            rows = listed(connection, *key, "live", None, -1, database.lifetime.now())
+        return duplicates(rows)
+
+    def _old(self, key: Key, before: float) -> list[tuple[str, list[Row]]]:
+        with self._memory.database.snapshot() as connection:
+            return old_sessions(connection, *key, before)
+
+    async def _fold(
+        self,
+        wait: Wait,
+        key: Key,
+        provider: SummaryProvider,
+        session: str,
+        rows: list[Row],
+    ) -> list[str]:
+        """Put summaries in the place of a session's turns."""
+        app, user = key
+        events = [
+            {
+                "id": row.event,
+                "author": row.author,
+                "timestamp": row.ts,
+                "content": row.text if row.content is None else json.loads(row.content),
+            }
+            for row in rows
+        ]
+        summaries = await self._observing.summaries(
+            wait,
+            provider,
+            {"app_name": app, "user_id": user, "id": session, "events": events},
+        )
+        if not summaries:
+            return []
+        ids = [row.id for row in rows]
+        drafts = summary_drafts(
+            summaries,
+            session,
+            ids,
+            source="consolidation",
+            trust=lowest_trust(row.trust for row in rows),
+        )
+        return await self._memory.add_drafts(wait, *key, drafts, How(fold=ids))
+
+    @observed("run_due", int)
+    async def run_due(self, wait: Wait) -> int:
+        """Do what is due; return how many memories were cleared away."""
+        self._memory.check_open()
+        self._memory.check_writable()
+        await self._observing.run_due(wait)
+        return await self.sweep(wait)
+
+    async def next_run(self, wait: Wait) -> float | None:
+        """Do what is due; return in how many seconds the next session is."""
+        await self.run_due(wait)
+        database = self._memory.database
+        with database.snapshot() as connection:
+            due = next_due(connection)
+        return None if due is None else due - database.lifetime.now()
+
+    async def sweep(self, wait: Wait) -> int:
+        """Clear away what has expired."""
+        cleared = 0
+        database = self._memory.database
+        with database.snapshot() as connection:
+            users = due_users(connection, database.lifetime.now())
+        for app, user in users:
+            while True:
+                job = Sweep(app, user, _SWEPT_AT_ONCE)
+                change: Change = await wait(self._memory.writer.submit(job))
+                cleared += len(change.removed)
+                if len(change.removed) < _SWEPT_AT_ONCE:
+                    break
+        return cleared

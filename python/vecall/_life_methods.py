@@ -1,0 +1,229 @@
+"""The methods of `MemoryService` on the later life of memories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from vecall._life import Life
+from vecall._observing import Observing
+from vecall._upkeep_methods import on_loop
+from vecall.corrections import Consolidation, ForgetProposal, Revision
+from vecall.scopes import Scope
+from vecall.store import State
+from vecall.summaries import SummaryProvider
+from vecall.types import MemoryEntry, Session
+
+
+class LivingMemoryService:
+    """Observing sessions; correcting, archiving, consolidating, forgetting."""
+
+    _life: Life
+    _observing: Observing
+
+    async def observe_session(
+        self, session: Session | Mapping[str, Any] | object
+    ) -> list[str]:
+        """Keep what is new in a session until the trigger says to remember it.
+
+        Call it after every turn. What was told before costs nothing. What is kept
+        survives a restart, and is not found by a search yet.
+
+        Args:
+            session: As in `add_session_to_memory`.
+
+        Returns:
+            The ids of memories that were made at once, which only a `Compaction` does.
+
+        Raises:
+            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
+            StorageFullError: The disk is full; nothing was kept.
+        """
+        return await self._observing.observe(on_loop, session)
+
+    async def end_session(
+        self,
+        session: Session | Mapping[str, Any] | object | None = None,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> list[str]:
+        """Remember all that is kept of a session, whatever the trigger.
+
+        With a summarizer it is asked for summaries of what is not remembered yet, and
+        not asked where nothing is left; without one turns are remembered as they are.
+
+        Args:
+            session: The session, with turns that were perhaps not observed yet. Without
+                it, the three names say which one.
+            app_name: The app.
+            user_id: The user.
+            session_id: The session's id.
+
+        Returns:
+            The ids of the memories.
+
+        Raises:
+            SummaryError: The summarizer failed; what is kept stays kept.
+            EmbedderError: The embedder failed; what is kept stays kept.
+        """
+        return await self._observing.end(
+            on_loop, session, app_name, user_id, session_id
+        )
+
+    async def run_due(self) -> int:
+        """Do now what else a thread does in the background.
+
+        Make memories of sessions that are due, delete what has expired.
+
+        Returns:
+            How many memories were cleared away.
+        """
+        return await self._life.run_due(on_loop)
+
+    async def update_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        scope: Scope = "user",
+        **changes: Any,
+    ) -> MemoryEntry:
+        """Correct one memory; what it said before stays in its history.
+
+        A later ingest of what was corrected does not undo the correction.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id, which stays.
+            scope: Where it is.
+            **changes: New values of content, author, timestamp, kind, source,
+                custom_metadata, importance or valid_until, as in `MemoryEntry`.
+
+        Returns:
+            The memory as it is now.
+
+        Raises:
+            NotFoundError: This user has no memory of that id.
+            InvalidArgumentError: Nothing to change, or a value that cannot be.
+        """
+        return await self._life.update(
+            on_loop, app_name, user_id, memory_id, scope, changes
+        )
+
+    async def memory_history(
+        self, *, app_name: str, user_id: str, memory_id: str
+    ) -> list[Revision]:
+        """Return what a memory was and is, and those that it replaced, oldest first.
+
+        Raises:
+            NotFoundError: This user has no memory of that id.
+        """
+        return await self._life.history(on_loop, app_name, user_id, memory_id)
+
+    async def list_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: State = "live",
+        after: str | None = None,
+        limit: int = 100,
+        scope: Scope = "user",
+    ) -> list[MemoryEntry]:
+        """Return a user's memories in the order in which they were made.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            state: "live", "archived" (kept, not found) or "quarantined" (held).
+            after: The id of the last memory of the page before.
+            limit: At most so many.
+            scope: Where they are.
+        """
+        return await self._life.listed(
+            on_loop, app_name, user_id, state, after, limit, scope
+        )
+
+    async def archive_memory(
+        self, *, app_name: str, user_id: str, memory_id: str
+    ) -> None:
+        """Keep a memory, but find it no more.
+
+        Raises:
+            NotFoundError: This user has no live memory of that id.
+        """
+        await self._life.archive(on_loop, app_name, user_id, memory_id)
+
+    async def restore_memory(
+        self, *, app_name: str, user_id: str, memory_id: str
+    ) -> list[str]:
+        """Bring back an archived memory, or release one that is held.
+
+        Of a summary that took the place of turns, those turns come back and the summary
+        goes.
+
+        Returns:
+            The ids of what is found again.
+
+        Raises:
+            NotFoundError: There is nothing of that id to bring back.
+        """
+        return await self._life.restore(on_loop, app_name, user_id, memory_id)
+
+    async def propose_forget(
+        self, *, app_name: str, user_id: str, query: str, top_k: int = 5
+    ) -> ForgetProposal:
+        """Look for what somebody wants to be forgotten; delete nothing yet.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            query: What it is about.
+            top_k: At most so many memories.
+
+        Returns:
+            The memories, and a token that confirms it within ten minutes.
+        """
+        return await self._life.propose_forget(on_loop, app_name, user_id, query, top_k)
+
+    async def confirm_forget(self, *, app_name: str, user_id: str, token: str) -> int:
+        """Delete for good what `propose_forget` returned; return how many.
+
+        Raises:
+            NotFoundError: The token is unknown, used, too old, or another user's.
+        """
+        return await self._life.confirm_forget(on_loop, app_name, user_id, token)
+
+    async def consolidate(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        older_than: float | timedelta | str | None = None,
+        summarizer: SummaryProvider | None = None,
+        merge: bool = True,
+    ) -> Consolidation:
+        """Keep a user's memory small: merge what is said twice, sum up what is old.
+
+        What is merged or summed up is archived; `restore_memory` brings it back.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            older_than: Sum up sessions in which nothing was said for so long: seconds,
+                a timedelta or "3600s". None sums up nothing.
+            summarizer: Who does; the service's own, if not given.
+            merge: Merge facts that say the same word for word, but for fillers.
+
+        Raises:
+            ConfigError: Nobody to sum up.
+            SummaryError: The summarizer failed; sessions before it are summed up.
+        """
+        return await self._life.consolidate(
+            on_loop, app_name, user_id, older_than, summarizer, merge
+        )

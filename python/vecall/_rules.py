@@ -1,0 +1,100 @@
+"""What holds for all memories of a service: how long, how many, who may write."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from vecall.clock import Clock, checked_clock
+from vecall.config import Limits
+from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.scopes import Scopes
+from vecall.store import Bounds
+from vecall.summaries import SummaryProvider
+from vecall.timestamps import ttl_seconds
+from vecall.write_gate import WriteHook
+
+
+class Rules(NamedTuple):
+    """The rules of a service, checked.
+
+    Attributes:
+        clock: Tells the time.
+        ttl: Seconds that memories live if nobody says how long.
+        history_ttl: Seconds that what is overwritten is kept.
+        read_only: Whether nothing may be written.
+        on_write: Judges every write.
+        scopes: What may be read and written beside a user's own memories.
+        sweep_interval: Seconds between two looks for what is due; None for never.
+    """
+
+    clock: Clock
+    ttl: float | None
+    history_ttl: float | None
+    read_only: bool
+    on_write: WriteHook | None
+    scopes: Scopes
+    sweep_interval: float | None
+
+
+def checked_rules(
+    *,
+    clock: object,
+    ttl: object,
+    history_ttl: object,
+    read_only: object,
+    on_write: object,
+    scopes: object,
+    sweep_interval: object,
+) -> Rules:
+    """Check what a service was given.
+
+    Raises:
+        ConfigError: Something that cannot be used.
+    """
+    if not isinstance(read_only, bool):
+        msg = "read_only: expected True or False"
+        raise ConfigError(msg)
+    if on_write is not None and not callable(on_write):
+        msg = "on_write: expected a function"
+        raise ConfigError(msg)
+    if not isinstance(scopes, Scopes | None):
+        msg = "scopes: expected a vecall.Scopes"
+        raise ConfigError(msg)
+    return Rules(
+        checked_clock(clock),
+        _seconds(ttl, "ttl"),
+        _seconds(history_ttl, "history_ttl"),
+        read_only,
+        cast("WriteHook | None", on_write),
+        scopes or Scopes(),
+        _seconds(sweep_interval, "sweep_interval"),
+    )
+
+
+def _seconds(value: object, name: str) -> float | None:
+    if value is None:
+        return None
+    try:
+        return ttl_seconds(value)
+    except InvalidArgumentError:
+        msg = f'{name}: expected positive seconds, a timedelta, "3600s", or None'
+        raise ConfigError(msg) from None
+
+
+def checked_summarizer(given: object) -> SummaryProvider | None:
+    """Return what makes summaries, if anything does.
+
+    Raises:
+        ConfigError: It has no `get_summaries`.
+    """
+    if given is None or callable(getattr(given, "get_summaries", None)):
+        return cast("SummaryProvider | None", given)
+    msg = "summarizer: expected an object with get_summaries"
+    raise ConfigError(msg)
+
+
+def bounds_of(limits: Limits) -> Bounds | None:
+    """Return how much one user may have; None is as much as they like."""
+    if limits.max_user_memories is None and limits.max_user_bytes is None:
+        return None
+    return Bounds(limits.max_user_memories, limits.max_user_bytes, limits.eviction)

@@ -1,0 +1,76 @@
+"""Memories as rows of a vector store, and back."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from vecall._recall import to_entry
+from vecall._scoring import importance_of
+from vecall.errors import InvalidArgumentError, InvalidMemoryError
+from vecall.store import Draft, Row
+from vecall.types import Filter, MemoryEntry
+from vecall.vector_store import VectorSearchResult, VectorStoreFilter
+
+_KEPT = (
+    "author event kind source trust text content meta importance valid_until supersedes"
+).split()
+"""What a row's metadata has beside what filters look at, under a draft's names."""
+
+
+def to_metadata(app: str, user: str, draft: Draft) -> dict[str, Any]:
+    """Return a memory as plain strings and numbers, as most stores take no others."""
+    now = time.time()
+    found = {name: getattr(draft, name) for name in _KEPT}
+    found |= {"session_id": draft.session, "timestamp": draft.ts}
+    found["expires_at"] = None if draft.ttl is None else now + draft.ttl
+    given = {name: value for name, value in found.items() if value is not None}
+    return {**given, "app_name": app, "user_id": user, "created_at": now}
+
+
+def from_hit(hit: VectorSearchResult, now: float) -> MemoryEntry:
+    """Return the memory that a row is, with its scores.
+
+    Raises:
+        InvalidMemoryError: The row is none.
+    """
+    known = hit.metadata
+    if not isinstance(known.get("text"), str) or "created_at" not in known:
+        msg = "the vector store returned a row that is not a memory"
+        raise InvalidMemoryError(msg)
+    values: dict[str, Any] = {name: known.get(name) for name in _KEPT}
+    row = Row(
+        rid=0,
+        id=hit.id,
+        session=known.get("session_id"),
+        pos=None,
+        ts=known.get("timestamp"),
+        created_at=known["created_at"],
+        expires_at=known.get("expires_at"),
+        **values,
+    )
+    return to_entry(row, importance_of(row, now), hit.score, hit.score)
+
+
+def is_expired(hit: VectorSearchResult, now: float) -> bool:
+    """Whether a row is no longer to be found."""
+    ends = (hit.metadata.get(name) for name in ("expires_at", "valid_until"))
+    return any(end is not None and end <= now for end in ends)
+
+
+def scope_of_filter(app: str, user: str, asked: Filter) -> VectorStoreFilter:
+    """Return what a store is to look at for one user.
+
+    Raises:
+        InvalidArgumentError: A condition that stores do not have.
+    """
+    if asked.author is not None or asked.kind is not None:
+        msg = "filter: a vector store filters by session and time alone"
+        raise InvalidArgumentError(msg)
+    return VectorStoreFilter(
+        app_name=app,
+        user_id=user,
+        session_id=asked.session_id,
+        after=asked.after,
+        before=asked.before,
+    )

@@ -1,0 +1,299 @@
+"""What operations did, as counts, times and outcomes; never what they were about.
+
+Spans and metrics go to OpenTelemetry if the program set it up, log records at DEBUG to
+the logger "vecall". Nothing is sent anywhere from here. No text, query, id, name or
+metadata comes into this module: it sees the name of an operation, how it ended, and a
+number.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import math
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S", bound="_Observable")
+
+_log = logging.getLogger("vecall")
+
+OK = "ok"
+
+OPERATIONS: Mapping[str, str | None] = {
+    "add_session": "written",
+    "add_events": "written",
+    "add_entries": "written",
+    "search": "returned",
+    "get": "returned",
+    "expand_session": "returned",
+    "mark_used": "marked",
+    "delete": "deleted",
+    "delete_session": "deleted",
+    "delete_where": "deleted",
+    "delete_user": "deleted",
+    "delete_app": "deleted",
+    "export": "exported",
+    "import": "written",
+    "observe_session": "written",
+    "end_session": "written",
+    "run_due": "deleted",
+    "update": None,
+    "history": "returned",
+    "list": "returned",
+    "archive": None,
+    "restore": "written",
+    "propose_forget": None,
+    "confirm_forget": "deleted",
+    "consolidate": None,
+    "reembed": "embedded",
+    "purge": "freed",
+    "backup": None,
+    "warm": None,
+    "stats": None,
+}
+"""Every operation, and what is counted of its result."""
+
+_COUNTERS = {
+    "written": ("vecall.memories.written", "{memory}"),
+    "returned": ("vecall.memories.returned", "{memory}"),
+    "deleted": ("vecall.memories.deleted", "{memory}"),
+    "marked": ("vecall.memories.marked", "{memory}"),
+    "exported": ("vecall.memories.exported", "{memory}"),
+    "embedded": ("vecall.memories.embedded", "{memory}"),
+    "freed": ("vecall.bytes.freed", "By"),
+}
+
+# Seconds: a search takes some 1e-4, a synced write 1e-3, a rewritten file many.
+_BOUNDARIES = tuple(
+    digits * 10.0**power for power in range(-5, 2) for digits in (1.0, 2.5, 5.0)
+)
+
+_LOOK_EVERY = 0.1  # seconds; asking OpenTelemetry for its providers takes microseconds
+
+
+class _Observable(Protocol):
+    @property
+    def telemetry(self) -> Telemetry: ...
+
+
+class _Instruments:
+    """What OpenTelemetry gave out: a tracer, and the instruments of a meter."""
+
+    def __init__(self, tracers: Any, meters: Any) -> None:
+        """Take them from the providers that the program set up."""
+        from opentelemetry.trace import Status, StatusCode
+
+        self._status = functools.partial(Status, StatusCode.ERROR)
+        self._tracer = tracers.get_tracer("vecall")
+        meter = meters.get_meter("vecall")
+        self._operations = meter.create_counter(
+            "vecall.operations", "{operation}", "Operations that ended."
+        )
+        self._duration = meter.create_histogram(
+            "vecall.operation.duration",
+            "s",
+            "How long operations took.",
+            explicit_bucket_boundaries_advisory=_BOUNDARIES,
+        )
+        self._counters = {
+            kind: meter.create_counter(name, unit)
+            for kind, (name, unit) in _COUNTERS.items()
+        }
+
+    def start(self, operation: str) -> Span:
+        """Open a span, which belongs to the caller's."""
+        span: Span = self._tracer.start_span(
+            f"vecall.{operation}",
+            record_exception=False,  # its message may hold content
+            set_status_on_exception=False,
+        )
+        return span
+
+    def record(
+        self,
+        span: Span | None,
+        ended: dict[str, str],
+        seconds: float,
+        counted: dict[str, int],
+    ) -> None:
+        """Count, and close the span."""
+        operation, outcome = ended["operation"], ended["outcome"]
+        self._operations.add(1, ended)
+        self._duration.record(seconds, {"operation": operation})
+        for kind, number in counted.items():
+            self._counters[kind].add(number, {"operation": operation})
+        if span is not None:
+            span.set_attributes({**ended, **counted})
+            if outcome != OK:
+                span.set_status(self._status(outcome))
+            span.end()
+
+
+class _Watch:
+    """One operation that somebody watches."""
+
+    __slots__ = ("instruments", "operation", "span", "start")
+
+    def __init__(
+        self, operation: str, start: float, instruments: _Instruments | None
+    ) -> None:
+        self.operation = operation
+        self.start = start
+        self.instruments = instruments
+        self.span: Span | None = None
+
+
+class Telemetry:
+    """Watches the operations of one service. Safe to share between threads.
+
+    OpenTelemetry is used once the program has imported it and set a provider, which it
+    may do before or after the service is opened. vecall never imports it by itself.
+    """
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        # Steps of these are atomic, so that counting takes no lock.
+        self._ended = {name: itertools.count() for name in OPERATIONS}
+        self._errors = itertools.count()
+        self._instruments: _Instruments | None = None
+        self._next_look = 0.0
+        self._complained = False
+
+    def counts(self) -> dict[str, int]:
+        """Return how many operations ended, by name, and how many with an error.
+
+        All but "stats", which shows them: asking twice gives the same answer.
+        """
+        shown = (item for item in self._ended.items() if item[0] != "stats")
+        ended = {name: _reading(count) for name, count in shown}
+        return {**ended, "errors": _reading(self._errors)}
+
+    def begin(self, operation: str) -> _Watch | None:
+        """Begin to watch an operation; None where nobody would see it."""
+        start = perf_counter()
+        if self._instruments is None and start >= self._next_look:
+            self._look(start)
+        instruments = self._instruments
+        if instruments is None:
+            if not _log.isEnabledFor(logging.DEBUG):
+                return None
+            return _Watch(operation, start, None)
+        watch = _Watch(operation, start, instruments)
+        try:
+            watch.span = instruments.start(operation)
+        except Exception as error:
+            self._complain(error)
+        return watch
+
+    def succeeded(self, operation: str) -> None:
+        """Count an operation that went well."""
+        next(self._ended[operation])
+
+    def failed(self, operation: str) -> None:
+        """Count an operation that raised."""
+        next(self._ended[operation])
+        next(self._errors)
+
+    def finish(self, watch: _Watch, outcome: str, number: int | None = None) -> None:
+        """Tell what became of an operation.
+
+        Args:
+            watch: What `begin` returned.
+            outcome: "ok", or the name of the error's class.
+            number: What is counted of its result.
+        """
+        kind = OPERATIONS[watch.operation]
+        seconds = perf_counter() - watch.start
+        ended = {"operation": watch.operation, "outcome": outcome}
+        counted = {}
+        if kind is not None and number is not None:
+            counted[kind] = max(number, 0)  # a purged file may have grown
+        if watch.instruments is not None:
+            try:
+                watch.instruments.record(watch.span, ended, seconds, counted)
+            except Exception as error:
+                self._complain(error)
+        fields = {**ended, **counted, "seconds": seconds}
+        _log.debug("%s: %s", watch.operation, outcome, extra=fields)
+
+    def _look(self, now: float) -> None:
+        """Use OpenTelemetry if the program has set it up by now."""
+        self._next_look = now + _LOOK_EVERY
+        if sys.modules.get("opentelemetry") is None:
+            return
+        try:
+            from opentelemetry import metrics, trace
+
+            tracers = trace.get_tracer_provider()
+            meters = metrics.get_meter_provider()
+            if not (_is_idle(tracers) and _is_idle(meters)):
+                self._instruments = _Instruments(tracers, meters)
+        except ImportError:
+            self._next_look = math.inf
+        except Exception as error:
+            self._next_look = math.inf
+            self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            _log.warning("OpenTelemetry failed: %s", type(error).__name__)
+
+
+def _reading(count: itertools.count[int]) -> int:
+    return int(repr(count)[len("count(") : -1])
+
+
+def _is_idle(provider: object) -> bool:
+    """Whether it is one of those that the API package stands in with."""
+    module = type(provider).__module__
+    return module.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
+
+
+def observed(
+    operation: str, count: Callable[[Any], int] | None = None
+) -> Callable[
+    [Callable[Concatenate[S, P], Coroutine[Any, Any, T]]],
+    Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+]:
+    """Watch a coroutine method of an object that has a `telemetry`.
+
+    Args:
+        operation: One of `OPERATIONS`.
+        count: What to count of the result, as `OPERATIONS` says.
+    """
+    if operation not in OPERATIONS:
+        raise KeyError(operation)
+
+    def decorate(
+        method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+    ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+        async def watched(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            telemetry = self.telemetry
+            watch = telemetry.begin(operation)
+            try:
+                result = await method(self, *args, **kwargs)
+            except BaseException as error:
+                telemetry.failed(operation)
+                if watch is not None:
+                    telemetry.finish(watch, type(error).__name__)
+                raise
+            telemetry.succeeded(operation)
+            if watch is not None:
+                number = None if count is None else count(result)
+                telemetry.finish(watch, OK, number)
+            return result
+
+        functools.update_wrapper(watched, method)
+        return watched
+
+    return decorate

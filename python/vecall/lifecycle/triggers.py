@@ -1,0 +1,90 @@
+"""What makes memories of an observed session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vecall.errors import ConfigError
+
+_LONGEST_MS = 100 * 365 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """Nothing but `end_session` makes memories."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inactivity:
+    """A session in which nothing was said for a while is remembered.
+
+    Attributes:
+        inactivity_ms: How long, in milliseconds.
+    """
+
+    inactivity_ms: int
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        _check_count(self.inactivity_ms, "inactivity_ms", _LONGEST_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCount:
+    """So many new turns are remembered together.
+
+    Attributes:
+        message_count: How many.
+    """
+
+    message_count: int
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        _check_count(self.message_count, "message_count", 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a framework's compaction sums up is remembered as it stands, by no LLM."""
+
+
+Trigger = SessionEnd | Inactivity | MessageCount | Compaction
+
+_BY_NAME = {
+    "session_end": SessionEnd,
+    "inactivity": Inactivity,
+    "message_count": MessageCount,
+    "compaction": Compaction,
+}
+
+
+def checked_trigger(given: object) -> Trigger | None:
+    """Return a trigger, also by its name or as a mapping with "type".
+
+    Raises:
+        ConfigError: Something else.
+    """
+    if given is None or isinstance(given, Trigger):
+        return given
+    options: Mapping[str, object] = {}
+    name = given
+    if isinstance(given, Mapping):
+        options = {key: value for key, value in given.items() if key != "type"}
+        name = given.get("type")
+    made = _BY_NAME.get(name) if isinstance(name, str) else None
+    if made is None:
+        msg = f"trigger: expected one of {', '.join(_BY_NAME)}, or their classes"
+        raise ConfigError(msg)
+    try:
+        return made(**options)  # type: ignore[no-any-return]
+    except TypeError:
+        msg = f"trigger: {name} needs its number, and takes nothing else"
+        raise ConfigError(msg) from None
+
+
+def _check_count(value: object, name: str, most: int) -> None:
+    if type(value) is not int or not 1 <= value <= most:
+        msg = f"trigger: {name} must be an integer from 1 to {most}"
+        raise ConfigError(msg)

@@ -1,0 +1,154 @@
+"""What became of memories: what was overwritten, and what stands in whose place."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any, NamedTuple
+
+from vecall.store.read import load_rows
+from vecall.store.rows import Row
+
+
+class Past(NamedTuple):
+    """A memory as it was, or is.
+
+    Attributes:
+        row: What it says.
+        state: "live", "archived" or "quarantined" as it stands there now; for what was
+            overwritten "overwritten".
+        at: When it was overwritten or archived, in seconds; None for what stands.
+        why: The operation that did it, or the reason why it is archived.
+        by: The id of the memory that stands in its place.
+    """
+
+    row: Row
+    state: str
+    at: float | None
+    why: str | None
+    by: str | None
+
+
+def history(
+    connection: sqlite3.Connection, app: str, user: str, id_: str
+) -> list[Past]:
+    """Return what is known of a memory, and of those that it replaced, oldest first.
+
+    Empty where this user has no memory of that id.
+    """
+    found = connection.execute(
+        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
+    ).fetchone()
+    if found is None:
+        return []
+    part: int = found[0]
+    told: list[Past] = []
+    seen: set[str] = set()
+    waiting = [id_]
+    while waiting:
+        each = waiting.pop()
+        if each not in seen:
+            seen.add(each)
+            told = _of_one(connection, part, each) + told
+            replaced = connection.execute(
+                "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id",
+                (part, each),
+            )
+            waiting += [older for (older,) in replaced]
+    return told
+
+
+def _of_one(connection: sqlite3.Connection, part: int, id_: str) -> list[Past]:
+    own = (part, id_)
+    found = connection.execute(
+        "SELECT rid, state FROM mem WHERE part = ? AND id = ?", own
+    ).fetchone()
+    if found is None:
+        return []
+    rid, state = found
+    rows = [stored.row for stored in load_rows(connection, [rid], any_state=True)]
+    if not rows:
+        return []
+    now = rows[0]
+    past = [
+        Past(_as_it_was(now, json.loads(old)), "overwritten", at, operation, None)
+        for at, operation, old in connection.execute(
+            "SELECT at, op, old FROM hist WHERE part = ? AND id = ? ORDER BY seq", own
+        )
+        if "digest" not in json.loads(old)
+    ]
+    by = connection.execute(
+        "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?", own
+    ).fetchone()
+    return [*past, Past(now, state, *(by or (None, None, None)))]
+
+
+def _as_it_was(now: Row, old: dict[str, Any]) -> Row:
+    known = {name: value for name, value in old.items() if name in Row._fields}
+    return now._replace(**known)
+
+
+def listed(
+    connection: sqlite3.Connection,
+    app: str,
+    user: str,
+    state: str,
+    after: str | None,
+    most: int,
+    now: float,
+) -> list[Row]:
+    """Return a user's memories of one state in the order of their making.
+
+    What has expired, or was set aside as damaged, is not among them.
+
+    Args:
+        connection: The file.
+        app: The app.
+        user: The user.
+        state: Only of this one.
+        after: Only those made after the one of this id.
+        most: At most so many; -1 is all.
+        now: The time by which memories expire.
+    """
+    rids = connection.execute(
+        "SELECT rid FROM mem WHERE part = "
+        "(SELECT id FROM part WHERE app = :app AND user = :user) AND state = :state "
+        "AND rid > ifnull((SELECT rid FROM mem AS m WHERE m.part = mem.part "
+        "AND m.id = :after), 0) AND ifnull(expires_at, 9e99) > :now "
+        "AND (state <> 'live' OR ifnull(valid_until, 9e99) > :now) "
+        "ORDER BY rid LIMIT :most",
+        {
+            "app": app,
+            "user": user,
+            "state": state,
+            "after": after,
+            "now": now,
+            "most": most,
+        },
+    )
+    found = load_rows(connection, [rid for (rid,) in rids], any_state=True)
+    return sorted((stored.row for stored in found), key=lambda row: row.rid)
+
+
+def old_sessions(
+    connection: sqlite3.Connection, app: str, user: str, before: float
+) -> list[tuple[str, list[Row]]]:
+    """Return sessions in which nothing was said since a time, with their live turns."""
+    found = connection.execute(
+        "SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = "
+        "(SELECT id FROM part WHERE app = ? AND user = ?) AND state = 'live' "
+        "AND session IS NOT NULL AND pos IS NOT NULL ORDER BY session, pos",
+        (app, user),
+    )
+    turns: dict[str, list[int]] = {}
+    recent: set[str] = set()
+    for session, rid, time in found:
+        turns.setdefault(session, []).append(rid)
+        if time >= before:
+            recent.add(session)
+    old = []
+    for session, rids in turns.items():
+        if session not in recent:
+            rows = [stored.row for stored in load_rows(connection, rids)]
+            old.append((session, sorted(rows, key=lambda row: row.pos or 0)))
+    return old

@@ -1,0 +1,70 @@
+"""Deletions that wait for somebody to confirm them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vecall.errors import NotFoundError
+from vecall.store.partitions import PartitionWriter
+from vecall.store.rows import Change
+
+LASTS_S = 600.0
+"""How long a proposal waits, in seconds."""
+
+_PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
+_ROW_BYTES = 1_000
+
+
+@dataclass(slots=True)
+class ProposeForget:
+    """Keeps which memories of one user somebody may confirm to delete.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        ids: Theirs.
+        token: What confirms it; nobody can guess it.
+    """
+
+    app: str
+    user: str
+    ids: Sequence[str]
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    growth: int = _ROW_BYTES
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        part, now = partition.id, partition.expiry_now
+        connection.execute(
+            "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?",
+            (part, now - LASTS_S),
+        )
+        connection.execute(
+            "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, NULL, ?)",
+            (part, _PREFIX + self.token, now, json.dumps(list(self.ids))),
+        )
+        return partition.unchanged(list(self.ids))
+
+
+def take_proposal(partition: PartitionWriter, token: str) -> list[str]:
+    """Return the ids of a proposal of this user, which counts no more.
+
+    Raises:
+        NotFoundError: There is none of this token, or not any more.
+    """
+    own = (partition.id, _PREFIX + token)
+    row = partition.connection.execute(
+        "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?",
+        (*own, partition.expiry_now - LASTS_S),
+    ).fetchone()
+    if row is None:
+        msg = "token: confirms nothing, or no longer; propose it again"
+        raise NotFoundError(msg)
+    partition.connection.execute("DELETE FROM idem WHERE part = ? AND key = ?", own)
+    ids: list[str] = json.loads(row[0])
+    return ids

@@ -1,0 +1,111 @@
+"""Changing the standing of memories: where, whether and how long they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from vecall.store.batches import insert_many, select_in
+from vecall.store.partitions import PartitionWriter
+from vecall.store.read import load_rows
+from vecall.store.rows import Row, StoredRow, checksum
+
+State = Literal["live", "archived", "quarantined"]
+
+Reason = Literal["superseded", "merged", "folded", "lapsed", "archived"]
+"""Why a memory was archived: a newer one contradicts it, equals it, sums it up; it was
+valid until some time; or somebody asked for it."""
+
+
+def rewrite(
+    partition: PartitionWriter,
+    stored: StoredRow,
+    row: Row,
+    *,
+    was: State = "live",
+    state: State = "live",
+) -> StoredRow:
+    """Write a row whose text and vector stay as they are."""
+    live = int(state == "live") - int(was == "live")
+    size = len(row.text.encode()) * live
+    partition.change(row.rid, "u", live=live, size=size)
+    partition.connection.execute(
+        "UPDATE mem SET pos = ?, uses = ?, last_used = ?, valid_until = ?, "
+        "supersedes = ?, updated_at = ?, importance_prior = ?, expires_at = ?, "
+        "state = ?, seq = ?, vec = ?, model = ?, crc = ? WHERE rid = ?",
+        (
+            row.pos,
+            row.uses,
+            row.last_used,
+            row.valid_until,
+            row.supersedes,
+            row.updated_at,
+            row.importance,
+            row.expires_at,
+            state,
+            partition.seq,
+            stored.vec,
+            stored.model,
+            checksum(row, stored.vec),
+            row.rid,
+        ),
+    )
+    return StoredRow(row, stored.vec, stored.model)
+
+
+def archive(
+    partition: PartitionWriter,
+    rids: Iterable[int],
+    why: Reason,
+    by: str | None = None,
+) -> list[int]:
+    """Take live memories out of what is found, and keep them.
+
+    Args:
+        partition: Their partition.
+        rids: Their rows.
+        why: The reason.
+        by: The id of the memory that stands in their place.
+
+    Returns:
+        The rows that were live.
+    """
+    stored = load_rows(partition.connection, rids)
+    for entry in stored:
+        row = entry.row._replace(updated_at=partition.now)
+        if why == "superseded" and row.valid_until is None:
+            row = row._replace(valid_until=partition.now)
+        rewrite(partition, entry, row, state="archived")
+    insert_many(
+        partition.connection,
+        "replaced (part, id, by, why, at)",
+        [(partition.id, entry.row.id, by, why, partition.now) for entry in stored],
+        verb="INSERT OR REPLACE",
+    )
+    return [entry.row.rid for entry in stored]
+
+
+def bring_back(partition: PartitionWriter, ids: Sequence[str]) -> list[StoredRow]:
+    """Make archived and held memories live again; damaged ones stay as they are.
+
+    What had lapsed is valid again without an end.
+    """
+    found = select_in(
+        partition.connection,
+        "SELECT rid, state FROM mem WHERE part = ? AND state <> 'live' AND id IN",
+        [partition.id],
+        ids,
+    )
+    states: dict[int, State] = dict(found)
+    written = []
+    for entry in load_rows(partition.connection, states, any_state=True):
+        row = entry.row._replace(updated_at=partition.now, valid_until=None)
+        if row.expires_at is not None and row.expires_at <= partition.expiry_now:
+            row = row._replace(expires_at=None)
+        written.append(rewrite(partition, entry, row, was=states[row.rid]))
+    for entry in written:
+        partition.connection.execute(
+            "DELETE FROM replaced WHERE part = ? AND id = ?",
+            (partition.id, entry.row.id),
+        )
+    return written

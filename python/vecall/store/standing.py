@@ -1,0 +1,148 @@
+"""Archiving memories, bringing them back, releasing what was held."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vecall.errors import NotFoundError
+from vecall.store.batches import select_in
+from vecall.store.delete import Doomed, bury, delete_rows
+from vecall.store.partitions import PartitionWriter
+from vecall.store.read import load_rows
+from vecall.store.rewrite import Reason, archive, bring_back, rewrite
+from vecall.store.rows import Change
+
+_ROW_BYTES = 200  # what the change of a standing takes, with the log
+
+
+@dataclass(slots=True)
+class ArchiveMemories:
+    """Takes live memories of one user out of what is found, and keeps them.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        ids: Theirs.
+        why: The reason.
+    """
+
+    app: str
+    user: str
+    ids: Sequence[str]
+    why: Reason = "archived"
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        query = "SELECT rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
+        found = select_in(connection, query, [partition.id], self.ids)
+        removed = archive(partition, [rid for (rid,) in found], self.why)
+        partition.finish()
+        return partition.changed(removed=removed)
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by."""
+        return _ROW_BYTES * len(self.ids)
+
+
+@dataclass(slots=True)
+class RestoreMemory:
+    """Makes an archived or held memory of one user live again.
+
+    Of one that sums up others, those others come back in its place.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        id: Its id.
+    """
+
+    app: str
+    user: str
+    id: str
+    growth: int = _ROW_BYTES
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction.
+
+        Raises:
+            NotFoundError: There is no such memory, or it is live and sums up nothing.
+        """
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        doomed: list[Doomed] = []
+        written = bring_back(partition, [self.id])
+        if not written:
+            folded = connection.execute(
+                "SELECT id FROM replaced WHERE part = ? AND by = ? AND why = 'folded'",
+                (partition.id, self.id),
+            ).fetchall()
+            written = bring_back(partition, [id_ for (id_,) in folded])
+            if written:
+                doomed = self._summary(partition)
+        if not written:
+            msg = "memory_id: this user has no such memory to bring back"
+            raise NotFoundError(msg)
+        partition.finish()
+        removed = [row.rid for row in doomed]
+        return partition.changed(written, removed, [entry.row.id for entry in written])
+
+    def _summary(self, partition: PartitionWriter) -> list[Doomed]:
+        found = partition.connection.execute(
+            "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
+            "WHERE part = ? AND id = ?",
+            (partition.id, self.id),
+        )
+        doomed = [Doomed(*row) for row in found]
+        delete_rows(partition, doomed)
+        bury(partition, [self.id], "evicted")  # it may be made again
+        return doomed
+
+
+@dataclass(slots=True)
+class MergeMemories:
+    """Archives memories that say the same as another one, which counts for all.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        groups: Of each: the id of the one that stays, and those of the others.
+    """
+
+    app: str
+    user: str
+    groups: Sequence[tuple[str, Sequence[str]]]
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        query = "SELECT id, rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
+        written, removed = [], []
+        for kept, others in self.groups:
+            rids = dict(select_in(connection, query, [partition.id], [kept, *others]))
+            if kept not in rids or len(rids) < 2:
+                continue  # deleted since it was looked at
+            entries = load_rows(connection, rids.values())
+            (stays,) = (entry for entry in entries if entry.row.id == kept)
+            rows = [entry.row for entry in entries]
+            uses = sum(row.uses or 0 for row in rows)
+            used = [row.last_used for row in rows if row.last_used is not None]
+            priors = [row.importance for row in rows if row.importance is not None]
+            row = stays.row._replace(
+                uses=uses or None,
+                last_used=max(used, default=None),
+                importance=max(priors, default=None),
+                updated_at=partition.now,
+            )
+            written.append(rewrite(partition, stays, row))
+            gone = [row.rid for row in rows if row.id != kept]
+            removed += archive(partition, gone, "merged", kept)
+        partition.finish()
+        return partition.changed(written, removed)
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by."""
+        return _ROW_BYTES * sum(1 + len(others) for _, others in self.groups)

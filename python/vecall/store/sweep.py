@@ -1,0 +1,87 @@
+"""Clearing away what has expired."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+
+from vecall.store.delete import Doomed, bury, delete_rows
+from vecall.store.partitions import PartitionWriter
+from vecall.store.rewrite import archive
+from vecall.store.rows import Change
+from vecall.store.upsert import digest_of_old
+
+
+def due_users(connection: sqlite3.Connection, now: float) -> list[tuple[str, str]]:
+    """Return app and user of those who have something that expired."""
+    return connection.execute(
+        "SELECT app, user FROM part WHERE id IN ("
+        "SELECT part FROM mem INDEXED BY mem_expires WHERE expires_at <= :now UNION "
+        "SELECT part FROM mem INDEXED BY mem_valid WHERE valid_until <= :now "
+        "AND state = 'live' UNION "
+        "SELECT part FROM hist INDEXED BY hist_expires WHERE expires_at <= :now)",
+        {"now": now},
+    ).fetchall()
+
+
+@dataclass(slots=True)
+class Sweep:
+    """Clears away some of what has expired of one user.
+
+    What lived its time is deleted, and a turn stays away when its session is ingested
+    again. What was valid until some time is archived. What overwritten memories said is
+    deleted, but for a digest by which a correction is not undone.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        most: At most so many memories, so that other writers need not wait.
+    """
+
+    app: str
+    user: str
+    most: int
+    growth: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        own = {"part": partition.id, "now": partition.expiry_now, "most": self.most}
+        expired = [
+            Doomed(*row)
+            for row in connection.execute(
+                "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
+                "INDEXED BY mem_expires "
+                "WHERE expires_at <= :now AND part = :part LIMIT :most",
+                own,
+            ).fetchall()
+        ]
+        delete_rows(partition, expired)
+        bury(partition, [row.id for row in expired], "expired")
+        lapsed = connection.execute(
+            "SELECT rid FROM mem INDEXED BY mem_valid WHERE valid_until <= :now "
+            "AND part = :part AND state = 'live' LIMIT :most",
+            own,
+        ).fetchall()
+        removed = [row.rid for row in expired]
+        removed += archive(partition, [rid for (rid,) in lapsed], "lapsed")
+        _forget_past(partition)
+        partition.finish()
+        return partition.changed(removed=removed, ids=[row.id for row in expired])
+
+
+def _forget_past(partition: PartitionWriter) -> None:
+    execute = partition.connection.execute
+    over = "part = ? AND expires_at <= ?"
+    own = (partition.id, partition.expiry_now)
+    edits = execute(
+        f"SELECT id, seq, old FROM hist WHERE {over} AND op = 'edit'", own
+    ).fetchall()
+    for id_, seq, old in edits:
+        execute(
+            "UPDATE hist SET old = ?, expires_at = NULL "
+            "WHERE part = ? AND id = ? AND seq = ?",
+            (json.dumps({"digest": digest_of_old(old)}), partition.id, id_, seq),
+        )
+    execute(f"DELETE FROM hist WHERE {over}", own)

@@ -1,0 +1,21 @@
+"""Summaries of conversations: by your own LLM, or by what compaction left behind."""
+
+from __future__ import annotations
+
+from vecall.summaries.base import SessionSummary, SummaryProvider, checked_summaries
+from vecall.summaries.compaction_aware import (
+    CompactionAwareSummaryProvider,
+    compaction_of,
+)
+from vecall.summaries.llm import LlmSummaryProvider
+from vecall.summaries.prompt import DEFAULT_PROMPT
+
+__all__ = [
+    "DEFAULT_PROMPT",
+    "CompactionAwareSummaryProvider",
+    "LlmSummaryProvider",
+    "SessionSummary",
+    "SummaryProvider",
+    "checked_summaries",
+    "compaction_of",
+]

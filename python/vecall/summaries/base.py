@@ -1,0 +1,108 @@
+"""What a summary of a conversation holds, and who makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from vecall.errors import InvalidArgumentError, InvalidTypeError, SummaryError
+from vecall.timestamps import to_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """What is to be remembered of a conversation, or of a stretch of it.
+
+    Attributes:
+        summary: The text.
+        topics: What it is about.
+        key_facts: What it says for sure.
+        start_timestamp: Seconds since 1970 of the first turn that it covers. A datetime
+            with a time zone or an ISO 8601 string with an offset is converted.
+        end_timestamp: The same of the last turn.
+        event_count: How many turns it covers; None if nobody counted.
+    """
+
+    summary: str
+    topics: tuple[str, ...] = field(default=(), kw_only=True)
+    key_facts: tuple[str, ...] = field(default=(), kw_only=True)
+    start_timestamp: float | None = field(default=None, kw_only=True)
+    end_timestamp: float | None = field(default=None, kw_only=True)
+    event_count: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check every value; convert the times and the lists.
+
+        Raises:
+            InvalidArgumentError: A value that is not allowed.
+            InvalidTypeError: A value of a type that is not allowed.
+        """
+        summary: object = self.summary
+        if not isinstance(summary, str):
+            msg = "summary: expected a text"
+            raise InvalidTypeError(msg)
+        if not summary.strip():
+            msg = "summary: must say something"
+            raise InvalidArgumentError(msg)
+        for name in ("topics", "key_facts"):
+            object.__setattr__(self, name, _texts(getattr(self, name), name))
+        for name in ("start_timestamp", "end_timestamp"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, to_seconds(given, name))
+        count: object = self.event_count
+        if count is None:
+            return
+        if not isinstance(count, int) or isinstance(count, bool):
+            msg = "event_count: expected an integer"
+            raise InvalidTypeError(msg)
+        if count < 0:
+            msg = "event_count: must not be negative"
+            raise InvalidArgumentError(msg)
+
+
+@runtime_checkable
+class SummaryProvider(Protocol):
+    """Makes summaries of a conversation; plain or asynchronous, both will do."""
+
+    def get_summaries(
+        self, session: object
+    ) -> Sequence[SessionSummary] | Awaitable[Sequence[SessionSummary]]:
+        """Return what is to be remembered of a session.
+
+        Args:
+            session: A `Session`, a google-adk session, or a mapping in snake_case or
+                camelCase.
+
+        Returns:
+            Any number of summaries, or an awaitable of them. None of them is no error:
+            there was nothing to remember.
+        """
+        ...
+
+
+def checked_summaries(found: object) -> list[SessionSummary]:
+    """Return what a provider returned, as a list.
+
+    Args:
+        found: What `get_summaries` returned, awaited.
+
+    Raises:
+        SummaryError: Something else than a sequence of `SessionSummary`.
+    """
+    if isinstance(found, Sequence) and not isinstance(found, str | bytes):
+        summaries = list(found)
+        if all(isinstance(summary, SessionSummary) for summary in summaries):
+            return summaries
+    msg = "get_summaries: must return a sequence of SessionSummary"
+    raise SummaryError(msg)
+
+
+def _texts(value: object, name: str) -> tuple[str, ...]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        texts = tuple(value)
+        if all(isinstance(text, str) for text in texts):
+            return texts
+    msg = f"{name}: expected a list of texts"
+    raise InvalidTypeError(msg)

@@ -1,0 +1,176 @@
+"""Summaries that compaction already made are used again; a model sees only the rest."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from vecall._duck import clean, read, read_list, texts_of
+from vecall.errors import ConfigError
+from vecall.summaries.base import (
+    SessionSummary,
+    SummaryProvider,
+    checked_summaries,
+)
+from vecall.summaries.llm import LlmSummaryProvider
+from vecall.summaries.turns import time_of
+
+_OPTIONS = {"llm", "prompt", "max_chars"}
+
+
+class CompactionAwareSummaryProvider:
+    """Takes the summaries of a session's compaction events, and asks for the rest.
+
+    A compaction event is one with `actions.compaction`: start_timestamp, end_timestamp
+    and compacted_content, as google-adk writes it, or the same in a mapping. Each that
+    holds text is a summary of its own; each that holds none is passed over, as if it
+    had compacted nothing.
+
+    The rest are the ordinary events later than the latest of those ends, in whatever
+    order they stand. An event without a time belongs to the rest if it stands after the
+    last compaction event. Without any rest nobody is asked.
+    """
+
+    def __init__(
+        self,
+        provider_or_config: SummaryProvider
+        | Mapping[str, Any]
+        | Callable[[str], str | Awaitable[str]]
+        | None = None,
+    ) -> None:
+        """Take who summarizes the rest.
+
+        Args:
+            provider_or_config: An object with `get_summaries`; or what an
+                `LlmSummaryProvider` is made of, the function alone or a mapping with
+                "llm" and, if you like, "prompt" and "max_chars"; or None: only the
+                compactions are returned.
+
+        Raises:
+            ConfigError: Something else, or options that cannot be used.
+        """
+        self._provider = _provider(provider_or_config)
+
+    def get_summaries(
+        self, session: object
+    ) -> list[SessionSummary] | Awaitable[list[SessionSummary]]:
+        """Return the compactions by time, then the summaries of the rest.
+
+        Args:
+            session: A google-adk session, a mapping in snake_case or camelCase, or a
+                `Session`, which holds no compactions.
+
+        Returns:
+            A list, or an awaitable of it if the provider of the rest returns one. The
+            same text for the same stretch of time stands there once.
+
+        Raises:
+            InvalidArgumentError: The session's events cannot be read.
+            SummaryError: The rest could not be summarized.
+        """
+        compacted, rest = _split(read_list(session, "events", "session.events"))
+        if self._provider is None or not rest:
+            return compacted
+        found: object = self._provider.get_summaries(_with_events(session, rest))
+        if inspect.isawaitable(found):
+            return _awaited(compacted, found)
+        return compacted + checked_summaries(found)
+
+
+def compaction_of(event: object) -> SessionSummary | None:
+    """Return the summary that a compaction event holds.
+
+    No model is called. All texts of the content count, joined by line breaks.
+
+    Args:
+        event: An event of google-adk, or a mapping in snake_case or camelCase.
+
+    Returns:
+        The text with its start and end; None for any other event, and for a compaction
+        without text.
+
+    Raises:
+        InvalidArgumentError: A time that cannot be used.
+    """
+    compaction = _compaction(event)
+    text = clean("\n".join(texts_of(read(compaction, "compacted_content")))).strip()
+    if not text:
+        return None
+    return SessionSummary(
+        text,
+        start_timestamp=time_of(compaction, "start_timestamp"),
+        end_timestamp=time_of(compaction, "end_timestamp"),
+    )
+
+
+class _Split(NamedTuple):
+    compacted: list[SessionSummary]
+    rest: list[Any]
+
+
+def _split(events: Sequence[Any]) -> _Split:
+    found: list[SessionSummary] = []
+    last = -1
+    for index, event in enumerate(events):
+        summary = compaction_of(event)
+        if summary is not None:
+            found.append(summary)
+            last = index
+    ends = (one.end_timestamp for one in found if one.end_timestamp is not None)
+    end = max(ends, default=-math.inf)
+    rest = []
+    for index, event in enumerate(events):
+        when = time_of(event, "timestamp")
+        is_later = index > last if when is None else when > end
+        if is_later and _compaction(event) is None:
+            rest.append(event)
+    return _Split(sorted(dict.fromkeys(found), key=_order), rest)
+
+
+def _order(summary: SessionSummary) -> tuple[float, float]:
+    """By start, then by end; what has no time comes last."""
+    end = math.inf if summary.end_timestamp is None else summary.end_timestamp
+    start = end if summary.start_timestamp is None else summary.start_timestamp
+    return start, end
+
+
+def _compaction(event: object) -> object:
+    found: object = read(read(event, "actions"), "compaction")
+    return found
+
+
+def _with_events(session: object, events: list[Any]) -> object:
+    """A copy of the session, of the same kind, that holds these events only."""
+    if isinstance(session, Mapping):
+        return {**session, "events": events}
+    if dataclasses.is_dataclass(session) and not isinstance(session, type):
+        return dataclasses.replace(session, events=events)
+    twin: Any = copy.copy(session)
+    twin.events = events
+    return twin
+
+
+async def _awaited(
+    compacted: list[SessionSummary], found: Awaitable[object]
+) -> list[SessionSummary]:
+    return compacted + checked_summaries(await found)
+
+
+def _provider(given: object) -> SummaryProvider | None:
+    if given is None:
+        return None
+    if callable(getattr(given, "get_summaries", None)):
+        return cast("SummaryProvider", given)
+    if callable(given):
+        return LlmSummaryProvider(given)
+    if isinstance(given, Mapping):
+        if "llm" in given and given.keys() <= _OPTIONS:
+            return LlmSummaryProvider(**given)
+        msg = "provider_or_config: expected the keys llm, and maybe prompt, max_chars"
+        raise ConfigError(msg)
+    msg = "provider_or_config: expected an object with get_summaries, a function, "
+    raise ConfigError(msg + "a mapping with llm, or None")

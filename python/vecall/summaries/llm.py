@@ -1,0 +1,154 @@
+"""Summaries by a model of your own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+
+from vecall.errors import ConfigError, SummaryError
+from vecall.summaries.answer import read_answer
+from vecall.summaries.base import SessionSummary
+from vecall.summaries.prompt import DEFAULT_PROMPT, checked_prompt, filled
+from vecall.summaries.turns import Turn, turns_of
+
+Llm = Callable[[str], str | Awaitable[str]]
+"""A model: from a prompt to its answer, plain or asynchronous."""
+
+
+class LlmSummaryProvider:
+    """Asks a model to summarize a conversation.
+
+    No client of any model comes with vecall: you give a function that asks yours. What
+    it answers should be JSON with "summary", "topics" and "keyFacts", as the default
+    prompt asks for; several objects are several summaries, and an answer that holds no
+    such object is kept whole as the summary.
+
+    Times and numbers of turns come from the session, never from the model. Where one
+    answer gives several summaries, each carries those of all turns that were asked
+    about.
+    """
+
+    def __init__(
+        self, llm: Llm, *, prompt: str | None = None, max_chars: int = 100_000
+    ) -> None:
+        """Take a model.
+
+        Args:
+            llm: Called with the prompt; returns the answer, or an awaitable of it.
+            prompt: Your own instead of `DEFAULT_PROMPT`. It must hold `{events}`, which
+                becomes the conversation, "[time] author: text" line by line; other
+                braces stay as they are.
+            max_chars: How many characters of conversation one call may carry. A longer
+                one is split between turns into several calls with summaries of their
+                own; a single turn that is longer goes alone and whole.
+
+        Raises:
+            ConfigError: An argument that cannot be used.
+        """
+        given: object = llm
+        if not callable(given):
+            msg = "llm: expected a function from a prompt to a text"
+            raise ConfigError(msg)
+        count: object = max_chars
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            msg = "max_chars: expected a positive integer"
+            raise ConfigError(msg)
+        self._llm = llm
+        self._prompt = checked_prompt(DEFAULT_PROMPT if prompt is None else prompt)
+        self._max_chars = max_chars
+
+    def get_summaries(
+        self, session: object
+    ) -> list[SessionSummary] | Awaitable[list[SessionSummary]]:
+        """Return the model's summaries of a session, in the order of its turns.
+
+        Args:
+            session: A `Session`, a google-adk session, or a mapping in snake_case or
+                camelCase.
+
+        Returns:
+            A list, or an awaitable of it if the model's function returns an awaitable.
+            Empty, without a call, if nobody said anything.
+
+        Raises:
+            InvalidArgumentError: The session's events cannot be read.
+            SummaryError: The model failed, or its answer is blank or no text.
+        """
+        parts = _parts(turns_of(session), self._max_chars)
+        found: list[SessionSummary] = []
+        for index, part in enumerate(parts):
+            answer = self._ask(part)
+            if inspect.isawaitable(answer):
+                return self._awaited(found, answer, parts[index:])
+            found += _summaries(answer, part)
+        return found
+
+    async def _awaited(
+        self,
+        found: list[SessionSummary],
+        answer: object,
+        parts: Sequence[Sequence[Turn]],
+    ) -> list[SessionSummary]:
+        """Go on from the first answer that has to be awaited."""
+        for index, part in enumerate(parts):
+            if index:
+                answer = self._ask(part)
+            found += _summaries(await _settled(answer), part)
+        return found
+
+    def _ask(self, part: Sequence[Turn]) -> object:
+        prompt = filled(self._prompt, (turn.line for turn in part))
+        try:
+            return self._llm(prompt)
+        except Exception as error:
+            raise _failure(error) from None
+
+
+async def _settled(answer: object) -> object:
+    if not inspect.isawaitable(answer):
+        return answer
+    try:
+        settled: object = await answer
+    except Exception as error:
+        raise _failure(error) from None
+    return settled
+
+
+def _failure(error: Exception) -> SummaryError:
+    # The model's own message may quote the conversation; its type does not.
+    return SummaryError(f"the llm failed with {type(error).__name__}")
+
+
+def _parts(turns: Sequence[Turn], max_chars: int) -> list[list[Turn]]:
+    """The turns in groups whose lines, joined, have at most `max_chars` characters."""
+    parts: list[list[Turn]] = []
+    size = 0
+    for turn in turns:
+        if not parts or size + len(turn.line) > max_chars:
+            parts.append([])
+            size = 0
+        parts[-1].append(turn)
+        size += len(turn.line) + 1  # and the line break
+    return parts
+
+
+def _summaries(answer: object, part: Sequence[Turn]) -> list[SessionSummary]:
+    if not isinstance(answer, str):
+        msg = f"llm: must return a text, not {type(answer).__name__}"
+        raise SummaryError(msg)
+    found = read_answer(answer)
+    if not found:
+        msg = "llm: its answer is blank"
+        raise SummaryError(msg)
+    times = [turn.timestamp for turn in part if turn.timestamp is not None]
+    return [
+        SessionSummary(
+            one.summary,
+            topics=one.topics,
+            key_facts=one.key_facts,
+            start_timestamp=min(times, default=None),
+            end_timestamp=max(times, default=None),
+            event_count=len(part),
+        )
+        for one in found
+    ]

@@ -1,0 +1,207 @@
+"""What every memory tool is: a name, a schema, and a call bound to one user."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Any, ClassVar, Literal, get_args
+
+from vecall.config import Limits, check_name
+from vecall.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    MemoryNotConfiguredError,
+)
+from vecall.service import MemoryService
+
+OnMissing = Literal["error", "empty"]
+Schema = Mapping[str, Mapping[str, Any]]
+"""The JSON Schema of each argument, by name."""
+Answer = Mapping[str, Any]
+
+_log = logging.getLogger("vecall")
+_TYPES: dict[str, Any] = {"string": str, "number": float}
+
+
+class MemoryTool(ABC):
+    """A tool over the memory of one user, for any framework and for none.
+
+    Arguments come from a model, so they are never trusted. Names that the schema does
+    not have are ignored, those of apps, users, authors and sources among them, and a
+    null counts as absent. A value that cannot be used gives `{"error": …}`, which says
+    what is allowed and repeats nothing. No query raises. What does raise is what a
+    model cannot mend: no memory service, an embedder or a file that fails, a service
+    that is closed.
+
+    Every answer is a new dict of JSON values.
+
+    Args:
+        memory: The memory service; None where there is none.
+        app_name: The app.
+        user_id: The user.
+        on_missing: Without a service, "error" raises when the tool is called; "empty"
+            answers as if nothing were remembered, and logs a warning now.
+
+    Raises:
+        InvalidArgumentError: A name that cannot be one.
+        ConfigError: Another `on_missing`.
+
+    Attributes:
+        name: What a model calls it.
+        description: What a model reads of it.
+        app_name: The app.
+        user_id: The user.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    _properties: ClassVar[Schema]
+    _required: ClassVar[tuple[str, ...]] = ()
+    _without_memory: ClassVar[Answer]
+
+    def __init__(
+        self,
+        memory: MemoryService | None,
+        app_name: str,
+        user_id: str,
+        *,
+        on_missing: OnMissing = "error",
+    ) -> None:
+        """Bind the tool to one user."""
+        if on_missing not in get_args(OnMissing):
+            msg = 'on_missing: must be "error" or "empty"'
+            raise ConfigError(msg)
+        self._limits = Limits() if memory is None else memory.limits
+        self._memory = memory
+        self.app_name = check_name(app_name, "app_name", self._limits)
+        self.user_id = check_name(user_id, "user_id", self._limits)
+        self._on_missing = on_missing
+        if memory is None and on_missing == "empty":
+            _log.warning("%s has no memory service and finds nothing", self.name)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments."""
+        properties = {name: dict(each) for name, each in self._properties.items()}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(self._required),
+        }
+
+    def declaration(self) -> dict[str, Any] | None:
+        """Return what a model is told: name, description, parameters.
+
+        None for a tool that no model is to know of.
+        """
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+        }
+
+    def openai_schema(self) -> dict[str, Any] | None:
+        """Return the declaration as OpenAI's chat API and its many kin take it."""
+        declared = self.declaration()
+        return None if declared is None else {"type": "function", "function": declared}
+
+    async def __call__(self, /, **arguments: Any) -> dict[str, Any]:
+        """Answer a model's call, as `call` does."""
+        return await self.call(arguments)
+
+    async def call(
+        self, arguments: Mapping[str, Any], *, turn: Hashable = None
+    ) -> dict[str, Any]:
+        """Answer a model's call.
+
+        Args:
+            arguments: What the model gave, by name.
+            turn: The turn that the call belongs to, as `PreloadMemory.block` was told.
+
+        Raises:
+            MemoryNotConfiguredError: No memory service, and `on_missing` is "error".
+            VecallError: The memory failed, as its methods say.
+        """
+        if self._memory is None:
+            if self._on_missing == "error":
+                msg = f"{self.name}: no memory service is configured"
+                raise MemoryNotConfiguredError(msg)
+            return copy.deepcopy(dict(self._without_memory))
+        given = {
+            name: arguments[name]
+            for name in self._properties
+            if arguments.get(name) is not None
+        }
+        try:
+            return await self._answer(self._memory, given, turn)
+        except InvalidArgumentError as error:
+            return {"error": str(error)}
+
+    def as_function(self) -> Callable[..., Awaitable[dict[str, Any]]]:
+        """Return the tool as an async function, for frameworks that inspect one.
+
+        Its name, docstring, signature and annotations are the tool's.
+        """
+        names = tuple(self._properties)
+
+        async def function(*values: Any, **arguments: Any) -> dict[str, Any]:
+            return await self.call(
+                {**dict(zip(names, values, strict=False)), **arguments}
+            )
+
+        signature = self._signature()
+        told = {each.name: each.annotation for each in signature.parameters.values()}
+        function.__name__ = function.__qualname__ = self.name
+        function.__doc__ = self._docstring()
+        function.__annotations__ = {**told, "return": signature.return_annotation}
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        return function
+
+    def _signature(self) -> inspect.Signature:
+        parameters = []
+        for name, schema in self._properties.items():
+            kind: Any = _TYPES[schema["type"]]
+            required = name in self._required
+            parameters.append(
+                inspect.Parameter(
+                    name,
+                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                    default=inspect.Parameter.empty if required else None,
+                    annotation=kind if required else kind | None,
+                )
+            )
+        return inspect.Signature(parameters, return_annotation=dict[str, Any])
+
+    def _docstring(self) -> str:
+        lines = [self.description]
+        if self._properties:
+            lines += ["", "Args:"]
+        for name, schema in self._properties.items():
+            lines.append(f"    {name}: {schema['description']}")
+        return "\n".join(lines)
+
+    @abstractmethod
+    async def _answer(
+        self, memory: MemoryService, given: Mapping[str, Any], turn: Hashable, /
+    ) -> dict[str, Any]:
+        """Answer a call with those arguments that the schema has and that are there."""
+
+
+def at_least_one(value: object, name: str) -> int:
+    """Return `value` if it is a number of memories.
+
+    Raises:
+        InvalidTypeError: Not an integer.
+        InvalidArgumentError: Below 1.
+    """
+    if type(value) is not int:
+        msg = f"{name}: expected an integer"
+        raise InvalidTypeError(msg)
+    if value < 1:
+        msg = f"{name}: must be at least 1"
+        raise InvalidArgumentError(msg)
+    return value

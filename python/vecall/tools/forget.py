@@ -1,0 +1,105 @@
+"""`forget_memory`: the model shows what would go, and deletes it when told to."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, ClassVar
+
+from vecall.config import check_query
+from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.service import MemoryService
+from vecall.tools.answers import as_json
+from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema, at_least_one
+
+
+class ForgetMemory(MemoryTool):
+    """The tool `forget_memory`, in two steps.
+
+    With a query it deletes nothing and answers `{"status": "confirm", "token": …,
+    "memories": […]}`, or `{"status": "nothing_found", "memories": []}`. With the token
+    it deletes exactly those memories and answers `{"status": "forgotten", "count": n}`.
+    A token that is unknown, used, too old or another user's gives
+    `{"status": "unknown_token"}`. What was deleted does not come back when the
+    conversation it was said in is ingested again.
+
+    The steps keep a model from deleting what nobody has seen. They cannot make it ask
+    the user; a framework that can ask should.
+
+    Args:
+        memory: The memory service; None where there is none.
+        app_name: The app.
+        user_id: The user.
+        max_entries: At most this many memories go at once.
+        on_missing: As in `MemoryTool`.
+
+    Raises:
+        InvalidArgumentError: A name that cannot be one, or `max_entries` below 1.
+        ConfigError: Another `on_missing`.
+    """
+
+    name = "forget_memory"
+    description = (
+        "Forget what is remembered of the user, in two steps. First call it with "
+        "query: it deletes nothing and returns the memories and a token. Show them to "
+        "the user, and only if the user agrees call it again with the token alone."
+    )
+    _properties: ClassVar[Schema] = {
+        "query": {"type": "string", "description": "What to forget"},
+        "token": {
+            "type": "string",
+            "description": "The token of the first call, to confirm it",
+        },
+    }
+    _without_memory: ClassVar[Answer] = {"status": "nothing_found", "memories": []}
+
+    def __init__(
+        self,
+        memory: MemoryService | None,
+        app_name: str,
+        user_id: str,
+        *,
+        max_entries: int = 5,
+        on_missing: OnMissing = "error",
+    ) -> None:
+        """Bind the tool to one user."""
+        super().__init__(memory, app_name, user_id, on_missing=on_missing)
+        self._max_entries = at_least_one(max_entries, "max_entries")
+
+    async def _answer(
+        self, memory: MemoryService, given: Mapping[str, Any], _turn: Hashable, /
+    ) -> dict[str, Any]:
+        # Where every argument must be there, models send "" for what they leave out.
+        asked = {name: value for name, value in given.items() if value != ""}
+        if len(asked) != 1:
+            msg = "query, token: expected exactly one of them"
+            raise InvalidArgumentError(msg)
+        if "token" in asked:
+            return await self._confirm(memory, asked["token"])
+        return await self._propose(memory, check_query(asked["query"]))
+
+    async def _propose(self, memory: MemoryService, query: str) -> dict[str, Any]:
+        proposal = await memory.propose_forget(
+            app_name=self.app_name,
+            user_id=self.user_id,
+            query=query,
+            top_k=min(self._max_entries, self._limits.max_top_k),
+        )
+        if not proposal.memories:
+            return {"status": "nothing_found", "memories": []}
+        return {
+            "status": "confirm",
+            "token": proposal.token,
+            "memories": [as_json(each) for each in proposal.memories],
+        }
+
+    async def _confirm(self, memory: MemoryService, token: object) -> dict[str, Any]:
+        if not isinstance(token, str):
+            msg = "token: expected a string"
+            raise InvalidTypeError(msg)
+        try:
+            count = await memory.confirm_forget(
+                app_name=self.app_name, user_id=self.user_id, token=token
+            )
+        except (NotFoundError, InvalidArgumentError):  # or what no token can be
+            return {"status": "unknown_token"}
+        return {"status": "forgotten", "count": count}

@@ -1,0 +1,54 @@
+"""`load_memory`: the model says what it wants to know."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, ClassVar
+
+from vecall.service import MemoryService
+from vecall.tools.base import OnMissing, Schema, at_least_one
+from vecall.tools.search import SearchTool
+from vecall.tools.turns import Turns
+
+
+class LoadMemory(SearchTool):
+    """The tool `load_memory(query)`, named as google-adk names it.
+
+    Args:
+        memory: The memory service; None where there is none.
+        app_name: The app.
+        user_id: The user.
+        max_entries: At most this many memories in an answer.
+        turns: What `PreloadMemory` gave in this turn, to be left out.
+        on_missing: As in `MemoryTool`.
+
+    Raises:
+        InvalidArgumentError: A name that cannot be one, or `max_entries` below 1.
+        ConfigError: Another `on_missing`.
+    """
+
+    name = "load_memory"
+    description = "Load what is remembered from past conversations with the user."
+    _properties: ClassVar[Schema] = {
+        "query": {"type": "string", "description": "What to look for"}
+    }
+    _required = ("query",)
+
+    def __init__(
+        self,
+        memory: MemoryService | None,
+        app_name: str,
+        user_id: str,
+        *,
+        max_entries: int = 5,
+        turns: Turns | None = None,
+        on_missing: OnMissing = "error",
+    ) -> None:
+        """Bind the tool to one user."""
+        super().__init__(memory, app_name, user_id, turns=turns, on_missing=on_missing)
+        self._max_entries = at_least_one(max_entries, "max_entries")
+
+    async def _answer(
+        self, memory: MemoryService, given: Mapping[str, Any], turn: Hashable, /
+    ) -> dict[str, Any]:
+        return await self._found(memory, given.get("query"), self._max_entries, turn)

@@ -1,0 +1,40 @@
+"""Where a block of recalled memories goes among the messages of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+Placement = Literal["user", "system"]
+Message = dict[str, Any]
+
+_SYSTEM = ("system", "developer")
+
+
+def placed(
+    messages: Sequence[Message], block: str, placement: Placement
+) -> list[Message]:
+    """Return messages with the block among them; the messages given stay as they are.
+
+    Args:
+        messages: Each a dict with "role" and "content", a text or a list of parts.
+        block: The text; "" changes nothing.
+        placement: "user" for a message of its own after all others; "system" for the
+            end of the system text, which is made if there is none.
+    """
+    given = list(messages)
+    if not block:
+        return given
+    if placement == "user":
+        return [*given, {"role": "user", "content": block}]
+    for at, message in enumerate(given):
+        if message.get("role") in _SYSTEM:
+            given[at] = {**message, "content": _longer(message.get("content"), block)}
+            return given
+    return [{"role": "system", "content": block}, *given]
+
+
+def _longer(content: Any, block: str) -> Any:
+    if isinstance(content, list):
+        return [*content, {"type": "text", "text": block}]
+    return f"{content}\n\n{block}" if content else block

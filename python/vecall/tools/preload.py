@@ -1,0 +1,195 @@
+"""`preload_memory`: what a turn should know is there before the model is asked."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, get_args
+
+from vecall._duck import texts_of
+from vecall.budget import counter
+from vecall.errors import ConfigError
+from vecall.rendering import render
+from vecall.service import MemoryService
+from vecall.tools.base import Answer, MemoryTool, Schema, at_least_one
+from vecall.tools.placement import Message, Placement, placed
+from vecall.tools.turns import Given, Turns, key_of
+from vecall.types import MemoryEntry, check_share
+
+PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
+
+_log = logging.getLogger("vecall")
+
+
+class PreloadMemory(MemoryTool):
+    """Recalls for every turn of a user, without the model asking for it.
+
+    Passive: it has no declaration, and a model that calls it anyway is answered
+    `{"status": "passive_only"}`. It never raises for a turn: without a service, a text
+    or a hit the block is "", and so it is after a failure, which is logged without
+    content.
+
+        block = await preload.block(text, turn=turn_id)
+        answer = await model(preload.place(messages, block))
+
+    The block is for this turn's requests only; keep it out of the stored history. The
+    same hits give the same text, and with placement "user" the system text and all
+    earlier messages stay as they are, so that a provider's prompt cache holds.
+
+    Args:
+        memory: The memory service; None where there is none, which is logged once.
+        app_name: The app.
+        user_id: The user.
+        max_entries: At most this many memories in a block.
+        max_tokens: At most this many tokens in a block, its frame included. The
+            lowest `confidence * importance` goes first, or the lowest in rank where
+            memories lack a score; what does not fit even alone goes before all.
+        min_confidence: Floor on the confidence in [0, 1], as in `search_memory`.
+        format: As in `render`.
+        placement: Where `place` puts a block.
+        scores: Show confidence and importance. They change with the question and with
+            time, and the text with them.
+        secret: As in `render`, for the format "secure".
+        count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
+        turns: Where to keep what each turn was given, for the tools that search.
+
+    Raises:
+        InvalidArgumentError: A name, number or secret that cannot be one.
+        ConfigError: Another format or placement.
+
+    Attributes:
+        placement: Where `place` puts a block.
+        turns: What each turn was given.
+    """
+
+    name = "preload_memory"
+    description = "Recalls past conversations before every turn, without being called."
+    _properties: ClassVar[Schema] = {}
+    _without_memory: ClassVar[Answer] = {"status": "passive_only"}
+
+    def __init__(
+        self,
+        memory: MemoryService | None,
+        app_name: str,
+        user_id: str,
+        *,
+        max_entries: int = 5,
+        max_tokens: int | None = None,
+        min_confidence: float | None = None,
+        format: PreloadFormat = "past_conversations",
+        placement: Placement = "user",
+        scores: bool = False,
+        secret: bytes | str | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        turns: Turns | None = None,
+    ) -> None:
+        """Bind it to one user."""
+        super().__init__(memory, app_name, user_id, on_missing="empty")
+        if format not in get_args(PreloadFormat):
+            msg = f"format: must be one of {', '.join(get_args(PreloadFormat))}"
+            raise ConfigError(msg)
+        if placement not in get_args(Placement):
+            msg = 'placement: must be "user" or "system"'
+            raise ConfigError(msg)
+        self.placement = placement
+        self.turns = Turns() if turns is None else turns
+        self._max_entries = at_least_one(max_entries, "max_entries")
+        self._min_confidence = min_confidence
+        if min_confidence is not None:
+            check_share(min_confidence, "min_confidence")
+        self._max_tokens = max_tokens
+        self._count = counter(count_tokens)
+        self._look: dict[str, Any] = {
+            "format": format,
+            "scores": scores,
+            "secret": secret,
+        }
+        # Says now what it would refuse later.
+        render([], **self._look, max_tokens=max_tokens, count_tokens=count_tokens)
+
+    def declaration(self) -> None:
+        """Return None: no model is to know of it."""
+        return
+
+    async def block(self, text: object, *, turn: Hashable = None) -> str:
+        """Return what the past says about what a user said now.
+
+        Args:
+            text: What the user said, or a content with parts.
+            turn: An id of the turn, unique for the user. Asked again for the same
+                turn, the same block is returned without another search.
+
+        Returns:
+            The text for the prompt; "" where there is nothing.
+        """
+        memory = self._memory
+        if memory is None:
+            return ""
+        user = (self.app_name, self.user_id)
+        if turn is not None and (known := self.turns.get(user, turn)):
+            return known.block
+        query = " ".join(texts_of(text))
+        given = await self._given(memory, query) if query.strip() else Given()
+        self.turns.put(user, turn, given)
+        return given.block
+
+    def place(self, messages: Sequence[Message], block: str) -> list[Message]:
+        """Return a request's messages with a block in its place.
+
+        Args:
+            messages: The request's messages as chat APIs take them, each a dict with
+                "role" and "content". They are not changed.
+            block: What `block` returned; "" leaves everything as it is.
+
+        Returns:
+            A new list. With placement "user" the block is a message of the user after
+            all others; with "system" it ends the system text, which is made if there
+            is none.
+        """
+        return placed(messages, block, self.placement)
+
+    async def _given(self, memory: MemoryService, query: str) -> Given:
+        try:
+            found = await memory.search_memory(
+                app_name=self.app_name,
+                user_id=self.user_id,
+                query=query,
+                top_k=min(self._max_entries, self._limits.max_top_k),
+                min_confidence=self._min_confidence,
+            )
+            return self._shown(found.memories)
+        except Exception as error:
+            why = error if isinstance(error, ConfigError) else type(error).__name__
+            _log.warning("nothing was preloaded: %s", why)
+            return Given()
+
+    def _shown(self, found: Sequence[MemoryEntry]) -> Given:
+        kept = [each for each in found if self._fits(render([each], **self._look))]
+        while kept:
+            block = render(kept, **self._look)
+            if self._fits(block):
+                return Given(block, frozenset(map(key_of, kept)))
+            del kept[_least(kept)]
+        return Given()
+
+    def _fits(self, block: str) -> bool:
+        return self._max_tokens is None or self._count(block) <= self._max_tokens
+
+    async def _answer(
+        self, _memory: MemoryService, _given: Mapping[str, Any], _turn: Hashable, /
+    ) -> dict[str, Any]:
+        return dict(self._without_memory)
+
+
+def _least(memories: Sequence[MemoryEntry]) -> int:
+    """Which memory to give up first; of equals the last."""
+    worth = [
+        None
+        if each.confidence is None or each.importance is None
+        else each.confidence * each.importance
+        for each in memories
+    ]
+    known = [value for value in worth if value is not None]
+    if len(known) < len(worth):
+        return len(memories) - 1
+    return max(at for at, value in enumerate(known) if value == min(known))

@@ -1,0 +1,69 @@
+"""`recall_memory`: the model says what it wants to know, and how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, ClassVar
+
+from vecall.errors import InvalidTypeError
+from vecall.service import MemoryService
+from vecall.tools.base import OnMissing, Schema, at_least_one
+from vecall.tools.search import SearchTool
+from vecall.tools.turns import Turns
+
+DEFAULT_LIMIT = 5
+
+
+class RecallMemory(SearchTool):
+    """The tool `recall_memory(query, limit)`.
+
+    A limit outside 1 to `max_limit` counts as the nearest one inside.
+
+    Args:
+        memory: The memory service; None where there is none.
+        app_name: The app.
+        user_id: The user.
+        max_limit: At most this many memories in an answer, whatever the model asks.
+        turns: What `PreloadMemory` gave in this turn, to be left out.
+        on_missing: As in `MemoryTool`.
+
+    Raises:
+        InvalidArgumentError: A name that cannot be one, or `max_limit` below 1.
+        ConfigError: Another `on_missing`.
+    """
+
+    name = "recall_memory"
+    description = "Search memory for past conversations."
+    _properties: ClassVar[Schema] = {
+        "query": {"type": "string", "description": "What to search for"},
+        "limit": {
+            "type": "number",
+            "description": f"Max results (default: {DEFAULT_LIMIT})",
+        },
+    }
+    _required = ("query",)
+
+    def __init__(
+        self,
+        memory: MemoryService | None,
+        app_name: str,
+        user_id: str,
+        *,
+        max_limit: int = 20,
+        turns: Turns | None = None,
+        on_missing: OnMissing = "error",
+    ) -> None:
+        """Bind the tool to one user."""
+        super().__init__(memory, app_name, user_id, turns=turns, on_missing=on_missing)
+        self._max_limit = at_least_one(max_limit, "max_limit")
+
+    async def _answer(
+        self, memory: MemoryService, given: Mapping[str, Any], turn: Hashable, /
+    ) -> dict[str, Any]:
+        limit = given.get("limit", DEFAULT_LIMIT)
+        if isinstance(limit, bool) or not isinstance(limit, int | float):
+            msg = "limit: expected a number"
+            raise InvalidTypeError(msg)
+        # In this order: of a number and a NaN, min() keeps the one that comes first.
+        most = int(max(1, min(self._max_limit, limit)))
+        return await self._found(memory, given.get("query"), most, turn)

@@ -1,0 +1,107 @@
+"""`remember`: the model writes down what it should know later."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, ClassVar
+
+from vecall.config import check_name
+from vecall.errors import InvalidArgumentError, InvalidTypeError, WriteRejectedError
+from vecall.service import MemoryService
+from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema
+
+SOURCE = "tool"
+"""Where a memory comes from that a model wrote."""
+
+
+class Remember(MemoryTool):
+    """The tool `remember(text, kind, importance)`.
+
+    Whoever can talk to the model can have it write, so what it writes is marked:
+    its source is "tool", and author and trust are what is given here, in code. The same
+    text told twice is one memory. A text that was forgotten and is told again is
+    remembered again. What the service's write hook refuses gives `{"status":
+    "not_remembered"}`; of what it holds back the model learns nothing.
+
+    Args:
+        memory: The memory service; None where there is none.
+        app_name: The app.
+        user_id: The user.
+        author: Who is said to have written it.
+        trust: How far it is trusted.
+        on_missing: As in `MemoryTool`.
+
+    Raises:
+        InvalidArgumentError: A name that cannot be one.
+        ConfigError: Another `on_missing`.
+    """
+
+    name = "remember"
+    description = (
+        "Remember one fact, preference or decision of the user for later conversations."
+    )
+    _properties: ClassVar[Schema] = {
+        "text": {
+            "type": "string",
+            "description": "What to remember, as a sentence that is clear by itself",
+        },
+        "kind": {
+            "type": "string",
+            "description": 'What it is: "fact", "preference" or "decision"',
+        },
+        "importance": {
+            "type": "number",
+            "description": "How much it matters, from 0 to 1",
+            "minimum": 0,
+            "maximum": 1,
+        },
+    }
+    _required = ("text",)
+    _without_memory: ClassVar[Answer] = {"status": "not_remembered"}
+
+    def __init__(
+        self,
+        memory: MemoryService | None,
+        app_name: str,
+        user_id: str,
+        *,
+        author: str = "agent",
+        trust: str = "unknown",
+        on_missing: OnMissing = "error",
+    ) -> None:
+        """Bind the tool to one user, and to one author."""
+        super().__init__(memory, app_name, user_id, on_missing=on_missing)
+        self._author = check_name(author, "author", self._limits)
+        self._trust = check_name(trust, "trust", self._limits)
+
+    async def _answer(
+        self, memory: MemoryService, given: Mapping[str, Any], _turn: Hashable, /
+    ) -> dict[str, Any]:
+        text, kind = given.get("text"), given.get("kind")
+        if not isinstance(text, str):
+            msg = "text: expected a string"
+            raise InvalidTypeError(msg)
+        if not text.strip():
+            msg = "text: must not be blank"
+            raise InvalidArgumentError(msg)
+        entry = {
+            "text": text,
+            "kind": None if kind is None else check_name(kind, "kind", self._limits),
+            "importance": given.get("importance"),
+            "author": self._author,
+            "source": SOURCE,
+            "trust": self._trust,
+        }
+        # Told anew it is a new wish, so a tombstone does not stand in its way.
+        try:
+            ids = await memory.add_memory(
+                app_name=self.app_name,
+                user_id=self.user_id,
+                memories=[entry],
+                restore=True,
+            )
+        except WriteRejectedError:
+            ids = []
+        if not ids:
+            return dict(self._without_memory)
+        return {"status": "remembered", "id": ids[0]}

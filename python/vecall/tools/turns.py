@@ -1,0 +1,78 @@
+"""What the newest turns were given already, so that nothing is given twice."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from vecall.errors import ConfigError
+from vecall.types import MemoryEntry
+
+User = tuple[str, str]
+"""A user: app and user id."""
+
+Key = tuple[str, str | None]
+"""A memory of what one user may read: its scope, and its id there."""
+
+
+def key_of(memory: MemoryEntry) -> Key:
+    """Return what tells a memory from all others that the same user may read."""
+    return memory.scope, memory.id
+
+
+class Given(NamedTuple):
+    """What one turn was given.
+
+    Attributes:
+        block: The text.
+        memories: The memories in it.
+    """
+
+    block: str = ""
+    memories: frozenset[Key] = frozenset()
+
+
+class Turns:
+    """The newest turns of any number of users, each with what it was given.
+
+    `PreloadMemory` writes here, the tools that search leave out what they read here.
+    A turn is known by app, user and the id that the caller has for it. Turns without
+    an id are one turn, which lasts until the next block: where turns of one user may
+    overlap, give ids.
+
+    Safe to share between threads and event loops.
+
+    Args:
+        most: How many turns are kept; of more, the oldest are let go.
+
+    Raises:
+        ConfigError: Fewer than one.
+    """
+
+    def __init__(self, most: int = 1_000) -> None:
+        """Start without turns."""
+        if type(most) is not int or most < 1:
+            msg = "most: must be an integer of at least 1"
+            raise ConfigError(msg)
+        self._most = most
+        self._given: OrderedDict[tuple[User, Hashable], Given] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, user: User, turn: Hashable) -> Given | None:
+        """Return what a turn was given, or None where it has not begun."""
+        with self._lock:
+            return self._given.get((user, turn))
+
+    def put(self, user: User, turn: Hashable, given: Given) -> None:
+        """Keep what a turn was given."""
+        with self._lock:
+            self._given[user, turn] = given
+            self._given.move_to_end((user, turn))
+            if len(self._given) > self._most:
+                self._given.popitem(last=False)
+
+    def already_recalled(self, user: User, turn: Hashable) -> frozenset[Key]:
+        """Return the memories that a turn was given."""
+        return (self.get(user, turn) or Given()).memories
