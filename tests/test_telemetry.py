@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from helpers.embedders import Recorder, session
-from helpers.memories import ALICE, BOB, Held, until
+from helpers.embedders import Recorder
+from helpers.memories import ALICE, Held, until
+from helpers.operations import walk
 from vecall import Filter, MemoryService, VecallError
 from vecall._telemetry import OPERATIONS
 
@@ -80,45 +81,6 @@ def on_a_loop(service: MemoryService) -> Call:
 
 def counted(points: list[dict[str, Any]], field: str = "value") -> dict[str, int]:
     return {point["attributes"]["operation"]: point[field] for point in points}
-
-
-def walk(call: Call, folder: Any) -> list[tuple[str, dict[str, int]]]:
-    """Do everything once; return the operations and what each has to count."""
-    done: list[tuple[str, dict[str, int]]] = []
-
-    def do(counted: str, name: str, *args: Any, **named: Any) -> Any:
-        operation, *numbers = counted.split()
-        done.append((operation, {numbers[1]: int(numbers[0])} if numbers else {}))
-        return call(name, *args, **named)
-
-    turns = [{"id": f"f{i}", "author": "guide", "text": f"lion {i}"} for i in range(4)]
-    told, facts = session("zebra a", "zebra b", "zebra c"), ["zebra fact", "gnu fact"]
-    do("add_session 3 written", "add_session_to_memory", told)
-    do("add_events 4 written", "add_events_to_memory", **ALICE, events=turns)
-    one, two = do("add_entries 2 written", "add_memory", **ALICE, memories=facts)
-    do("add_entries 1 written", "add_memory", **BOB, memories=["zebra"])
-    do("search 0 returned", "search_memory", **ALICE, query="?")
-    found = do("search 3 returned", "search_memory", **ALICE, query="zebra b", top_k=3)
-    do("get 1 returned", "get_memory", **ALICE, memory_id=one)
-    middle = next(memory.id for memory in found.memories if memory.text == "zebra b")
-    turn = {"memory_id": middle, "before": 1, "after": 0}
-    do("expand_session 2 returned", "expand_session", **ALICE, **turn)
-    do("mark_used 2 marked", "mark_used", **ALICE, memory_ids=[one, two, "nobody"])
-    do("warm", "warm", **ALICE)
-    do("stats", "stats")
-    do("backup", "backup", folder / "copy.db")
-    do("export 10 exported", "export", folder / "all.jsonl")
-    do("delete 1 deleted", "delete_memory", **ALICE, memory_id=one)
-    do("delete 0 deleted", "delete_memory", **ALICE)
-    do("delete_session 3 deleted", "delete_session", **ALICE, session_id="s")
-    guides = Filter(author="guide")
-    do("delete_where 4 deleted", "delete_where", **ALICE, filter=guides)
-    do("delete_user 1 deleted", "delete_user", **ALICE)
-    do("delete_app 1 deleted", "delete_app", app_name="app", confirm=True, forget=True)
-    done.append(("purge", {"freed": max(call("purge"), 0)}))
-    do("import 10 written", "import_", folder / "all.jsonl", restore=True)
-    do("reembed 10 embedded", "reembed", Recorder(5, "other"))
-    return done
 
 
 @pytest.mark.parametrize("way", [blocking, on_a_loop])

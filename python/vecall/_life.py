@@ -93,7 +93,8 @@ class Life:
         if row.trust is not None and draft.trust is None:
             draft = replace(draft, trust=row.trust)
         await self._memory.add_drafts(wait, *key, [draft], How(edit=True))
-        return await self._maintenance.get(wait, app_name, user_id, memory_id, scope)
+        row = await wait(loader.submit(self._row, *key, memory_id))
+        return replace(to_entry(row, prior_of(row)), scope=scope)
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
         database = self._memory.database
@@ -308,9 +309,20 @@ class Life:
         await self._observing.run_due(wait)
         return await self.sweep(wait)
 
+    def _due_users(self) -> list[Key]:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            return due_users(connection, database.lifetime.now())
+
     async def next_run(self, wait: Wait) -> float | None:
         """Do what is due; return in how many seconds the next session is."""
         await self.run_due(wait)
+        pause: float | None = await wait(
+            self._memory.serving.loader.submit(self._pause)
+        )
+        return pause
+
+    def _pause(self) -> float | None:
         database = self._memory.database
         with database.snapshot() as connection:
             due = next_due(connection)
@@ -319,10 +331,8 @@ class Life:
     async def sweep(self, wait: Wait) -> int:
         """Clear away what has expired."""
         cleared = 0
-        database = self._memory.database
-        with database.snapshot() as connection:
-            users = due_users(connection, database.lifetime.now())
-        for app, user in users:
+        loader = self._memory.serving.loader
+        for app, user in await wait(loader.submit(self._due_users)):
             while True:
                 job = Sweep(app, user, _SWEPT_AT_ONCE)
                 change: Change = await wait(self._memory.writer.submit(job))

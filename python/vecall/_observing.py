@@ -127,10 +127,8 @@ class Observing:
     async def run_due(self, wait: Wait) -> int:
         """Make the memories that are due; return of how many sessions."""
         memory = self._memory
-        with memory.database.snapshot() as connection:
-            due = due_sessions(connection, memory.database.lifetime.now())
         done = 0
-        for each in due:
+        for each in await wait(memory.serving.loader.submit(self._due)):
             claim = ClaimSession(*each, _LEASE_S)
             had: Change = await wait(memory.writer.submit(claim))
             if not had.ids:
@@ -148,6 +146,11 @@ class Observing:
                 later = PostponeSession(*each, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
                 await wait(memory.writer.submit(later))
         return done
+
+    def _due(self) -> list[DueSession]:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            return due_sessions(connection, database.lifetime.now())
 
     async def _read(
         self, wait: Wait, session: object
@@ -179,7 +182,8 @@ class Observing:
         job.turns = [turn for turn in job.turns if turn.id not in known]
         if job.turns:
             await wait(self._memory.writer.submit(job))
-            self.kept()
+            if job.delay is not None or job.count is not None:
+                self.kept()
 
     def _told(self, app: str, user: str, session: str) -> set[str]:
         with self._memory.database.snapshot() as connection:

@@ -169,8 +169,11 @@ class Writer:
             self.publish(change)
             if pending.then is not None:
                 pending.then(change)
-        except Exception:
+        except Exception as error:
             # It is in the file, whatever became of the engine: the next search finds
             # the engine behind the file and reads what is missing.
-            _log.exception("a committed change was not applied; it will be read back")
+            _log.error(
+                "a committed change was not applied (%s); it will be read back",
+                type(error).__name__,
+            )
         pending.future.set_result(change)

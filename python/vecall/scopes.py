@@ -6,8 +6,8 @@ more places, each a partition of its own:
 - "shared": what all apps may know of one user;
 - "app": what one app knows for all of its users, such as a handbook.
 
-Reading and writing are switched on separately. No app and no user may have one of the two
-names by which a file knows these places.
+Reading and writing are switched on separately. No app and no user may have one of the
+two names by which a file knows these places.
 """
 
 from __future__ import annotations

@@ -45,12 +45,13 @@ def recover(path: Path, target: Path) -> Salvage:
     """
     require_new(target)
     with closing(connect_to_read(path)) as connection:
-        rows = _row_numbers(connection)
-        names = _names(connection)
-        deleted = _tombstones(connection)
         model = None
         with suppress(sqlite3.Error):
             model = active_model(connection)
+        _shadow_unreadable(connection)
+        rows = _row_numbers(connection)
+        names = _names(connection)
+        deleted = _tombstones(connection)
         database = Database(target, "full")
         try:
             copy = _Copy(connection, database, model)
@@ -63,6 +64,29 @@ def recover(path: Path, target: Path) -> Salvage:
         finally:
             database.close()
     return Salvage(copy.saved, len(rows) - copy.saved)
+
+
+def _shadow_unreadable(connection: sqlite3.Connection) -> None:
+    """Put empty tables before those that rows are read with and that cannot be read.
+
+    They are temporary, so nothing of the file changes. Without its model a vector is
+    worth nothing, but the text is.
+    """
+    try:
+        connection.execute("SELECT * FROM model").fetchall()
+    except sqlite3.Error:
+        connection.execute(
+            "CREATE TEMP TABLE model (id, name, dim, fingerprint, state)"
+        )
+        with suppress(sqlite3.Error):
+            connection.execute(
+                "INSERT INTO temp.model (id, state) SELECT model, 'active' FROM mem "
+                "WHERE model IS NOT NULL LIMIT 1"
+            )
+    try:
+        connection.execute("SELECT rid, length(vec) FROM vec_next").fetchall()
+    except sqlite3.Error:
+        connection.execute("CREATE TEMP TABLE vec_next (rid, model, vec, crc)")
 
 
 def _row_numbers(connection: sqlite3.Connection) -> list[int]:

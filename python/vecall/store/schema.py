@@ -109,8 +109,8 @@ def _to_2(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 
-# The schema stays within the file's first page: if a page is damaged that holds a part of
-# it, nothing else of the file can be read.
+# The schema stays within the file's first page: if a page is damaged that holds a part
+# of it, nothing else of the file can be read.
 _SCHEMA_3 = """
 ALTER TABLE tomb ADD COLUMN why TEXT;
 ALTER TABLE hist ADD COLUMN expires_at REAL;

@@ -172,10 +172,11 @@ def row_over(
     row = row._replace(created_at=old.created_at)
     if not old.is_whole(draft.id):  # nobody knows how often it was used
         return row
+    if row.valid_until is None and old.state != "archived":
+        row = row._replace(valid_until=old.valid_until)
     return row._replace(
         uses=old.uses,
         last_used=old.last_used,
-        valid_until=row.valid_until or old.valid_until,
         supersedes=row.supersedes or old.supersedes,
     )
 

@@ -1,0 +1,66 @@
+"""Everything that a memory service can do, done once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vecall import Filter
+
+from helpers.embedders import Recorder, session
+from helpers.memories import ALICE, BOB
+
+Call = Callable[..., Any]
+
+
+def walk(call: Call, folder: Any) -> list[tuple[str, dict[str, int]]]:
+    """Do everything once; return the operations and what each has to count."""
+    done: list[tuple[str, dict[str, int]]] = []
+
+    def do(counted: str, name: str, *args: Any, **named: Any) -> Any:
+        operation, *numbers = counted.split()
+        done.append((operation, {numbers[1]: int(numbers[0])} if numbers else {}))
+        return call(name, *args, **named)
+
+    turns = [{"id": f"f{i}", "author": "guide", "text": f"lion {i}"} for i in range(4)]
+    told, facts = session("zebra a", "zebra b", "zebra c"), ["zebra fact", "gnu fact"]
+    do("add_session 3 written", "add_session_to_memory", told)
+    do("add_events 4 written", "add_events_to_memory", **ALICE, events=turns)
+    one, two = do("add_entries 2 written", "add_memory", **ALICE, memories=facts)
+    do("add_entries 1 written", "add_memory", **BOB, memories=["zebra"])
+    do("search 0 returned", "search_memory", **ALICE, query="?")
+    found = do("search 3 returned", "search_memory", **ALICE, query="zebra b", top_k=3)
+    do("get 1 returned", "get_memory", **ALICE, memory_id=one)
+    middle = next(memory.id for memory in found.memories if memory.text == "zebra b")
+    turn = {"memory_id": middle, "before": 1, "after": 0}
+    do("expand_session 2 returned", "expand_session", **ALICE, **turn)
+    do("mark_used 2 marked", "mark_used", **ALICE, memory_ids=[one, two, "nobody"])
+    do("warm", "warm", **ALICE)
+    do("stats", "stats")
+    do("backup", "backup", folder / "copy.db")
+    do("export 10 exported", "export", folder / "all.jsonl")
+    do("update", "update_memory", **ALICE, memory_id=two, content="gnu facts")
+    do("history 2 returned", "memory_history", **ALICE, memory_id=two)
+    do("list 9 returned", "list_memories", **ALICE)
+    do("archive", "archive_memory", **ALICE, memory_id=two)
+    do("restore 1 written", "restore_memory", **ALICE, memory_id=two)
+    do("observe_session 0 written", "observe_session", session("lynx", id_="late"))
+    do("end_session 1 written", "end_session", **ALICE, session_id="late")
+    do("run_due 0 deleted", "run_due")
+    do("consolidate", "consolidate", **ALICE)
+    do("search 1 returned", "search_memory", **ALICE, query="lynx", top_k=1)
+    proposal = call("propose_forget", **ALICE, query="lynx", top_k=1)
+    done.append(("search", {"returned": 1}))
+    done.append(("propose_forget", {}))
+    do("confirm_forget 1 deleted", "confirm_forget", **ALICE, token=proposal.token)
+    do("delete 1 deleted", "delete_memory", **ALICE, memory_id=one)
+    do("delete 0 deleted", "delete_memory", **ALICE)
+    do("delete_session 3 deleted", "delete_session", **ALICE, session_id="s")
+    guides = Filter(author="guide")
+    do("delete_where 4 deleted", "delete_where", **ALICE, filter=guides)
+    do("delete_user 1 deleted", "delete_user", **ALICE)
+    do("delete_app 1 deleted", "delete_app", app_name="app", confirm=True, forget=True)
+    done.append(("purge", {"freed": max(call("purge"), 0)}))
+    do("import 10 written", "import_", folder / "all.jsonl", restore=True)
+    do("reembed 10 embedded", "reembed", Recorder(5, "other"))
+    return done
