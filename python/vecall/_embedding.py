@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall._in_flight import InFlight, Key
 from vecall._model_thread import ModelThread
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.embedders.base import is_async
@@ -44,6 +45,11 @@ _PASSING = (  # until Python 3.11 the three timeouts are classes of their own
 )
 
 
+class _Batch(NamedTuple):
+    texts: list[str]
+    vectors: Future[Vectors]
+
+
 class Embedding:
     """One embedder, its thread, and the vectors of recent queries and texts."""
 
@@ -55,6 +61,7 @@ class Embedding:
         self._thread = ModelThread("vecall-embedder", max(self._at_once, 1))
         self._queries = _Kept[str, Vectors](_QUERIES_KEPT)
         self._texts = _Kept[bytes, bytes](_TEXTS_KEPT)
+        self._in_flight = InFlight()
         # A model that tells questions from statements has a second method.
         self._embed_queries: Callable[[list[str]], Any] = getattr(
             embedder, "embed_queries", embedder.embed
@@ -91,28 +98,67 @@ class Embedding:
             EmbedderError: The embedder failed; nothing was kept.
         """
         found: dict[str, bytes] = {}
-        fresh = []
-        for text in dict.fromkeys(texts):
-            known = self._texts.get(app, user, _hash(text))
-            if known is None:
-                fresh.append(text)
-            else:
-                found[text] = known
-        batches = [fresh[i : i + _BATCH] for i in range(0, len(fresh), _BATCH)]
-        running: list[Future[Any]] = []
-        for i, batch in enumerate(batches):
-            running += [
-                self._submit(self.embedder.embed, ahead)
-                for ahead in batches[len(running) : i + self._ahead]
-            ]
-            vectors = await wait(running[i])
-            found.update(
-                (text, as_bytes(vector))
-                for text, vector in zip(batch, vectors, strict=True)
-            )
-        for text in fresh:
-            self._texts.put(app, user, _hash(text), found[text])
+        todo = list(dict.fromkeys(texts))
+        running: list[_Batch] = []
+        elsewhere: dict[str, Future[bytes]] = {}
+        while todo or running:
+            while todo and len(running) < self._ahead:
+                some, todo = todo[:_BATCH], todo[_BATCH:]
+                batch = self._begin(app, user, some, found, elsewhere)
+                if batch.texts:
+                    running.append(batch)
+            if running:
+                batch = running.pop(0)
+                vectors = await wait(batch.vectors)
+                for text, vector in zip(batch.texts, vectors, strict=True):
+                    found[text] = as_bytes(vector)
+        for text, promise in elsewhere.items():
+            try:
+                found[text] = await wait(promise)
+            except EmbedderError:  # theirs, and perhaps not ours
+                found[text] = (await self.embed_texts(wait, app, user, [text]))[0]
         return [found[text] for text in texts]
+
+    def _begin(
+        self,
+        app: str,
+        user: str,
+        texts: list[str],
+        found: dict[str, bytes],
+        elsewhere: dict[str, Future[bytes]],
+    ) -> _Batch:
+        """Have those texts embedded that are neither known nor on their way."""
+        keys = [(app, user, _hash(text)) for text in texts]
+        mine, others = self._in_flight.claim(keys)
+        elsewhere.update({texts[at]: promise for at, promise in others.items()})
+        # Only now: what another call has just embedded is known before it is let go.
+        batch, claimed, needless = [], [], []
+        for at in mine:
+            known = self._texts.get(*keys[at])
+            if known is None:
+                batch.append(texts[at])
+                claimed.append(keys[at])
+            else:
+                found[texts[at]] = known
+                needless.append(keys[at])
+        self._in_flight.dropped(needless)
+        if not batch:
+            return _Batch([], Future())
+        try:
+            vectors = self._submit(self.embedder.embed, batch)
+        except BaseException:
+            self._in_flight.dropped(claimed)
+            raise
+        vectors.add_done_callback(partial(self._keep, claimed))
+        self._in_flight.sent(claimed, vectors)
+        return _Batch(batch, vectors)
+
+    def _keep(self, keys: Sequence[Key], done: Future[Vectors]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            return
+        for (app, user, name), vector in zip(keys, done.result(), strict=True):
+            if vector.any():
+                self._texts.put(app, user, name, as_bytes(vector))
 
     def embed_now(self, texts: Sequence[str]) -> list[bytes]:
         """Return vectors as `embed_texts` does, on a thread that may block."""

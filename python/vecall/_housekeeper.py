@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 
 from vecall.errors import ClosedError
@@ -12,7 +13,10 @@ _log = logging.getLogger("vecall")
 
 
 class Housekeeper:
-    """Calls a function every so often, and when it is told to, until it is closed."""
+    """Calls a function every so often, and when it is told to, until it is closed.
+
+    Its thread ends, too, when nobody has it any more.
+    """
 
     def __init__(
         self, work: Callable[[], float | None], interval: float | None
@@ -25,13 +29,17 @@ class Housekeeper:
             interval: The longest pause in seconds; None starts no thread.
         """
         self._work = work
-        self._interval = interval
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         if interval is not None:
+            wake = self._wake
+            keeper = weakref.ref(self, lambda _: wake.set())
             self._thread = threading.Thread(
-                target=self._run, name="vecall-housekeeper", daemon=True
+                target=_run,
+                args=(keeper, wake, interval),
+                name="vecall-housekeeper",
+                daemon=True,
             )
             self._thread.start()
 
@@ -46,18 +54,38 @@ class Housekeeper:
         if self._thread is not None:
             self._thread.join()
 
-    def _run(self) -> None:
-        assert self._interval is not None
-        pause: float | None = self._interval
-        while not self._closed.is_set():
-            longest = self._interval
-            self._wake.wait(longest if pause is None else min(max(pause, 0.0), longest))
-            self._wake.clear()
-            try:
-                pause = None if self._closed.is_set() else self._work()
-            except ClosedError:
-                return
-            except Exception as error:
-                # What is due stays due; the disk or the embedder may be back by then.
-                _log.warning("what was due could not be done: %s", type(error).__name__)
-                pause = None
+    def work(self) -> float | None:
+        """Do what is due, unless this is closed; return the next pause.
+
+        Raises:
+            ClosedError: It is closed, or what it works on.
+        """
+        if self._closed.is_set():
+            msg = "the housekeeper is closed"
+            raise ClosedError(msg)
+        try:
+            return self._work()
+        except ClosedError:
+            raise
+        except Exception as error:
+            # What is due stays due; the disk or the embedder may be back by then.
+            _log.warning("what was due could not be done: %s", type(error).__name__)
+            return None
+
+
+def _run(
+    keeper: weakref.ref[Housekeeper], wake: threading.Event, longest: float
+) -> None:
+    """Wait without holding on to the housekeeper, or to what it works on."""
+    pause: float | None = None
+    while True:
+        wake.wait(longest if pause is None else min(max(pause, 0.0), longest))
+        wake.clear()
+        had = keeper()
+        if had is None:
+            return
+        try:
+            pause = had.work()
+        except ClosedError:
+            return
+        del had

@@ -17,7 +17,12 @@ from vecall._scoring import prior_of
 from vecall._telemetry import observed
 from vecall.config import check_name, check_top_k
 from vecall.corrections import Consolidation, ForgetProposal, Revision
-from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
+from vecall.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFoundError,
+)
 from vecall.lifecycle.duplicates import duplicates
 from vecall.lifecycle.remembering import lowest_trust, summary_drafts
 from vecall.ranking import Ranking
@@ -53,6 +58,20 @@ _CHANGEABLE = (
 ).split()
 
 
+def _check_changes(changes: Mapping[str, Any]) -> None:
+    """Refuse what cannot be changed, and values that could only be left out."""
+    if not changes or changes.keys() - set(_CHANGEABLE):
+        msg = f"changes: expected some of {', '.join(_CHANGEABLE)}"
+        raise InvalidArgumentError(msg)
+    for name in ("author", "kind", "source"):
+        if not isinstance(changes.get(name), str | None):
+            msg = f"{name}: expected a string"
+            raise InvalidTypeError(msg)
+    if changes.get("content", "") is None:
+        msg = "content: expected a text"
+        raise InvalidTypeError(msg)
+
+
 class Life:
     """Operations on what is there, each a coroutine like those of `Memory`."""
 
@@ -78,23 +97,16 @@ class Life:
         """Correct one memory."""
         key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
-        if not changes:
-            msg = f"expected something to change: {', '.join(_CHANGEABLE)}"
-            raise InvalidArgumentError(msg)
+        _check_changes(changes)
         loader = self._memory.serving.loader
         row: Row = await wait(loader.submit(self._row, *key, memory_id))
         entry = replace(to_entry(row, prior_of(row)), importance=row.importance)
-        told = {**changes}
-        if "content" in told and told["content"] is None:
-            msg = "content: expected a text"
-            raise InvalidArgumentError(msg)
-        changed = replace(entry, **told)
+        changed = replace(entry, **changes)
         (draft,) = entry_drafts([changed], Scope({}), self._memory.limits)
-        if row.trust is not None and draft.trust is None:
-            draft = replace(draft, trust=row.trust)
         await self._memory.add_drafts(wait, *key, [draft], How(edit=True))
-        row = await wait(loader.submit(self._row, *key, memory_id))
-        return replace(to_entry(row, prior_of(row)), scope=scope)
+        # Whatever its state: what is no longer valid is not found by its id.
+        past: list[Revision] = await wait(loader.submit(self._past, *key, memory_id))
+        return replace(past[-1].memory, scope=scope)
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
         database = self._memory.database
@@ -117,8 +129,9 @@ class Life:
         return found
 
     def _past(self, app: str, user: str, memory_id: str) -> list[Revision]:
-        with self._memory.database.snapshot() as connection:
-            found = history(connection, app, user, memory_id)
+        database = self._memory.database
+        with database.snapshot() as connection:
+            found = history(connection, app, user, memory_id, database.lifetime.now())
         if not found:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -262,8 +275,9 @@ class Life:
         return duplicates(rows)
 
     def _old(self, key: Key, before: float) -> list[tuple[str, list[Row]]]:
-        with self._memory.database.snapshot() as connection:
-            return old_sessions(connection, *key, before)
+        database = self._memory.database
+        with database.snapshot() as connection:
+            return old_sessions(connection, *key, before, database.lifetime.now())
 
     async def _fold(
         self,

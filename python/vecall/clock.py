@@ -11,6 +11,7 @@ not begin it anew. Only how long a machine was off can nobody but the wall clock
 from __future__ import annotations
 
 import time
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -60,16 +61,24 @@ class Mark(NamedTuple):
 
     @classmethod
     def parse(cls, text: str | None) -> Mark | None:
-        """Read what `__str__` wrote; None if it is nothing of the kind."""
-        try:
-            now, passing, boot = (text or "").split("|")
-            return cls(float(now), float(passing), boot)
-        except ValueError:
+        """Read what `__str__` wrote; None if it is not that to the letter.
+
+        By a time with another digit all would expire, or nothing ever again.
+        """
+        told, _, crc = (text or "").rpartition("|")
+        if crc != _checksum(told):
             return None
+        now, passing, boot = told.split("|", 2)
+        return cls(float(now), float(passing), boot)
 
     def __str__(self) -> str:
-        """Return it as text."""
-        return f"{self.now!r}|{self.passing!r}|{self.boot}"
+        """Return it as text, with a checksum."""
+        told = f"{self.now!r}|{self.passing!r}|{self.boot}"
+        return f"{told}|{_checksum(told)}"
+
+
+def _checksum(told: str) -> str:
+    return f"{zlib.crc32(told.encode()):08x}"
 
 
 class LifeTime:

@@ -12,6 +12,7 @@ from vecall.slices import in_slices
 from vecall.store.delete import Doomed, bury, delete_rows
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import StoredRow
+from vecall.store.sweep import clear_expired
 
 
 class Bounds(NamedTuple):
@@ -39,15 +40,20 @@ def evict(
 ) -> list[int]:
     """Make room; what has just been written goes only if nothing else is left.
 
+    What has expired, and is not cleared away yet, is in nobody's way.
+
     Returns:
         The rows that went.
 
     Raises:
         LimitExceededError: There is no room, and nothing may go.
     """
+    if not any(bounds.exceeded_by(partition)):
+        return []
+    expired = [row.rid for row in clear_expired(partition)]
     count, size = bounds.exceeded_by(partition)
     if not (count or size):
-        return []
+        return expired
     if bounds.eviction == "reject":
         msg = (
             f"a user's memories: at most max_user_memories = {bounds.memories} and "
@@ -62,7 +68,7 @@ def evict(
         count, size = count - 1, size - row.size
     delete_rows(partition, doomed)
     bury(partition, [row.id for row in doomed], "evicted")
-    return [row.rid for row in doomed]
+    return expired + [row.rid for row in doomed]
 
 
 def _in_order(

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from typing import Any, NamedTuple
 
-from vecall.store.read import load_rows
+from vecall.store.read import END, load_rows
 from vecall.store.rows import Row
 
 
@@ -30,11 +30,12 @@ class Past(NamedTuple):
 
 
 def history(
-    connection: sqlite3.Connection, app: str, user: str, id_: str
+    connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
 ) -> list[Past]:
     """Return what is known of a memory, and of those that it replaced, oldest first.
 
-    Empty where this user has no memory of that id.
+    Empty where this user has no memory of that id. What has expired by `now` is not
+    among it.
     """
     found = connection.execute(
         "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
@@ -49,7 +50,7 @@ def history(
         each = waiting.pop()
         if each not in seen:
             seen.add(each)
-            told = _of_one(connection, part, each) + told
+            told = _of_one(connection, part, each, now) + told
             replaced = connection.execute(
                 "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id",
                 (part, each),
@@ -58,10 +59,14 @@ def history(
     return told
 
 
-def _of_one(connection: sqlite3.Connection, part: int, id_: str) -> list[Past]:
+def _of_one(
+    connection: sqlite3.Connection, part: int, id_: str, time: float
+) -> list[Past]:
     own = (part, id_)
+    alive = "ifnull(expires_at, 9e99) > ?"
     found = connection.execute(
-        "SELECT rid, state FROM mem WHERE part = ? AND id = ?", own
+        f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {alive}",
+        (*own, time),
     ).fetchone()
     if found is None:
         return []
@@ -73,7 +78,9 @@ def _of_one(connection: sqlite3.Connection, part: int, id_: str) -> list[Past]:
     past = [
         Past(_as_it_was(now, json.loads(old)), "overwritten", at, operation, None)
         for at, operation, old in connection.execute(
-            "SELECT at, op, old FROM hist WHERE part = ? AND id = ? ORDER BY seq", own
+            "SELECT at, op, old FROM hist WHERE part = ? AND id = ? "
+            f"AND {alive} ORDER BY seq",
+            (*own, time),
         )
         if "digest" not in json.loads(old)
     ]
@@ -131,14 +138,18 @@ def listed(
 
 
 def old_sessions(
-    connection: sqlite3.Connection, app: str, user: str, before: float
+    connection: sqlite3.Connection, app: str, user: str, before: float, now: float
 ) -> list[tuple[str, list[Row]]]:
-    """Return sessions in which nothing was said since a time, with their live turns."""
+    """Return sessions in which nothing was said since a time, with their live turns.
+
+    Turns that have expired by `now` are not among them.
+    """
     found = connection.execute(
         "SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = "
         "(SELECT id FROM part WHERE app = ? AND user = ?) AND state = 'live' "
-        "AND session IS NOT NULL AND pos IS NOT NULL ORDER BY session, pos",
-        (app, user),
+        "AND session IS NOT NULL AND pos IS NOT NULL "
+        f"AND {END} > ? ORDER BY session, pos",
+        (app, user, now),
     )
     turns: dict[str, list[int]] = {}
     recent: set[str] = set()

@@ -130,10 +130,15 @@ class MergeMemories:
             uses = sum(row.uses or 0 for row in rows)
             used = [row.last_used for row in rows if row.last_used is not None]
             priors = [row.importance for row in rows if row.importance is not None]
+            # It was told once without an end, or with a later one: that counts.
+            ends = [row.expires_at for row in rows if row.expires_at is not None]
+            until = [row.valid_until for row in rows if row.valid_until is not None]
             row = stays.row._replace(
                 uses=uses or None,
                 last_used=max(used, default=None),
                 importance=max(priors, default=None),
+                expires_at=max(ends) if len(ends) == len(rows) else None,
+                valid_until=max(until) if len(until) == len(rows) else None,
                 updated_at=partition.now,
             )
             written.append(rewrite(partition, stays, row))

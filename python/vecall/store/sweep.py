@@ -48,17 +48,7 @@ class Sweep:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         own = {"part": partition.id, "now": partition.expiry_now, "most": self.most}
-        expired = [
-            Doomed(*row)
-            for row in connection.execute(
-                "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
-                "INDEXED BY mem_expires "
-                "WHERE expires_at <= :now AND part = :part LIMIT :most",
-                own,
-            ).fetchall()
-        ]
-        delete_rows(partition, expired)
-        bury(partition, [row.id for row in expired], "expired")
+        expired = clear_expired(partition, self.most)
         lapsed = connection.execute(
             "SELECT rid FROM mem INDEXED BY mem_valid WHERE valid_until <= :now "
             "AND part = :part AND state = 'live' LIMIT :most",
@@ -69,6 +59,19 @@ class Sweep:
         _forget_past(partition)
         partition.finish()
         return partition.changed(removed=removed, ids=[row.id for row in expired])
+
+
+def clear_expired(partition: PartitionWriter, most: int = -1) -> list[Doomed]:
+    """Delete memories that lived their time, at most so many; -1 is all."""
+    found = partition.connection.execute(
+        "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
+        "INDEXED BY mem_expires WHERE expires_at <= ? AND part = ? LIMIT ?",
+        (partition.expiry_now, partition.id, most),
+    ).fetchall()
+    expired = [Doomed(*row) for row in found]
+    delete_rows(partition, expired)
+    bury(partition, [row.id for row in expired], "expired")
+    return expired
 
 
 def _forget_past(partition: PartitionWriter) -> None:
