@@ -1,4 +1,4 @@
-"""The door to google-adk defines what google-adk asks of a memory service."""
+"""The door to google-adk defines what google-adk asks of a memory service (S4.14)."""
 
 from __future__ import annotations
 

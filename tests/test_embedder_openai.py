@@ -138,7 +138,7 @@ def test_shortened_vectors_are_asked_for(make, server):
 
 
 def test_a_refusal_for_now_is_asked_again_when_the_server_said(make, server):
-    """S0.24: 429 with Retry-After."""
+    """S0.24, S4.9: 429 with Retry-After."""
     server.planned.append(Answer(429, headers={"retry-after": "0.2"}))
     assert np.array_equal(make().embed(["a"]), vectors(["a"], 8))
     assert server.requests[1].at - server.requests[0].at >= 0.2

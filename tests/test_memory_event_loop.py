@@ -1,4 +1,4 @@
-"""Slow embedders, loads and writes never stop an event loop."""
+"""Slow embedders, loads and writes never stop an event loop (pain 11)."""
 
 from __future__ import annotations
 

@@ -57,6 +57,8 @@ def test_every_error_is_public_and_a_vecall_error():
         "StorageFullError": OSError,
         "StorageError": OSError,
         "InvalidMemoryError": ValueError,
+        "ReadOnlyError": PermissionError,
+        "ScopeError": PermissionError,
     }
     for name, base in also.items():
         assert issubclass(classes[name], base)
@@ -71,6 +73,7 @@ def test_a_missing_memory_prints_its_message_without_quotes():
 
 
 def test_every_public_name_says_what_it_is():
+    """S4.2, S4.4: the types and the service are there, and documented."""
     for name in vecall.__all__:
         if name != "__version__":
             assert inspect.getdoc(getattr(vecall, name)), name

@@ -240,7 +240,7 @@ for line in sys.stdin:
 
 
 def test_nothing_deleted_is_in_any_file_after_a_purge(open_service, tmp_path):
-    """Guarantee 8, with another process that has the file open."""
+    """Guarantee 8, pain 13: with another process that has the file open."""
     folder = tmp_path / "data"
     folder.mkdir()
     path = folder / "m.db"

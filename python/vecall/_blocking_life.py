@@ -60,10 +60,10 @@ class SyncLivingMemoryService:
         )
 
     def memory_history(
-        self, *, app_name: str, user_id: str, memory_id: str
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> list[Revision]:
         """Return what a memory was and is, and those that it replaced, oldest first."""
-        return drive(self._life.history(blocking, app_name, user_id, memory_id))
+        return drive(self._life.history(blocking, app_name, user_id, memory_id, scope))
 
     def list_memories(
         self,
@@ -80,15 +80,17 @@ class SyncLivingMemoryService:
             self._life.listed(blocking, app_name, user_id, state, after, limit, scope)
         )
 
-    def archive_memory(self, *, app_name: str, user_id: str, memory_id: str) -> None:
+    def archive_memory(
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
+    ) -> None:
         """Keep a memory, but find it no more."""
-        drive(self._life.archive(blocking, app_name, user_id, memory_id))
+        drive(self._life.archive(blocking, app_name, user_id, memory_id, scope))
 
     def restore_memory(
-        self, *, app_name: str, user_id: str, memory_id: str
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> list[str]:
         """Bring back an archived memory, or release one that is held."""
-        return drive(self._life.restore(blocking, app_name, user_id, memory_id))
+        return drive(self._life.restore(blocking, app_name, user_id, memory_id, scope))
 
     def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from vecall._duck import clean
 from vecall._embedding import Wait
+from vecall._ingest import check_text
 from vecall._model_thread import ModelThread
 from vecall._recall import draft_entry
+from vecall.config import Limits
 from vecall.embedders.base import is_async
 from vecall.errors import ClosedError, WriteHookError, WriteRejectedError
 from vecall.slices import in_slices
@@ -24,21 +26,38 @@ _log = logging.getLogger("vecall")
 class Gate:
     """One hook, on a thread of its own."""
 
-    def __init__(self, hook: WriteHook | None) -> None:
+    def __init__(self, hook: WriteHook | None, limits: Limits) -> None:
         """Let everything through where there is no hook."""
         self._hook = hook
+        self._limits = limits
         self._thread = ModelThread("vecall-hook")
 
     async def judged(
-        self, wait: Wait, app: str, user: str, drafts: list[Draft]
+        self,
+        wait: Wait,
+        app: str,
+        user: str,
+        drafts: list[Draft],
+        *,
+        scope: str = "user",
+        explicit: bool = False,
     ) -> list[Draft]:
         """Return what may be written of some drafts, as it may be written.
 
-        Turns of a session that are refused are left out.
+        What is refused is left out, but for explicit memories.
+
+        Args:
+            wait: How to wait for the hook's thread.
+            app: The app that the caller named.
+            user: The user that the caller named.
+            drafts: What is to be written.
+            scope: Where to.
+            explicit: Somebody waits for these very memories.
 
         Raises:
             WriteRejectedError: An explicit memory was refused.
             WriteHookError: The hook failed.
+            LimitExceededError: It redacted a memory to a text that is too long.
         """
         if self._hook is None or not drafts:
             return drafts
@@ -47,7 +66,8 @@ class Gate:
         try:
             verdicts = await wait(
                 self._thread.run(
-                    partial(work, self._hook, app, user, drafts), concurrent=concurrent
+                    partial(work, self._hook, app, user, scope, drafts),
+                    concurrent=concurrent,
                 )
             )
         except ClosedError:
@@ -58,8 +78,9 @@ class Gate:
             raise WriteHookError(msg) from None
         passed = []
         for draft, verdict in zip(drafts, verdicts, strict=True):
-            judged = _apply(draft, verdict)
+            judged = _apply(draft, verdict, explicit=explicit)
             if judged is not None:
+                check_text(judged.text, self._limits)
                 passed.append(judged)
         if len(passed) < len(drafts):
             _log.info("on_write kept %d memories out", len(drafts) - len(passed))
@@ -70,38 +91,50 @@ class Gate:
         self._thread.close()
 
 
-def _verdicts(hook: WriteHook, app: str, user: str, drafts: list[Draft]) -> list[Any]:
-    return [hook(Write(app, user, draft_entry(draft))) for draft in in_slices(drafts)]
-
-
-def _all(hook: WriteHook, app: str, user: str, drafts: list[Draft]) -> Any:
-    verdicts = _verdicts(hook, app, user, drafts)
-    if any(isinstance(verdict, Awaitable) for verdict in verdicts):
-        return _awaited(verdicts)
+def _all(
+    hook: WriteHook, app: str, user: str, scope: str, drafts: Iterable[Draft]
+) -> Any:
+    verdicts: list[object] = []
+    waiting = in_slices(drafts)
+    for draft in waiting:
+        verdict = hook(_write(app, user, scope, draft))
+        if isinstance(verdict, Awaitable):
+            return _all_async(hook, app, user, scope, waiting, [*verdicts, verdict])
+        verdicts.append(verdict)
     return verdicts
 
 
 async def _all_async(
-    hook: WriteHook, app: str, user: str, drafts: list[Draft]
+    hook: WriteHook,
+    app: str,
+    user: str,
+    scope: str,
+    drafts: Iterable[Draft],
+    before: Iterable[object] = (),
 ) -> list[object]:
-    return await _awaited(_verdicts(hook, app, user, drafts))
+    verdicts = [await _finished(verdict) for verdict in before]
+    for draft in drafts:
+        verdict = hook(_write(app, user, scope, draft))
+        verdicts.append(await _finished(verdict))
+    return verdicts
 
 
-async def _awaited(verdicts: list[Any]) -> list[object]:
-    return [
-        await verdict if isinstance(verdict, Awaitable) else verdict
-        for verdict in verdicts
-    ]
+def _write(app: str, user: str, scope: str, draft: Draft) -> Write:
+    return Write(app, user, replace(draft_entry(draft), scope=scope))
 
 
-def _apply(draft: Draft, verdict: object) -> Draft | None:
+async def _finished(verdict: object) -> object:
+    return await verdict if isinstance(verdict, Awaitable) else verdict
+
+
+def _apply(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
     if not isinstance(verdict, Verdict):
         msg = "on_write: must return a vecall.Verdict"
         raise WriteHookError(msg)
     if verdict.outcome == "quarantine":
         return replace(draft, quarantined=True)
     if verdict.outcome == "reject":
-        if draft.ordered:
+        if draft.ordered or not explicit:
             return None
         msg = "on_write refused a memory; nothing was written"
         raise WriteRejectedError(msg)

@@ -6,13 +6,13 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, LimitExceededError
-from vecall.store import EmbeddingModel, header_model
+from vecall.store import EmbeddingModel, Reason, Why, header_model
 from vecall.timestamps import to_seconds
 from vecall.types import check_share
 
@@ -121,17 +121,16 @@ class LineReader:
     def _tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
         id_ = check_name(values.get("id"), "tomb.id", self._limits)
         why = values.get("why")
-        if why not in (None, "expired", "evicted"):
-            msg = "tomb.why: must be expired or evicted, if anything"
-            raise InvalidArgumentError(msg)
+        if why is not None:
+            why = _one_of(values, "why", get_args(Why))
         return {"id": id_, "at": _time(values, "at"), "why": why}
 
     def _past(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "hist.id", self._limits),
             "at": _time(values, "at"),
-            "op": _string(values, "op"),
-            "old": _optional(values, "old", _object) or "{}",
+            "op": _one_of(values, "op", ("update", "edit")),
+            "old": _optional(values, "old", _past_fields) or "{}",
             "expires_at": _optional(values, "expires_at", _time),
         }
 
@@ -139,16 +138,16 @@ class LineReader:
         return {
             "id": check_name(values.get("id"), "replaced.id", self._limits),
             "by": _optional(values, "by", _string),
-            "why": _string(values, "why"),
+            "why": _one_of(values, "why", get_args(Reason)),
             "at": _time(values, "at"),
         }
 
     def _trigger(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "session": check_name(values.get("session"), "trig.session", self._limits),
-            "kind": _string(values, "kind"),
+            "kind": _one_of(values, "kind", ("make",)),
             "due_at": _optional(values, "due_at", _time),
-            "state": _optional(values, "state", _object),
+            "state": _optional(values, "state", _tries),
         }
 
     def _told(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +204,34 @@ def _object(values: Mapping[str, Any], name: str) -> str:
     if not isinstance(known, dict):
         msg = f"{name}: expected a JSON object as a string"
         raise InvalidArgumentError(msg)
+    return text
+
+
+def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
+    value = _string(values, name)
+    if value not in allowed:
+        msg = f"{name}: must be one of {', '.join(allowed)}"
+        raise InvalidArgumentError(msg)
+    return value
+
+
+def _past_fields(values: Mapping[str, Any], name: str) -> str:
+    """What a memory said before, or no more than a digest of it."""
+    text = _object(values, name)
+    for field, value in json.loads(text).items():
+        numeric = field in ("ts", "importance", "updated_at")
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (plain if numeric else isinstance(value, str)):
+            msg = f"{name}: expected texts and numbers as they were"
+            raise InvalidArgumentError(msg)
+        if field in ("content", "meta") and value is not None:
+            _object({field: value}, field)
+    return text
+
+
+def _tries(values: Mapping[str, Any], name: str) -> str:
+    text = _object(values, name)
+    _count(json.loads(text), "tries")
     return text
 
 

@@ -116,7 +116,7 @@ def _event_draft(
     text = clean("\n".join(texts))
     if not text.strip():
         return None
-    _check_size(text, limits)
+    check_text(text, limits)
     author = _optional(read(event, "author"))
     ts = _event_time(read(event, "timestamp"))
     event_id = read(event, "id")
@@ -192,7 +192,7 @@ def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
     if not text.strip():
         msg = "memories: every entry needs a text, neither blank nor only recalled"
         raise InvalidArgumentError(msg)
-    _check_size(text, limits)
+    check_text(text, limits)
     fields = {} if isinstance(entry, str) else entry
     session_id = _named(fields, "session_id", limits)
     event_id = _named(fields, "event_id", limits)
@@ -205,10 +205,15 @@ def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
     importance = read(fields, "importance")
     if importance is not None:
         importance = check_share(importance, "importance")
+    id_ = id_ or memory_id(session_id, author, ts, text)
+    supersedes = _named(fields, "supersedes", limits)
+    if supersedes == id_:
+        msg = "supersedes: must be the id of another memory"
+        raise InvalidArgumentError(msg)
     scope = _scope(scope, read(fields, "custom_metadata"))
     until = read(fields, "valid_until")
     return Draft(
-        id=id_ or memory_id(session_id, author, ts, text),
+        id=id_,
         text=text,
         session=session_id,
         event=event_id,
@@ -216,7 +221,7 @@ def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
         ttl=scope.ttl,
         revision_ttl=scope.revision_ttl,
         valid_until=None if until is None else to_seconds(until, "valid_until"),
-        supersedes=_named(fields, "supersedes", limits),
+        supersedes=supersedes,
         author=author,
         kind=_optional(read(fields, "kind")),
         source=_optional(read(fields, "source")),
@@ -244,7 +249,8 @@ def _event_time(value: object) -> float | None:
     return None
 
 
-def _check_size(text: str, limits: Limits) -> None:
+def check_text(text: str, limits: Limits) -> None:
+    """Raise LimitExceededError if a text is too long."""
     size = len(text) if text.isascii() else len(text.encode())
     if size > limits.max_text_bytes:
         msg = f"text: at most max_text_bytes = {limits.max_text_bytes} bytes"

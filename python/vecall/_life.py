@@ -24,7 +24,7 @@ from vecall.errors import (
     NotFoundError,
 )
 from vecall.lifecycle.duplicates import duplicates
-from vecall.lifecycle.remembering import lowest_trust, summary_drafts
+from vecall.lifecycle.remembering import as_one, lowest_trust, summary_drafts
 from vecall.ranking import Ranking
 from vecall.store import (
     LASTS_S,
@@ -42,6 +42,7 @@ from vecall.store import (
     listed,
     next_due,
     old_sessions,
+    text_hash,
 )
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import ttl_seconds
@@ -96,6 +97,7 @@ class Life:
     ) -> MemoryEntry:
         """Correct one memory."""
         key = self._memory.key(app_name, user_id, scope, write=True)
+        self._memory.key(app_name, user_id, scope, write=False)  # it is returned
         check_name(memory_id, "memory_id", self._memory.limits)
         _check_changes(changes)
         loader = self._memory.serving.loader
@@ -103,7 +105,8 @@ class Life:
         entry = replace(to_entry(row, prior_of(row)), importance=row.importance)
         changed = replace(entry, **changes)
         (draft,) = entry_drafts([changed], Scope({}), self._memory.limits)
-        await self._memory.add_drafts(wait, *key, [draft], How(edit=True))
+        how = How(edit=True, scope=scope, told=(app_name, user_id))
+        await self._memory.add_drafts(wait, *key, [draft], how)
         # Whatever its state: what is no longer valid is not found by its id.
         past: list[Revision] = await wait(loader.submit(self._past, *key, memory_id))
         return replace(past[-1].memory, scope=scope)
@@ -119,10 +122,10 @@ class Life:
 
     @observed("history", len)
     async def history(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> list[Revision]:
         """Return what a memory was and is."""
-        key = self._memory.key(app_name, user_id, write=False)
+        key = self._memory.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._memory.limits)
         loader = self._memory.serving.loader
         found: list[Revision] = await wait(loader.submit(self._past, *key, memory_id))
@@ -183,10 +186,10 @@ class Life:
 
     @observed("archive")
     async def archive(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> None:
         """Keep a memory, but find it no more."""
-        key = self._memory.key(app_name, user_id, write=True)
+        key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
         change: Change = await wait(
             self._memory.writer.submit(ArchiveMemories(*key, [memory_id]))
@@ -197,10 +200,10 @@ class Life:
 
     @observed("restore", len)
     async def restore(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> list[str]:
         """Bring back what was archived or held."""
-        key = self._memory.key(app_name, user_id, write=True)
+        key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
         change: Change = await wait(
             self._memory.writer.submit(RestoreMemory(*key, memory_id))
@@ -305,15 +308,21 @@ class Life:
         )
         if not summaries:
             return []
-        ids = [row.id for row in rows]
+        fold = {row.id: text_hash(row.text) for row in rows}
         drafts = summary_drafts(
-            summaries,
+            [as_one(summaries)],  # one memory takes the turns' place, not several
             session,
-            ids,
+            fold,
             source="consolidation",
             trust=lowest_trust(row.trust for row in rows),
         )
-        return await self._memory.add_drafts(wait, *key, drafts, How(fold=ids))
+        ends = [row.expires_at for row in rows if row.expires_at is not None]
+        if ends:
+            left = min(ends) - self._memory.database.lifetime.now()
+            if left <= 0:
+                return []  # some of it expired meanwhile
+            drafts = [replace(draft, ttl=left) for draft in drafts]
+        return await self._memory.add_drafts(wait, *key, drafts, How(fold=fold))
 
     @observed("run_due", int)
     async def run_due(self, wait: Wait) -> int:

@@ -116,14 +116,14 @@ class LivingMemoryService:
         )
 
     async def memory_history(
-        self, *, app_name: str, user_id: str, memory_id: str
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> list[Revision]:
         """Return what a memory was and is, and those that it replaced, oldest first.
 
         Raises:
             NotFoundError: This user has no memory of that id.
         """
-        return await self._life.history(on_loop, app_name, user_id, memory_id)
+        return await self._life.history(on_loop, app_name, user_id, memory_id, scope)
 
     async def list_memories(
         self,
@@ -150,17 +150,17 @@ class LivingMemoryService:
         )
 
     async def archive_memory(
-        self, *, app_name: str, user_id: str, memory_id: str
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> None:
         """Keep a memory, but find it no more.
 
         Raises:
             NotFoundError: This user has no live memory of that id.
         """
-        await self._life.archive(on_loop, app_name, user_id, memory_id)
+        await self._life.archive(on_loop, app_name, user_id, memory_id, scope)
 
     async def restore_memory(
-        self, *, app_name: str, user_id: str, memory_id: str
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> list[str]:
         """Bring back an archived memory, or release one that is held.
 
@@ -173,7 +173,7 @@ class LivingMemoryService:
         Raises:
             NotFoundError: There is nothing of that id to bring back.
         """
-        return await self._life.restore(on_loop, app_name, user_id, memory_id)
+        return await self._life.restore(on_loop, app_name, user_id, memory_id, scope)
 
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5

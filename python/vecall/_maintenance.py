@@ -248,9 +248,7 @@ class Maintenance:
         if user_id is not None and app_name is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
-        for value, name in ((app_name, "app_name"), (user_id, "user_id")):
-            if value is not None:
-                check_name(value, name, opened.limits)
+        opened.key(app_name or "-", user_id or "-", write=False)
         count: int = await wait(
             self._submit(
                 _transfer.export,

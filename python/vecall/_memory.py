@@ -7,8 +7,9 @@ its blocking twin one that blocks; the operations hold nothing of any loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from vecall._duck import as_list
@@ -51,18 +52,20 @@ class How(NamedTuple):
         key: The caller's idempotency key.
         instead_of: Delete other turns of this session.
         scope: Where to.
+        told: App and user as the caller named them.
         edit: They correct memories that must be there.
         done: A session, and its turns that were kept for a trigger and need be no more.
-        fold: Live memories that these sum up.
+        fold: Live memories that these sum up, with the hashes of their texts.
     """
 
     restore: bool = False
     key: str | None = None
     instead_of: str | None = None
     scope: str = "user"
+    told: tuple[str, str] | None = None
     edit: bool = False
     done: tuple[str, Sequence[str]] | None = None
-    fold: Sequence[str] = ()
+    fold: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Asked(NamedTuple):
@@ -123,6 +126,7 @@ class Memory(Opened):
         drafts = await self._draft(
             wait, event_drafts, told, session_id, scope, self.limits
         )
+        how = how._replace(told=(app_name, user_id))
         return await self.add_drafts(wait, *key, drafts, how)
 
     @observed("add_entries", len)
@@ -140,6 +144,7 @@ class Memory(Opened):
         scope = scope_of(custom_metadata)
         told = as_list(memories, "memories")
         drafts = await self._draft(wait, entry_drafts, told, scope, self.limits)
+        how = how._replace(told=(app_name, user_id))
         return await self.add_drafts(wait, *key, drafts, how)
 
     async def read_turns(
@@ -179,7 +184,13 @@ class Memory(Opened):
         """Judge, embed and write what was read."""
         if how.key is not None:
             check_name(how.key, "idempotency_key", self.limits)
-        drafts = await self.gate.judged(wait, app, user, drafts)
+        drafts = await self.gate.judged(
+            wait,
+            *(how.told or (app, user)),
+            drafts,
+            scope=how.scope,
+            explicit=how.done is None and not how.fold,
+        )
         if not drafts and how.instead_of is None and how.done is None:
             return []
         while True:
@@ -204,7 +215,8 @@ class Memory(Opened):
     ) -> list[str]:
         model = None
         if serving.embedding is not None and serving.model is not None:
-            await self._embed(wait, serving, app, user, drafts, how.restore)
+            anyway = how.restore or how.edit  # also what a correction had overwritten
+            await self._embed(wait, serving, app, user, drafts, anyway)
             model = serving.model.id
         job = AddMemories(
             app,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from vecall._duck import read
 from vecall._embedding import Wait
 from vecall._ingest import session_head
 from vecall._memory import How, Memory
@@ -16,9 +16,23 @@ from vecall._model_thread import ModelThread
 from vecall._telemetry import observed
 from vecall.config import check_name
 from vecall.embedders.base import is_async
-from vecall.errors import ClosedError, ConfigError, SummaryError, VecallError
+from vecall.errors import (
+    ClosedError,
+    ConfigError,
+    ConflictError,
+    SummaryError,
+    VecallError,
+)
 from vecall.lifecycle.remembering import lowest_trust, summary_drafts
 from vecall.lifecycle.triggers import Compaction, Inactivity, MessageCount, Trigger
+from vecall.lifecycle.waiting import (
+    compaction_event,
+    compaction_id,
+    drafts_of,
+    event_of,
+    is_covered,
+    is_held,
+)
 from vecall.slices import in_slices
 from vecall.store import (
     Change,
@@ -29,7 +43,6 @@ from vecall.store import (
     PostponeSession,
     Turn,
     due_sessions,
-    memory_id,
     told_ids,
     waiting_turns,
 )
@@ -76,15 +89,15 @@ class Observing:
     @observed("observe_session", len)
     async def observe(self, wait: Wait, session: object) -> list[str]:
         """Keep what is new in a session; return the ids of memories made of it now."""
-        app, user, id_, turns = await self._read(wait, session)
+        due, told = await self._read(wait, session)
         delay, count = None, None
         if isinstance(self.trigger, Inactivity):
             delay = self.trigger.inactivity_ms / 1000
         elif isinstance(self.trigger, MessageCount):
             count = self.trigger.message_count
-        await self._keep(wait, KeepTurns(app, user, id_, turns, delay, count))
+        await self._keep(wait, due, told, delay, count)
         if isinstance(self.trigger, Compaction):
-            return await self._compacted(wait, DueSession(app, user, id_))
+            return await self._compacted(wait, due)
         return []
 
     async def add_session(
@@ -112,13 +125,13 @@ class Observing:
     ) -> list[str]:
         """Make memories of all that waits of a session; return their ids."""
         if session is not None:
-            app, user, id_, turns = await self._read(wait, session)
-            await self._keep(wait, KeepTurns(app, user, id_, turns))
+            due, told = await self._read(wait, session)
+            await self._keep(wait, due, told)
         else:
             memory = self._memory
-            app, user = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
+            key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
             id_ = check_name(session_id, "session_id", memory.limits)
-        due = DueSession(app, user, id_)
+            due = DueSession(*key, id_)
         made = []
         if isinstance(self.trigger, Compaction):
             made = await self._compacted(wait, due)
@@ -128,7 +141,8 @@ class Observing:
         """Make the memories that are due; return of how many sessions."""
         memory = self._memory
         done = 0
-        for each in await wait(memory.serving.loader.submit(self._due)):
+        due: list[DueSession] = await wait(memory.serving.loader.submit(self._due))
+        for each in due:
             claim = ClaimSession(*each, _LEASE_S)
             had: Change = await wait(memory.writer.submit(claim))
             if not had.ids:
@@ -154,40 +168,74 @@ class Observing:
 
     async def _read(
         self, wait: Wait, session: object
-    ) -> tuple[str, str, str, list[Turn]]:
-        """The names of a session, and its turns as they are kept."""
+    ) -> tuple[DueSession, dict[str, Draft | SessionSummary]]:
+        """A session's names, and its turns and compactions in order, by their ids."""
         memory = self._memory
         memory.check_open()
         head = session_head(session, memory.limits)
-        memory.key(head.app, head.user, write=True)
-        drafts = await memory.read_turns(wait, head.events, head.id)
-        drafts = await memory.gate.judged(wait, head.app, head.user, drafts)
-        turns = [Turn(draft.id, _event_of(draft)) for draft in in_slices(drafts)]
-        turns += [
-            Turn(_compaction_id(head.id, summary), _compaction_event(summary))
-            for event in in_slices(head.events)
-            if (summary := compaction_of(event)) is not None
-        ]
-        return head.app, head.user, head.id, turns
+        due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
+        told: dict[str, Draft | SessionSummary] = {}
+        events: list[Any] = []
+        for event in in_slices(head.events):
+            events.append(event)
+            summary = compaction_of(event)
+            if summary is not None:
+                drafts = await memory.read_turns(wait, events, head.id)
+                told.update({draft.id: draft for draft in drafts})
+                told[compaction_id(head.id, summary)] = summary
+                events = []
+        drafts = await memory.read_turns(wait, events, head.id)
+        told.update({draft.id: draft for draft in drafts})
+        return due, told
 
-    async def _keep(self, wait: Wait, job: KeepTurns) -> None:
+    async def _keep(
+        self,
+        wait: Wait,
+        due: DueSession,
+        told: dict[str, Draft | SessionSummary],
+        delay: float | None = None,
+        count: int | None = None,
+    ) -> None:
         """Write down what is new, which is nothing most of the time."""
-        if not job.turns:
+        if not told:
             return
-        known = await wait(
-            self._memory.serving.loader.submit(
-                self._told, job.app, job.user, job.session
-            )
-        )
-        job.turns = [turn for turn in job.turns if turn.id not in known]
-        if job.turns:
-            await wait(self._memory.writer.submit(job))
-            if job.delay is not None or job.count is not None:
-                self.kept()
+        known = await wait(self._memory.serving.loader.submit(self._told, due))
+        new = {id_: each for id_, each in told.items() if id_ not in known}
+        if not new:
+            return
+        end = self._compacted_until(told[id_] for id_ in told if id_ in known)
+        late = {
+            id_
+            for id_, each in new.items()
+            if isinstance(each, Draft) and each.ts is not None and each.ts <= end
+        }
+        drafts = [
+            each
+            for id_, each in new.items()
+            if isinstance(each, Draft) and id_ not in late
+        ]
+        judged = await self._memory.gate.judged(wait, due.app, due.user, drafts)
+        passed = {draft.id: draft for draft in judged}
+        turns: dict[str, dict[str, Any] | None] = {}
+        for id_, each in new.items():
+            if isinstance(each, SessionSummary):
+                turns[id_] = compaction_event(each)
+            else:
+                turns[id_] = event_of(passed[id_]) if id_ in passed else None
+        await wait(self._memory.writer.submit(KeepTurns(*due, turns, delay, count)))
+        self.kept()
 
-    def _told(self, app: str, user: str, session: str) -> set[str]:
+    def _compacted_until(self, told: Iterable[Draft | SessionSummary]) -> float:
+        """When the last of the compactions ends that are remembered already."""
+        if not isinstance(self.trigger, Compaction):
+            return -math.inf
+        summaries = (each for each in told if isinstance(each, SessionSummary))
+        ends = (each.end_timestamp for each in summaries)
+        return max((end for end in ends if end is not None), default=-math.inf)
+
+    def _told(self, due: DueSession) -> set[str]:
         with self._memory.database.snapshot() as connection:
-            return told_ids(connection, app, user, session)
+            return told_ids(connection, *due)
 
     def _waiting(self, due: DueSession) -> list[Turn]:
         with self._memory.database.snapshot() as connection:
@@ -195,41 +243,56 @@ class Observing:
 
     async def _compacted(self, wait: Wait, due: DueSession) -> list[str]:
         """Make memories of compactions; what they sum up waits no more."""
-        turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
-        found = {turn.id: compaction_of(turn.event) for turn in turns}
         made: list[str] = []
-        for id_, summary in found.items():
+        while True:
+            turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
+            found = (compaction_of(turn.event) for turn in turns)
+            place, summary = next(
+                ((at, each) for at, each in enumerate(found) if each), (0, None)
+            )
             if summary is None:
-                continue
-            end = summary.end_timestamp
+                return made
+            compaction = turns[place]
             covered = [
                 turn
-                for turn in turns
-                if found[turn.id] is None and _is_until(turn.event, end)
+                for at, turn in enumerate(turns)
+                if not is_held(turn)
+                and is_covered(turn, summary, stands_before=at < place)
             ]
-            trust = lowest_trust(turn.event.get("trust") for turn in covered)
             drafts = summary_drafts(
-                [summary], due.session, [id_], source="compaction", trust=trust
+                [summary],
+                due.session,
+                [compaction.id],
+                source="compaction",
+                trust=lowest_trust(turn.event.get("trust") for turn in covered),
             )
-            done = [id_, *(turn.id for turn in covered)]
-            how = How(done=(due.session, done))
-            made += await self._memory.add_drafts(wait, due.app, due.user, drafts, how)
-        return made
+            done = [compaction, *covered]
+            with suppress(ConflictError):  # others were faster
+                made += await self._remember(wait, due, drafts, done)
 
     async def _make(self, wait: Wait, due: DueSession) -> list[str]:
         """Make memories of all that waits of a session."""
-        memory = self._memory
-        turns = await wait(memory.serving.loader.submit(self._waiting, due))
+        while True:
+            turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
+            if not turns:
+                return []
+            if self.summarizer is None:
+                drafts = drafts_of(turns, due.session)
+            else:
+                held = [turn for turn in turns if is_held(turn)]
+                free = [turn for turn in turns if not is_held(turn)]
+                drafts = drafts_of(held, due.session)
+                if free:
+                    drafts += await self._summarized(wait, due, free)
+            with suppress(ConflictError):  # others remembered or deleted some of it
+                return await self._remember(wait, due, drafts, turns)
+
+    async def _remember(
+        self, wait: Wait, due: DueSession, drafts: list[Draft], turns: Sequence[Turn]
+    ) -> list[str]:
+        """Write what was made of turns, which wait no more then."""
         how = How(done=(due.session, [turn.id for turn in turns]))
-        if self.summarizer is None:
-            drafts = await memory.read_turns(
-                wait, [turn.event for turn in turns], due.session
-            )
-        elif turns:
-            drafts = await self._summarized(wait, due, turns)
-        else:
-            drafts = []
-        return await memory.add_drafts(wait, due.app, due.user, drafts, how)
+        return await self._memory.add_drafts(wait, due.app, due.user, drafts, how)
 
     async def _summarized(
         self, wait: Wait, due: DueSession, turns: Sequence[Turn]
@@ -273,44 +336,3 @@ class Observing:
             msg = f"the summarizer failed with {type(error).__name__}"
             raise SummaryError(msg) from None
         return checked_summaries(found)
-
-
-def _event_of(draft: Draft) -> dict[str, Any]:
-    """A turn as a mapping of which the same draft can be read again."""
-    told: dict[str, Any] = {
-        "id": draft.event,
-        "author": draft.author,
-        "timestamp": draft.ts,
-        "kind": draft.kind,
-        "source": draft.source,
-        "trust": draft.trust,
-        "importance": draft.importance,
-        "content": draft.text if draft.content is None else json.loads(draft.content),
-    }
-    meta = {} if draft.meta is None else json.loads(draft.meta)
-    for name in ("ttl", "revision_ttl"):
-        if getattr(draft, name) is not None:
-            meta[name] = getattr(draft, name)
-    if meta:
-        told["custom_metadata"] = meta
-    return {name: value for name, value in told.items() if value is not None}
-
-
-def _compaction_id(session: str, summary: SessionSummary) -> str:
-    start, end = summary.start_timestamp, summary.end_timestamp
-    return memory_id(session, "compaction", start, end, summary.summary)
-
-
-def _compaction_event(summary: SessionSummary) -> dict[str, Any]:
-    compaction = {
-        "start_timestamp": summary.start_timestamp,
-        "end_timestamp": summary.end_timestamp,
-        "compacted_content": {"parts": [{"text": summary.summary}]},
-    }
-    return {"actions": {"compaction": compaction}}
-
-
-def _is_until(event: dict[str, Any], end: float | None) -> bool:
-    """Whether an event is not later than a compaction's end."""
-    time = read(event, "timestamp")
-    return time is None or end is None or time <= end

@@ -111,10 +111,13 @@ class Opened:
         try:
             model = self._agree_on_model(self._embedder, warn)
             self.writer = writer = Writer(self.database)
-            embedding = None if self._embedder is None else Embedding(self._embedder)
+            embedding = None
+            if self._embedder is not None and model is not None:
+                embedding = Embedding(self._embedder)
             self.serving = self._serve(model, embedding)
             number = None if model is None else model.id
-            self._backfill = Backfill(self.database, writer, embedding, number)
+            filling = None if self.rules.read_only else embedding
+            self._backfill = Backfill(self.database, writer, filling, number)
         except BaseException:
             if writer is not None:
                 writer.close()
@@ -123,7 +126,7 @@ class Opened:
         self._retired: list[Serving] = []
         self.reader = ThreadPoolExecutor(1, thread_name_prefix="vecall-reader")
         self.care = ThreadPoolExecutor(1, thread_name_prefix="vecall-care")
-        self.gate = Gate(self.rules.on_write)
+        self.gate = Gate(self.rules.on_write, self.limits)
         self._process = os.getpid()
 
     def _serve(
@@ -201,6 +204,8 @@ class Opened:
                 )
             return None
         given = model_of(embedder)
+        if stored is None and self.rules.read_only:
+            return None  # nothing has vectors, and nothing may be written
         if stored is not None:
             require_same(stored, given)
             return stored

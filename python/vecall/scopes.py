@@ -46,10 +46,16 @@ class Scopes:
             ConfigError: Something else than these two is.
         """
         for given, name in ((read, "read"), (write, "write")):
-            if isinstance(given, str) or not set(given) <= {"shared", "app"}:
+            named: frozenset[Scope] | None
+            try:
+                named = frozenset(given)
+            except TypeError:
+                named = None
+            places = {"shared", "app"}
+            if isinstance(given, str) or named is None or not named <= places:
                 msg = f'scopes.{name}: expected some of "shared" and "app"'
                 raise ConfigError(msg)
-            object.__setattr__(self, name, frozenset(given))
+            object.__setattr__(self, name, named)
 
     def key(
         self, scope: object, app: str, user: str, *, write: bool
@@ -60,7 +66,7 @@ class Scopes:
             InvalidArgumentError: There is no such scope.
             ScopeError: It is not switched on.
         """
-        if app == SHARED_APP or user == APP_WIDE:
+        if not {app, user}.isdisjoint((SHARED_APP, APP_WIDE)):
             msg = "app_name, user_id: this name is vecall's own"
             raise InvalidArgumentError(msg)
         if scope == "user":

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
 
-from vecall.lexical.tokenizer import words
+from vecall.lexical.tokenizer import stream_safe, words
 from vecall.slices import in_slices
 from vecall.store import Row
 
 # Words without which a sentence says what it said. Nothing that negates, counts, points
-# or joins is among them: "to Paris from Rome" is not "from Paris to Rome".
-_FILLERS = frozenset(
-    "a an the um uh er oh well okay ok please really very just also".split()
+# or joins is among them: "to Paris from Rome" is not "from Paris to Rome". Nor is what
+# can be more than a filler: "a few" and "few", "not just" and "not", Ohio and Oklahoma.
+_FILLERS = frozenset("the um uh okay please really very also".split())
+# Symbols, and punctuation that is part of a number: C++, -5, 1.5, 100 %.
+_SIGNS = re.compile(
+    r"""([^\w\s.,;:!'"()\u2010-\u2015\u2018-\u201f\u2026\u3001\u3002\uff01\uff0c-]"""
+    r"""|(?<=\d)[.,:](?=\d)|[-\u2010-\u2015](?=\d))"""
 )
 
 
 def duplicates(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
     """Return groups of memories that say the same, word for word but for fillers.
 
-    Letters' case, accents, punctuation and spaces do not count. Those of different
-    authors, kinds or trust are never the same, and turns of a session stay as they are:
-    what was said around them belongs to them.
+    Letters' case, accents, punctuation and spaces do not count, but symbols, question
+    marks and what belongs to a number do. Those of different authors, kinds or trust
+    are never the same, and turns of a session stay as they are: what was said around
+    them belongs to them.
 
     Returns:
         Of each group the id of the newest, and those of the others.
@@ -29,7 +36,7 @@ def duplicates(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
     for row in in_slices(list(rows)):
         if row.pos is not None:
             continue
-        said = tuple(word for word in words(row.text) if word not in _FILLERS)
+        said = _said(row.text)
         if said:
             key = (said, row.author, row.kind, row.trust)
             groups.setdefault(key, []).append(row)
@@ -39,3 +46,15 @@ def duplicates(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
             newest, *others = sorted(group, key=lambda row: (-row.time, -row.rid))
             found.append((newest.id, [row.id for row in others]))
     return found
+
+
+def _said(text: str) -> tuple[str, ...]:
+    """The words of a text that are no fillers, and its signs, in order."""
+    said: list[str] = []
+    pieces = _SIGNS.split(unicodedata.normalize("NFC", stream_safe(text)))
+    for place, piece in enumerate(pieces):
+        if place % 2:
+            said.append(piece)
+        else:
+            said += [word for word in words(piece) if word not in _FILLERS]
+    return tuple(said)

@@ -60,6 +60,21 @@ def summary_drafts(
     return drafts
 
 
+def as_one(summaries: Sequence[SessionSummary]) -> SessionSummary:
+    """Return one summary that says what some say."""
+    starts = [one.start_timestamp for one in summaries]
+    ends = [one.end_timestamp for one in summaries]
+    counts = [one.event_count for one in summaries]
+    return SessionSummary(
+        "\n".join(one.summary.strip() for one in summaries),
+        topics=tuple(dict.fromkeys(t for one in summaries for t in one.topics)),
+        key_facts=tuple(dict.fromkeys(f for one in summaries for f in one.key_facts)),
+        start_timestamp=min((t for t in starts if t is not None), default=None),
+        end_timestamp=max((t for t in ends if t is not None), default=None),
+        event_count=None if None in counts else sum(filter(None, counts)),
+    )
+
+
 def lowest_trust(tiers: Iterable[str | None]) -> str | None:
     """Return the tier that all share; None, which is unknown, where they differ."""
     found = set(tiers)

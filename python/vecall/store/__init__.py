@@ -5,7 +5,7 @@ from __future__ import annotations
 from vecall.store.add import AddMemories
 from vecall.store.connections import Connection
 from vecall.store.database import Database, Durability
-from vecall.store.delete import DeleteMemories, ForgetUser
+from vecall.store.delete import DeleteMemories, ForgetUser, Why
 from vecall.store.doctor import Finding, examine, repair
 from vecall.store.evict import Bounds
 from vecall.store.filesystem import require_unrelated
@@ -106,6 +106,7 @@ __all__ = [
     "Sweep",
     "SwitchModels",
     "Turn",
+    "Why",
     "WriteJob",
     "active_model",
     "adopt",

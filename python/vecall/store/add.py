@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from vecall.errors import NotFoundError
@@ -18,7 +18,7 @@ from vecall.store.partitions import PartitionWriter
 from vecall.store.pending import take_care
 from vecall.store.positions import Positions
 from vecall.store.read import load_rows
-from vecall.store.rewrite import archive, rewrite
+from vecall.store.rewrite import archive, rewrite, supersede
 from vecall.store.rows import COLUMNS, Change, Draft, StoredRow
 from vecall.store.upsert import (
     REST,
@@ -32,6 +32,7 @@ from vecall.store.upsert import (
     rest,
     row_of,
     row_over,
+    says_the_same,
 )
 
 _ROW_BYTES = 500  # of a row beside its text and vector, with indexes and log
@@ -55,7 +56,8 @@ class AddMemories:
         edit: This corrects memories that must be there.
         done: Turns of this session, by the ids under which they were kept for a
             trigger, that are taken care of with this.
-        fold: Live memories that those which are added sum up, to be archived.
+        fold: Live memories that those which are added sum up, with the hashes of their
+            texts. They are archived; if they are not all as they were, nothing happens.
     """
 
     app: str
@@ -70,7 +72,7 @@ class AddMemories:
     bounds: Bounds | None = None
     edit: bool = False
     done: tuple[str, Sequence[str]] | None = None
-    fold: Sequence[str] = ()
+    fold: Mapping[str, bytes] = field(default_factory=dict)
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
@@ -79,32 +81,23 @@ class AddMemories:
         told = None if self.key is None else Promise(partition, self.key, self.drafts)
         if told is not None and (ids := told.kept()) is not None:
             return partition.unchanged(ids)
+        folded = self._to_be_folded(partition)
+        if folded is None:
+            return partition.unchanged([])
         drafts = self._wanted(partition)
         stored = find_stored(partition, list(drafts))
-        self._leave_out(partition, drafts, stored)
+        outdated = self._leave_out(partition, drafts, stored)
         removed = self._remove_others(partition)
         positions = _positions(partition, drafts, stored)
         written = _move(partition, positions.moved)
-        inserts: list[tuple[Any, ...]] = []
-        for id_, draft in in_slices(drafts.items()):
-            known = stored.get(id_)
-            pos = positions.of.get(id_)
-            if known is None:
-                written += self._new(partition, draft, pos, inserts)
-                continue
-            if pos is None:
-                pos = positions.moved.get(id_, known.pos)
-            expires_at = expiry(draft, known, partition.expiry_now, self.ttl)
-            back = self.restore and known.state == "archived"
-            if back or not is_same(draft, known, expires_at):
-                new = self._update(partition, draft, known, pos, expires_at)
-                if draft.quarantined:
-                    removed.append(new.row.rid)
-                else:
-                    written.append(new)
-        insert_many(connection, f"mem ({COLUMNS}, {REST}, state)", inserts)
-        removed += _supersede(partition, drafts.values())
-        removed += self._fold(partition, list(drafts))
+        news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
+        new = self._put(partition, news, stored, positions)
+        written += [entry for draft, entry in new if not draft.quarantined]
+        removed += [entry.row.rid for draft, entry in new if draft.quarantined]
+        found = [draft for draft, _ in new if not draft.quarantined]
+        removed += supersede(partition, {draft.supersedes: draft.id for draft in found})
+        if folded and found:
+            removed += archive(partition, folded, "folded", found[0].id)
         if self.bounds is not None:
             removed += evict(partition, self.bounds, written)
         if told is not None:
@@ -155,8 +148,8 @@ class AddMemories:
         partition: PartitionWriter,
         drafts: dict[str, Draft],
         stored: dict[str, Stored],
-    ) -> None:
-        """Leave out what must not change what is there.
+    ) -> set[str]:
+        """Leave out turns that have expired; name those that have been corrected.
 
         Raises:
             NotFoundError: What is to be corrected is not there.
@@ -167,16 +160,18 @@ class AddMemories:
                 if known is None or known.state != "live":
                     msg = "memory_id: this user has no such memory"
                     raise NotFoundError(msg)
-            return
-        if self.restore:
-            return
+        if self.edit or self.restore:
+            return set()
         old = corrected(partition.connection, partition.id, list(stored))
         for id_, known in stored.items():
-            draft = drafts[id_]
             # A turn that has expired is dead before the sweep as it is after it.
-            over = draft.ordered and known.has_expired(partition.expiry_now)
-            if over or (id_ in old and digest_of(draft) in old[id_]):
+            if drafts[id_].ordered and known.has_expired(partition.expiry_now):
                 del drafts[id_]
+        return {
+            id_
+            for id_, digests in old.items()
+            if id_ in drafts and digest_of(drafts[id_]) in digests
+        }
 
     def _remove_others(self, partition: PartitionWriter) -> list[int]:
         if self.replace is None:
@@ -187,13 +182,42 @@ class AddMemories:
         delete_rows(partition, gone)
         return [turn.rid for turn in gone]
 
+    def _put(
+        self,
+        partition: PartitionWriter,
+        drafts: dict[str, Draft],
+        stored: dict[str, Stored],
+        positions: Positions,
+    ) -> list[tuple[Draft, StoredRow]]:
+        """Write the drafts that change something; return them with their rows."""
+        inserts: list[tuple[Any, ...]] = []
+        put = []
+        for id_, draft in in_slices(drafts.items()):
+            known = stored.get(id_)
+            pos = positions.of.get(id_)
+            if known is None:
+                put.append((draft, self._new(partition, draft, pos, inserts)))
+                continue
+            if pos is None:
+                pos = positions.moved.get(id_, known.pos)
+            expires_at = expiry(draft, known, partition.expiry_now, self.ttl)
+            back = self.restore and known.state == "archived"
+            if back or not is_same(draft, known, expires_at, exact=self.edit):
+                if known.state == "live" and says_the_same(draft, known):
+                    draft.quarantined = False  # somebody released it
+                row = self._update(partition, draft, known, pos, expires_at)
+                put.append((draft, row))
+        columns = f"mem ({COLUMNS}, {REST}, state)"
+        insert_many(partition.connection, columns, inserts)
+        return put
+
     def _new(
         self,
         partition: PartitionWriter,
         draft: Draft,
         pos: int | None,
         inserts: list[tuple[Any, ...]],
-    ) -> list[StoredRow]:
+    ) -> StoredRow:
         """Make a row that `inserts` brings into the file later."""
         live = int(not draft.quarantined)
         size = len(draft.text.encode()) * live
@@ -203,7 +227,7 @@ class AddMemories:
         state = "quarantined" if draft.quarantined else "live"
         more = rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
-        return [StoredRow(row, draft.vec, self.model)] if live else []
+        return StoredRow(row, draft.vec, self.model)
 
     def _update(
         self,
@@ -222,6 +246,8 @@ class AddMemories:
         if vec is None and (draft.author, draft.text) == (old.author, old.text):
             vec, model = old.vec, old.model
         row = row_over(draft, old, pos, partition.now, expires_at)
+        if self.edit:
+            row = row._replace(valid_until=draft.valid_until)
         names = COLUMNS.replace("rid, ", "", 1) + ", " + REST
         partition.connection.execute(
             f"UPDATE mem SET {names.replace(',', ' = ?,')} = ?, state = ? "
@@ -240,47 +266,18 @@ class AddMemories:
             )
         return StoredRow(row, vec, model)
 
-    def _fold(self, partition: PartitionWriter, by: list[str]) -> list[int]:
-        if not self.fold:
-            return []
-        rids = _live_rows(partition, self.fold)
-        return archive(partition, rids.values(), "folded", by[0] if by else None)
-
-
-def _supersede(partition: PartitionWriter, drafts: Iterable[Draft]) -> list[int]:
-    """Archive what newer memories contradict.
-
-    Raises:
-        NotFoundError: There is nothing of that id, and never was.
-    """
-    newer = {
-        draft.supersedes: draft.id for draft in drafts if draft.supersedes is not None
-    }
-    if not newer:
-        return []
-    rids = _live_rows(partition, list(newer))
-    known = {
-        id_
-        for table in ("mem", "tomb")
-        for (id_,) in select_in(
-            partition.connection,
-            f"SELECT id FROM {table} WHERE part = ? AND id IN",
-            [partition.id],
-            list(newer),
+    def _to_be_folded(self, partition: PartitionWriter) -> list[int] | None:
+        """The rows to be archived; None if they are not all as they were."""
+        query = (
+            "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
         )
-    }
-    if newer.keys() - known:
-        msg = "supersedes: this user has no such memory"
-        raise NotFoundError(msg)
-    removed = []
-    for id_, rid in rids.items():
-        removed += archive(partition, [rid], "superseded", newer[id_])
-    return removed
-
-
-def _live_rows(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, int]:
-    query = "SELECT id, rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
-    return dict(select_in(partition.connection, query, [partition.id], ids))
+        found = list(
+            select_in(partition.connection, query, [partition.id], list(self.fold))
+        )
+        same = all(self.fold[id_] == hash_ for id_, _, hash_ in found)
+        if not same or len(found) < len(self.fold):
+            return None
+        return [rid for _, rid, _ in found]
 
 
 def _positions(

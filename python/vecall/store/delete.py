@@ -73,6 +73,7 @@ class DeleteMemories:
         found += self._predecessors(partition, found)
         delete_rows(partition, found)
         bury(partition, [row.id for row in found])
+        forget_waiting(partition, [row.id for row in found])
         self._forget_pending(partition)
         partition.finish()
         gone = [row.rid for row in found]
@@ -110,6 +111,10 @@ class DeleteMemories:
         if self.session is not None:
             where, values = "part = ? AND session = ?", [partition.id, self.session]
         execute = partition.connection.execute
+        waiting = execute(
+            f"SELECT id FROM told WHERE {where} AND event IS NOT NULL", values
+        ).fetchall()
+        bury(partition, [id_ for (id_,) in waiting])
         execute(f"UPDATE told SET event = NULL WHERE {where}", values)
         execute(f"DELETE FROM trig WHERE {where}", values)
 
@@ -161,6 +166,15 @@ def bury(
         [(partition.id, id_, partition.now, why) for id_ in ids],
         verb="INSERT OR REPLACE",
     )
+
+
+def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
+    """Let turns that are deleted no longer wait until memories are made of them."""
+    execute = partition.connection.execute
+    some = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
+    if ids and execute(some, (partition.id,)).fetchone():
+        query = "UPDATE told SET event = NULL WHERE part = ? AND id IN"
+        delete_in(partition.connection, query, [partition.id], ids)
 
 
 def delete_in(

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nsmallest
 from typing import NamedTuple
 
 from vecall.config import Eviction
 from vecall.errors import LimitExceededError
 from vecall.importance import weight_of
 from vecall.slices import in_slices
+from vecall.store.batches import select_in
 from vecall.store.delete import Doomed, bury, delete_rows
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import StoredRow
-from vecall.store.sweep import clear_expired
+from vecall.store.sweep import clear_away
+
+_MORE = 16  # rows looked at beside those that must go, for where their size counts
+_TIME = "coalesce(ts, created_at)"
+_VALUES = {
+    "oldest": _TIME,
+    "lru": "max(created_at, updated_at, ifnull(last_used, 0))",
+}
 
 
 class Bounds(NamedTuple):
@@ -40,7 +49,7 @@ def evict(
 ) -> list[int]:
     """Make room; what has just been written goes only if nothing else is left.
 
-    What has expired, and is not cleared away yet, is in nobody's way.
+    What is over already, and was not cleared away yet, goes before all else.
 
     Returns:
         The rows that went.
@@ -50,46 +59,70 @@ def evict(
     """
     if not any(bounds.exceeded_by(partition)):
         return []
-    expired = [row.rid for row in clear_expired(partition)]
+    _, over = clear_away(partition)
     count, size = bounds.exceeded_by(partition)
     if not (count or size):
-        return expired
+        return over
     if bounds.eviction == "reject":
-        msg = (
-            f"a user's memories: at most max_user_memories = {bounds.memories} and "
-            f"max_user_bytes = {bounds.nbytes} of text; nothing was written"
-        )
+        limits = [f"max_user_memories = {bounds.memories}"] if count else []
+        limits += [f"max_user_bytes = {bounds.nbytes} of text"] if size else []
+        msg = f"a user's memories: at most {', '.join(limits)}; nothing was written"
         raise LimitExceededError(msg)
-    doomed: list[Doomed] = []
-    for row in _in_order(partition, bounds.eviction, written):
-        if count <= 0 and size <= 0:
-            break
-        doomed.append(row)
-        count, size = count - 1, size - row.size
+    new = {entry.row.rid for entry in written}
+    doomed = _first_to_go(partition, bounds.eviction, new, count, size)
     delete_rows(partition, doomed)
     bury(partition, [row.id for row in doomed], "evicted")
-    return expired + [row.rid for row in doomed]
+    return over + [row.rid for row in doomed]
 
 
-def _in_order(
-    partition: PartitionWriter, eviction: Eviction, written: Sequence[StoredRow]
+def _first_to_go(
+    partition: PartitionWriter, eviction: Eviction, new: set[int], count: int, size: int
 ) -> list[Doomed]:
-    """All live memories of a user, those first that go first."""
-    found = partition.connection.execute(
-        "SELECT rid, id, length(CAST(text AS BLOB)), coalesce(ts, created_at), "
-        "max(created_at, updated_at, ifnull(last_used, 0)), importance_prior, uses "
-        "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'",
-        (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF),
+    """At least so many memories and bytes; what is new only after all else."""
+    most = count + len(new) + _MORE
+    while True:
+        order = _in_order(partition, eviction, most)
+        is_all = len(order) < most
+        chosen = [rid for rid in order if rid not in new]
+        if is_all:
+            chosen += [rid for rid in order if rid in new]
+        going: list[Doomed] = []
+        left = size
+        for row in _rows(partition, chosen if size else chosen[:count]):
+            if len(going) >= count and left <= 0:
+                break
+            going.append(row)
+            left -= row.size
+        if is_all or (len(going) >= count and left <= 0):
+            return going
+        most *= 8
+
+
+def _in_order(partition: PartitionWriter, eviction: Eviction, most: int) -> list[int]:
+    """The live rows of a user that go first."""
+    live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
+    own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
+    execute = partition.connection.execute
+    if eviction != "lowest_value":
+        # SQLite looks at all of them too, but keeps no more than are asked for.
+        order = f"ORDER BY {_VALUES[eviction]}, rid LIMIT ?"
+        return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, most))]
+    found = execute(
+        f"SELECT rid, importance_prior, uses, {_TIME} {live}", own
     ).fetchall()
-    new = {entry.row.rid for entry in written}
-    order = []
-    for rid, id_, size, time, touched, prior, uses in in_slices(found):
-        if eviction == "oldest":
-            value = time
-        elif eviction == "lru":
-            value = touched
-        else:
-            value = weight_of(prior, uses, partition.now - time)
-        order.append((rid in new, value, rid, Doomed(rid, id_, size, "live")))
-    order.sort(key=lambda entry: entry[:3])
-    return [doomed for *_, doomed in order]
+    weighed = (
+        (weight_of(prior, uses, partition.now - time), rid)
+        for rid, prior, uses, time in in_slices(found)
+    )
+    return [rid for _, rid in nsmallest(most, weighed)]
+
+
+def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[Doomed]:
+    found = select_in(
+        partition.connection,
+        "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE rid IN",
+        [],
+        rids,
+    )
+    rows = {rid: Doomed(rid, *rest) for rid, *rest in found}
+    return [rows[rid] for rid in rids]

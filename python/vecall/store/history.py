@@ -142,7 +142,8 @@ def old_sessions(
 ) -> list[tuple[str, list[Row]]]:
     """Return sessions in which nothing was said since a time, with their live turns.
 
-    Turns that have expired by `now` are not among them.
+    Turns that have expired by `now` are not among them, and those that will expire
+    only where all of a session do: a summary would outlive them, or end the others.
     """
     found = connection.execute(
         "SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = "
@@ -161,5 +162,6 @@ def old_sessions(
     for session, rids in turns.items():
         if session not in recent:
             rows = [stored.row for stored in load_rows(connection, rids)]
-            old.append((session, sorted(rows, key=lambda row: row.pos or 0)))
+            lasting = [row for row in rows if row.expires_at is None]
+            old.append((session, sorted(lasting or rows, key=lambda row: row.pos or 0)))
     return old

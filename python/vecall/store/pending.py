@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from vecall.errors import ConflictError
 from vecall.store.batches import insert_many, select_in
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Change
 
 _ROW_BYTES = 200
+_MOST_DOUBLINGS = 64
 
 
 class Turn(NamedTuple):
@@ -43,7 +45,8 @@ class KeepTurns:
         app: The app.
         user: The user.
         session: The session.
-        turns: Its turns, in order.
+        turns: Its turns by what names them in it, in order; None is one of which no
+            memory will be made.
         delay: Memories are made in so many seconds; None leaves that as it is.
         count: Memories are made now if so many turns wait.
     """
@@ -51,7 +54,7 @@ class KeepTurns:
     app: str
     user: str
     session: str
-    turns: Sequence[Turn]
+    turns: Mapping[str, dict[str, Any] | None]
     delay: float | None = None
     count: int | None = None
 
@@ -59,12 +62,14 @@ class KeepTurns:
         """Do it inside a transaction; the ids are those of the turns that are new."""
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         own = [partition.id, self.session]
-        ids = [turn.id for turn in self.turns]
         query = "SELECT id FROM told WHERE part = ? AND session = ? AND id IN"
-        known = {id_ for (id_,) in select_in(connection, query, own, ids)}
-        new = {turn.id: turn for turn in self.turns if turn.id not in known}
+        known = {id_ for (id_,) in select_in(connection, query, own, list(self.turns))}
+        new = {id_: event for id_, event in self.turns.items() if id_ not in known}
         if not new:
             return partition.unchanged([])
+        gone = "SELECT id FROM tomb WHERE part = ? AND id IN"
+        for (id_,) in select_in(connection, gone, [partition.id], list(new)):
+            new[id_] = None
         (last,) = connection.execute(
             "SELECT ifnull(max(pos), 0) FROM told WHERE part = ? AND session = ?", own
         ).fetchone()
@@ -72,17 +77,20 @@ class KeepTurns:
             connection,
             "told (part, session, id, at, pos, event)",
             [
-                (*own, turn.id, partition.now, last + place, json.dumps(turn.event))
-                for place, turn in enumerate(new.values(), 1)
+                (*own, id_, partition.now, last + place, event and json.dumps(event))
+                for place, (id_, event) in enumerate(new.items(), 1)
             ],
         )
         delay = self.delay
         if self.count is not None and self._waiting(connection, own) >= self.count:
             delay = 0.0
-        if delay is not None:
+        if delay is not None and any(new.values()):
+            # Where it failed before, nothing that is said hastens the next try.
             connection.execute(
-                "INSERT OR REPLACE INTO trig (part, session, kind, due_at) "
-                "VALUES (?, ?, 'make', ?)",
+                "INSERT INTO trig (part, session, kind, due_at) "
+                "VALUES (?, ?, 'make', ?) ON CONFLICT (part, session, kind) DO UPDATE "
+                "SET due_at = CASE WHEN state IS NULL THEN excluded.due_at "
+                "ELSE max(due_at, excluded.due_at) END",
                 (*own, partition.expiry_now + delay),
             )
         return partition.unchanged(list(new))
@@ -90,7 +98,7 @@ class KeepTurns:
     @property
     def growth(self) -> int:
         """About how many bytes the file grows by."""
-        return sum(_ROW_BYTES + len(str(turn.event)) for turn in self.turns)
+        return sum(_ROW_BYTES + len(str(event)) for event in self.turns.values())
 
     def _waiting(self, connection: sqlite3.Connection, own: list[Any]) -> int:
         query = (
@@ -120,6 +128,7 @@ class ClaimSession:
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction; the ids hold the session if it was had."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
+        _disarm(partition, self.session)
         now = partition.expiry_now
         had = connection.execute(
             "UPDATE trig SET due_at = ? WHERE part = ? AND session = ? AND due_at <= ?",
@@ -155,7 +164,7 @@ class PostponeSession:
             "SELECT state FROM trig WHERE part = ? AND session = ?", own
         ).fetchone()
         tries = json.loads(row[0])["tries"] if row and row[0] else 0
-        pause = min(self.first * 2.0**tries, self.most)
+        pause = min(self.first * 2.0 ** min(tries, _MOST_DOUBLINGS), self.most)
         connection.execute(
             "UPDATE trig SET due_at = ?, state = ? WHERE part = ? AND session = ?",
             (partition.expiry_now + pause, json.dumps({"tries": tries + 1}), *own),
@@ -164,16 +173,36 @@ class PostponeSession:
 
 
 def take_care(partition: PartitionWriter, session: str, ids: Sequence[str]) -> None:
-    """Note that turns need wait no more, and the session neither if none is left."""
+    """Note that turns need wait no more, and the session neither if none is left.
+
+    Raises:
+        ConflictError: Some of them wait no more: others remembered or deleted them.
+    """
     own = [partition.id, session]
-    query = "UPDATE told SET event = NULL WHERE part = ? AND session = ? AND id IN"
-    for _ in select_in(partition.connection, query, own, ids):
+    among = "part = ? AND session = ? AND event IS NOT NULL AND id IN"
+    waiting = select_in(
+        partition.connection, f"SELECT id FROM told WHERE {among}", own, ids
+    )
+    if len(list(waiting)) < len(ids):
+        msg = "these turns were taken care of meanwhile"
+        raise ConflictError(msg)
+    for _ in select_in(
+        partition.connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
+    ):
         pass
+    _disarm(partition, session)
+    partition.connection.execute(
+        "UPDATE trig SET state = NULL WHERE part = ? AND session = ?", own
+    )
+
+
+def _disarm(partition: PartitionWriter, session: str) -> None:
+    """A session of which nothing waits is not due."""
     partition.connection.execute(
         "DELETE FROM trig WHERE part = ? AND session = ? AND NOT EXISTS (SELECT 1 "
         "FROM told WHERE part = trig.part AND session = trig.session "
         "AND event IS NOT NULL)",
-        own,
+        (partition.id, session),
     )
 
 

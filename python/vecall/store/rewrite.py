@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from vecall.errors import NotFoundError
 from vecall.store.batches import insert_many, select_in
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
@@ -85,6 +86,36 @@ def archive(
     return [entry.row.rid for entry in stored]
 
 
+def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> list[int]:
+    """Archive what newer memories contradict.
+
+    Args:
+        partition: Their partition.
+        newer: Of the id of each older memory, the id of the newer one.
+
+    Returns:
+        The rows that were live.
+
+    Raises:
+        NotFoundError: There is nothing of that id, and never was.
+    """
+    older = [id_ for id_ in newer if id_ is not None]
+    known: set[str] = set()
+    for table in ("mem", "tomb"):
+        query = f"SELECT id FROM {table} WHERE part = ? AND id IN"
+        found = select_in(partition.connection, query, [partition.id], older)
+        known.update(id_ for (id_,) in found)
+    if not known.issuperset(older):
+        msg = "supersedes: this user has no such memory"
+        raise NotFoundError(msg)
+    query = "SELECT id, rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
+    live = select_in(partition.connection, query, [partition.id], older)
+    removed = []
+    for id_, rid in list(live):
+        removed += archive(partition, [rid], "superseded", newer[id_])
+    return removed
+
+
 def bring_back(partition: PartitionWriter, ids: Sequence[str]) -> list[StoredRow]:
     """Make archived and held memories live again; damaged ones stay as they are.
 
@@ -96,10 +127,19 @@ def bring_back(partition: PartitionWriter, ids: Sequence[str]) -> list[StoredRow
         [partition.id],
         ids,
     )
+    query = (
+        "SELECT id FROM replaced WHERE part = ? AND why IN ('superseded', 'lapsed') "
+        "AND id IN"
+    )
+    ended = select_in(partition.connection, query, [partition.id], ids)
+    over = {id_ for (id_,) in ended}
     states: dict[int, State] = dict(found)
     written = []
     for entry in load_rows(partition.connection, states, any_state=True):
-        row = entry.row._replace(updated_at=partition.now, valid_until=None)
+        row = entry.row._replace(updated_at=partition.now)
+        end = row.valid_until
+        if row.id in over or (end is not None and end <= partition.expiry_now):
+            row = row._replace(valid_until=None)
         if row.expires_at is not None and row.expires_at <= partition.expiry_now:
             row = row._replace(expires_at=None)
         written.append(rewrite(partition, entry, row, was=states[row.rid]))

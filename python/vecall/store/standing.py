@@ -11,7 +11,7 @@ from vecall.store.batches import select_in
 from vecall.store.delete import Doomed, bury, delete_rows
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
-from vecall.store.rewrite import Reason, archive, bring_back, rewrite
+from vecall.store.rewrite import Reason, archive, bring_back, rewrite, supersede
 from vecall.store.rows import Change
 
 _ROW_BYTES = 200  # what the change of a standing takes, with the log
@@ -85,9 +85,13 @@ class RestoreMemory:
         if not written:
             msg = "memory_id: this user has no such memory to bring back"
             raise NotFoundError(msg)
-        partition.finish()
         removed = [row.rid for row in doomed]
-        return partition.changed(written, removed, [entry.row.id for entry in written])
+        rows = [entry.row for entry in written]
+        removed += supersede(partition, {row.supersedes: row.id for row in rows})
+        partition.finish()
+        gone = set(removed)
+        kept = [entry for entry in written if entry.row.rid not in gone]
+        return partition.changed(kept, removed, [row.id for row in rows])
 
     def _summary(self, partition: PartitionWriter) -> list[Doomed]:
         found = partition.connection.execute(

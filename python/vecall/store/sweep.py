@@ -47,31 +47,44 @@ class Sweep:
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
-        own = {"part": partition.id, "now": partition.expiry_now, "most": self.most}
-        expired = clear_expired(partition, self.most)
-        lapsed = connection.execute(
-            "SELECT rid FROM mem INDEXED BY mem_valid WHERE valid_until <= :now "
-            "AND part = :part AND state = 'live' LIMIT :most",
-            own,
-        ).fetchall()
-        removed = [row.rid for row in expired]
-        removed += archive(partition, [rid for (rid,) in lapsed], "lapsed")
+        expired, removed = clear_away(partition, self.most)
         _forget_past(partition)
         partition.finish()
-        return partition.changed(removed=removed, ids=[row.id for row in expired])
+        return partition.changed(removed=removed, ids=expired)
 
 
-def clear_expired(partition: PartitionWriter, most: int = -1) -> list[Doomed]:
-    """Delete memories that lived their time, at most so many; -1 is all."""
-    found = partition.connection.execute(
-        "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
-        "INDEXED BY mem_expires WHERE expires_at <= ? AND part = ? LIMIT ?",
-        (partition.expiry_now, partition.id, most),
-    ).fetchall()
-    expired = [Doomed(*row) for row in found]
+def clear_away(
+    partition: PartitionWriter, most: int = -1
+) -> tuple[list[str], list[int]]:
+    """Delete memories that lived their time, archive those that are valid no more.
+
+    Args:
+        partition: Their partition.
+        most: At most so many of each; -1 is all.
+
+    Returns:
+        The ids of what was deleted, and the rows of both.
+    """
+    execute = partition.connection.execute
+    own = (partition.expiry_now, partition.id, most)
+    expired = [
+        Doomed(*row)
+        for row in execute(
+            "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
+            "INDEXED BY mem_expires WHERE expires_at <= ? AND part = ? LIMIT ?",
+            own,
+        ).fetchall()
+    ]
     delete_rows(partition, expired)
-    bury(partition, [row.id for row in expired], "expired")
-    return expired
+    ids = [row.id for row in expired]
+    bury(partition, ids, "expired")
+    lapsed = execute(
+        "SELECT rid FROM mem INDEXED BY mem_valid WHERE valid_until <= ? "
+        "AND part = ? AND state = 'live' LIMIT ?",
+        own,
+    ).fetchall()
+    removed = [row.rid for row in expired]
+    return ids, removed + archive(partition, [rid for (rid,) in lapsed], "lapsed")
 
 
 def _forget_past(partition: PartitionWriter) -> None:

@@ -117,24 +117,35 @@ def expiry(
     return old.expires_at
 
 
-def is_same(draft: Draft, old: Stored, expires_at: float | None) -> bool:
+def says_the_same(draft: Draft, old: Stored) -> bool:
+    """Whether a draft says what is there; no tier of trust says nothing of trust."""
+    return all(
+        getattr(draft, name) == getattr(old, name)
+        or (name == "trust" and draft.trust is None)
+        for name in COMPARED
+    )
+
+
+def is_same(
+    draft: Draft, old: Stored, expires_at: float | None, *, exact: bool
+) -> bool:
     """Whether writing the draft would change nothing.
+
+    With `exact` also an end that the draft does not name is one that it takes away.
 
     An archived memory that is told again as it was stays archived, one that waits for a
     release goes on waiting; what was set aside as damaged is written anew.
     """
     if old.state == "quarantined" and not old.is_whole(draft.id):
         return False
-    if draft.vec is not None and old.vec is None:
-        return False
-    if draft.ordered and old.pos is None:
-        return False
-    if expires_at != old.expires_at:
-        return False
-    for name in ("valid_until", "supersedes"):
-        if getattr(draft, name) not in (None, getattr(old, name)):
-            return False
-    return all(getattr(draft, name) == getattr(old, name) for name in COMPARED)
+    news = (
+        draft.vec is not None and old.vec is None,
+        draft.ordered and old.pos is None,
+        expires_at != old.expires_at,
+        draft.valid_until not in (old.valid_until, *(() if exact else (None,))),
+        draft.supersedes not in (old.supersedes, None),
+    )
+    return not any(news) and says_the_same(draft, old)
 
 
 def row_of(
@@ -177,6 +188,7 @@ def row_over(
     return row._replace(
         uses=old.uses,
         last_used=old.last_used,
+        trust=row.trust or old.trust,
         supersedes=row.supersedes or old.supersedes,
     )
 
@@ -198,7 +210,7 @@ def remember_old(
         default_ttl: Seconds that this is kept if the draft does not say.
     """
     kept = {name: getattr(old, name) for name in COMPARED}
-    if all(getattr(draft, name) == value for name, value in kept.items()):
+    if says_the_same(draft, old):
         return
     if old.state == "quarantined" and not old.is_whole(draft.id):
         return
