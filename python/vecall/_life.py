@@ -310,7 +310,9 @@ class Life:
             return []
         fold = {row.id: text_hash(row.text) for row in rows}
         drafts = summary_drafts(
-            [as_one(summaries)],  # one memory takes the turns' place, not several
+            [
+                as_one(summaries, len(rows))
+            ],  # one memory takes the turns' place, not several
             session,
             fold,
             source="consolidation",

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from vecall.errors import (
     SummaryError,
     VecallError,
 )
-from vecall.lifecycle.remembering import lowest_trust, summary_drafts
+from vecall.lifecycle.remembering import SUMMARY, lowest_trust, summary_drafts
 from vecall.lifecycle.triggers import Compaction, Inactivity, MessageCount, Trigger
 from vecall.lifecycle.waiting import (
     compaction_event,
@@ -104,12 +105,12 @@ class Observing:
         self, wait: Wait, session: object, how: How, *, replace: bool
     ) -> list[str]:
         """Remember a session: by what a summarizer says of it, or turn by turn."""
-        if self.summarizer is None:
+        if self.summarizer is None and not isinstance(self.trigger, Compaction):
             return await self._memory.add_session(wait, session, how, replace=replace)
         if replace or how != How():
             msg = (
                 "restore, replace, idempotency_key: are about turns, and this service "
-                "remembers summaries"
+                "remembers summaries or compactions"
             )
             raise ConfigError(msg)
         return await self.end(wait, session, None, None, None)
@@ -211,17 +212,22 @@ class Observing:
         }
         drafts = [
             each
+            if isinstance(each, Draft)
+            else Draft(id_, each.summary, session=due.session, kind=SUMMARY)
             for id_, each in new.items()
-            if isinstance(each, Draft) and id_ not in late
+            if id_ not in late
         ]
         judged = await self._memory.gate.judged(wait, due.app, due.user, drafts)
         passed = {draft.id: draft for draft in judged}
         turns: dict[str, dict[str, Any] | None] = {}
         for id_, each in new.items():
-            if isinstance(each, SessionSummary):
-                turns[id_] = compaction_event(each)
+            draft = passed.get(id_)
+            if draft is None:
+                turns[id_] = None
+            elif isinstance(each, SessionSummary):
+                turns[id_] = compaction_event(replace(each, summary=draft.text))
             else:
-                turns[id_] = event_of(passed[id_]) if id_ in passed else None
+                turns[id_] = event_of(draft)
         await wait(self._memory.writer.submit(KeepTurns(*due, turns, delay, count)))
         self.kept()
 
@@ -264,7 +270,7 @@ class Observing:
                 due.session,
                 [compaction.id],
                 source="compaction",
-                trust=lowest_trust(turn.event.get("trust") for turn in covered),
+                trust=None,  # nobody knows all that went into it
             )
             done = [compaction, *covered]
             with suppress(ConflictError):  # others were faster

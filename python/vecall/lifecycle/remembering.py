@@ -60,18 +60,20 @@ def summary_drafts(
     return drafts
 
 
-def as_one(summaries: Sequence[SessionSummary]) -> SessionSummary:
-    """Return one summary that says what some say."""
+def as_one(summaries: Sequence[SessionSummary], turns: int) -> SessionSummary:
+    """Return one summary that says what some say of so many turns.
+
+    How many each of them covers does not add up: they may cover the same.
+    """
     starts = [one.start_timestamp for one in summaries]
     ends = [one.end_timestamp for one in summaries]
-    counts = [one.event_count for one in summaries]
     return SessionSummary(
         "\n".join(one.summary.strip() for one in summaries),
         topics=tuple(dict.fromkeys(t for one in summaries for t in one.topics)),
         key_facts=tuple(dict.fromkeys(f for one in summaries for f in one.key_facts)),
         start_timestamp=min((t for t in starts if t is not None), default=None),
         end_timestamp=max((t for t in ends if t is not None), default=None),
-        event_count=None if None in counts else sum(filter(None, counts)),
+        event_count=turns,
     )
 
 

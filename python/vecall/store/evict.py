@@ -63,6 +63,8 @@ def evict(
     count, size = bounds.exceeded_by(partition)
     if not (count or size):
         return over
+    if bounds.eviction == "reject" and not partition.has_grown:
+        return over  # nothing is asked for that was not there
     if bounds.eviction == "reject":
         limits = [f"max_user_memories = {bounds.memories}"] if count else []
         limits += [f"max_user_bytes = {bounds.nbytes} of text"] if size else []

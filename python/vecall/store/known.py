@@ -32,7 +32,8 @@ class Known:
         if not restore:
             if draft.id in self.gone or (draft.ordered and draft.id in self.let_go):
                 return False
-            if digest_of(draft) in self.corrected.get(draft.id, ()):
+            old = self.corrected.get(draft.id)
+            if old is not None and digest_of(draft) in old:
                 return False
         return self.texts.get(draft.id) != (draft.hash, draft.author)
 

@@ -87,6 +87,11 @@ class PartitionWriter:
         """How many bytes of text they have."""
         return self._bytes_before + self._bytes
 
+    @property
+    def has_grown(self) -> bool:
+        """Whether there are more memories, or more bytes, than before."""
+        return self._live > 0 or self._bytes > 0
+
     def finish(self) -> None:
         """Write the change log and the partition's row."""
         if self.seq == self.seq_before:
