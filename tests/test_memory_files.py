@@ -31,6 +31,14 @@ def test_an_empty_file_is_migrated_to_the_newest_schema(open_service, tmp_path):
     assert texts(open_service(path), "zebra") == ["zebra"]
 
 
+def test_the_schema_fits_on_the_first_page(open_service, tmp_path):
+    """A second page with a part of it would be one more that nothing survives."""
+    path = tmp_path / "m.db"
+    open_service(path).close()
+    leaf_of_a_table = 13
+    assert path.read_bytes()[100] == leaf_of_a_table
+
+
 def test_only_the_owner_may_read_a_new_file(open_service, tmp_path):
     path = tmp_path / "m.db"
     service = open_service(path)
