@@ -40,6 +40,7 @@ from vecall.errors import (
 )
 from vecall.in_memory import InMemoryMemoryService
 from vecall.lifecycle import Compaction, Inactivity, MessageCount, SessionEnd
+from vecall.memory_config import MemoryConfig
 from vecall.presets import VectorMemoryService
 from vecall.ranking import Ranking
 from vecall.rendering import render
@@ -88,6 +89,7 @@ __all__ = [
     "LimitExceededError",
     "Limits",
     "LlmSummaryProvider",
+    "MemoryConfig",
     "MemoryEntry",
     "MemoryNotConfiguredError",
     "MemoryProtocol",

@@ -156,7 +156,7 @@ class LineReader:
             "id": check_name(values.get("id"), "told.id", self._limits),
             "at": _time(values, "at"),
             "pos": _optional(values, "pos", _count),
-            "event": _optional(values, "event", _object),
+            "event": _optional(values, "event", _event),
         }
 
 
@@ -226,6 +226,20 @@ def _past_fields(values: Mapping[str, Any], name: str) -> str:
             raise InvalidArgumentError(msg)
         if field in ("content", "meta") and value is not None:
             _object({field: value}, field)
+    return text
+
+
+def _event(values: Mapping[str, Any], name: str) -> str:
+    """A turn as it is kept: what was said, or what compaction summed up."""
+    text = _object(values, name)
+    told = json.loads(text)
+    content = told.get("content")
+    said = isinstance(content, str) or (
+        isinstance(content, dict) and isinstance(content.get("parts"), list)
+    )
+    if not said and not isinstance(told.get("actions"), dict):
+        msg = f"{name}: expected a content or actions"
+        raise InvalidArgumentError(msg)
     return text
 
 

@@ -13,6 +13,7 @@ from vecall._maintenance import Maintenance
 from vecall._memory import Asked, How, Memory
 from vecall._observing import Observing
 from vecall._recall import to_entry
+from vecall._rules import bounds_of
 from vecall._scoring import prior_of
 from vecall._telemetry import observed
 from vecall.config import check_name, check_top_k
@@ -102,8 +103,9 @@ class Life:
         _check_changes(changes)
         loader = self._memory.serving.loader
         row: Row = await wait(loader.submit(self._row, *key, memory_id))
-        entry = replace(to_entry(row, prior_of(row)), importance=row.importance)
-        changed = replace(entry, **changes)
+        # What it replaced was archived when it was told, and may be back since then.
+        kept = {"importance": row.importance, "supersedes": None}
+        changed = replace(to_entry(row, prior_of(row)), **{**kept, **changes})
         (draft,) = entry_drafts([changed], Scope({}), self._memory.limits)
         how = How(edit=True, scope=scope, told=(app_name, user_id))
         await self._memory.add_drafts(wait, *key, [draft], how)
@@ -206,7 +208,9 @@ class Life:
         key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
         change: Change = await wait(
-            self._memory.writer.submit(RestoreMemory(*key, memory_id))
+            self._memory.writer.submit(
+                RestoreMemory(*key, memory_id, bounds_of(self._memory.limits))
+            )
         )
         return list(change.ids)
 

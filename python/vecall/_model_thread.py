@@ -51,7 +51,9 @@ class ModelThread:
         try:
             if not concurrent:
                 return self._pool.submit(self._call, function)
-            return self._schedule(self._await(function))
+            running: list[Future[Any]] = []
+            running.append(self._schedule(self._await(function, running)))
+            return running[0]
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None
@@ -79,11 +81,19 @@ class ModelThread:
             result = self._schedule(_finish(result)).result()
         return result
 
-    async def _await(self, function: Callable[[], Awaitable[Any]]) -> Any:
+    async def _await(
+        self, function: Callable[[], Awaitable[Any]], running: list[Future[Any]]
+    ) -> Any:
         if self._slots is None:
             self._slots = asyncio.Semaphore(_AT_ONCE)
         async with self._slots:
-            return await function()
+            try:
+                return await function()
+            except asyncio.CancelledError as error:
+                if running and not running[0].cancelled():
+                    # The function's own: nobody has cancelled the caller.
+                    raise RuntimeError(type(error).__name__) from None
+                raise
 
     def _schedule(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the loop, which the first one starts."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeVar
 
 from vecall._import_lines import LineReader
+from vecall._rules import bounds_of
 from vecall.config import Limits
 from vecall.errors import ConfigError, InvalidArgumentError, StorageError, VecallError
 from vecall.store import (
@@ -130,6 +131,7 @@ def import_(
         count = 0
         waiting: deque[Future[Change]] = deque()
         for job in _jobs(lines, reader, model, restore):
+            job.bounds = bounds_of(limits)
             waiting.append(submit(job))  # so that many share one sync
             if len(waiting) == _JOBS_AHEAD:
                 count += len(waiting.popleft().result().ids)

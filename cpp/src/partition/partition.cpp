@@ -1,6 +1,7 @@
 #include "partition/partition.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "index/flat_search.hpp"
 #include "partition/addition.hpp"
@@ -61,24 +62,41 @@ void Partition::add(const RowBatch& batch) {
 }
 
 std::size_t Partition::remove(std::span<const RowId> ids) noexcept {
+  // What many rows have in common is gone through once for all of them.
+  std::vector<Slot> together;
+  try {
+    if (postings_ && ids.size() > 1) together.reserve(ids.size());
+  } catch (const std::bad_alloc&) {
+    together.clear();
+  }
   std::size_t removed = 0;
   for (const RowId id : ids) {
     const Slot slot = ids_.find(id, rows_);
     if (slot == IdMap::kNobody) continue;
-    remove_slot(slot);
+    if (together.capacity() != 0) {
+      together.push_back(slot);
+    } else if (postings_) {
+      postings_->remove(slot);
+    }
+    release_slot(slot);
     ++removed;
   }
+  if (!together.empty()) postings_->remove_all(together);
   return removed;
 }
 
 void Partition::remove_slot(Slot slot) noexcept {
+  if (postings_) postings_->remove(slot);
+  release_slot(slot);
+}
+
+void Partition::release_slot(Slot slot) noexcept {
   ids_.erase(slot, rows_);
   if (names_) {
     const std::uint32_t session = rows_.session(slot);
     if (session != 0) names_->sessions.remove(slot, rows_);
     release_names(session, rows_.author(slot), rows_.kind(slot));
   }
-  if (postings_) postings_->remove(slot);
   if (graph_ && rows_.has_vector(slot)) graph_->on_remove();
   rows_.release(slot);
 }

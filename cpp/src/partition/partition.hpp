@@ -102,6 +102,8 @@ class Partition : public RefCounted {
   class Addition;
 
   void remove_slot(Slot slot) noexcept;
+  // All of that but the postings, which then name a slot that is free.
+  void release_slot(Slot slot) noexcept;
   void release_names(std::uint32_t session, std::uint32_t author,
                      std::uint32_t kind) noexcept;
   void select(const Filter& filter, RowSelection& selection) const;

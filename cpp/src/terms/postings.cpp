@@ -2,8 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 namespace vecall {
+
+namespace {
+
+bool stands_before(const Posting& posting, Slot slot) noexcept {
+  return posting.slot < slot;
+}
+
+}  // namespace
 
 void TermScores::clear() noexcept {
   for (const Slot slot : touched) {
@@ -72,10 +81,27 @@ void Postings::add(Slot slot, std::span<const TermHash> terms) {
 
 void Postings::drop(Ordinal ordinal, Slot slot) noexcept {
   std::vector<Posting>& list = lists_[ordinal];
-  const auto at = std::lower_bound(
-      list.begin(), list.end(), slot,
-      [](const Posting& posting, Slot wanted) { return posting.slot < wanted; });
+  const auto at = std::lower_bound(list.begin(), list.end(), slot, stands_before);
   if (at != list.end() && at->slot == slot) list.erase(at);
+  free_if_empty(ordinal);
+}
+
+void Postings::drop_all(Ordinal ordinal, std::span<const Holding> doomed) noexcept {
+  std::vector<Posting>& list = lists_[ordinal];
+  const auto first =
+      std::lower_bound(list.begin(), list.end(), doomed.front().slot, stands_before);
+  auto next = doomed.begin();
+  auto kept = first;
+  for (auto at = first; at != list.end(); ++at) {
+    while (next != doomed.end() && next->slot < at->slot) ++next;
+    if (next == doomed.end() || next->slot != at->slot) *kept++ = *at;
+  }
+  list.erase(kept, list.end());
+  free_if_empty(ordinal);
+}
+
+void Postings::free_if_empty(Ordinal ordinal) noexcept {
+  std::vector<Posting>& list = lists_[ordinal];
   if (list.empty()) {
     std::vector<Posting>().swap(list);
     ordinals_.erase(hashes_[ordinal]);
@@ -86,6 +112,33 @@ void Postings::drop(Ordinal ordinal, Slot slot) noexcept {
 void Postings::remove(Slot slot) noexcept {
   if (slot >= of_slot_.size() || of_slot_[slot].empty()) return;
   for (const Ordinal ordinal : of_slot_[slot]) drop(ordinal, slot);
+  forget(slot);
+}
+
+void Postings::remove_all(std::span<const Slot> slots) noexcept {
+  std::vector<Holding> doomed;
+  try {
+    for (const Slot slot : slots) {
+      if (slot >= of_slot_.size()) continue;
+      for (const Ordinal ordinal : of_slot_[slot]) doomed.push_back({ordinal, slot});
+    }
+  } catch (const std::bad_alloc&) {
+    for (const Slot slot : slots) remove(slot);
+    return;
+  }
+  std::sort(doomed.begin(), doomed.end());
+  for (std::size_t i = 0; i < doomed.size();) {
+    std::size_t end = i;
+    while (end < doomed.size() && doomed[end].ordinal == doomed[i].ordinal) ++end;
+    drop_all(doomed[i].ordinal, std::span(doomed).subspan(i, end - i));
+    i = end;
+  }
+  for (const Slot slot : slots) {
+    if (slot < of_slot_.size() && !of_slot_[slot].empty()) forget(slot);
+  }
+}
+
+void Postings::forget(Slot slot) noexcept {
   std::vector<Ordinal>().swap(of_slot_[slot]);
   total_length_ -= length_[slot];
   length_[slot] = 0;

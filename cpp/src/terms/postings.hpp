@@ -6,6 +6,7 @@
 // the partition's lock guards it; any number of threads may score at once, each with
 // its own scratch.
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -55,6 +56,8 @@ class Postings {
   // REQUIRES: the slot has no words yet, or was removed.
   void add(Slot slot, std::span<const TermHash> terms);
   void remove(Slot slot) noexcept;
+  // The same for distinct slots, at one pass over each list that holds one of them.
+  void remove_all(std::span<const Slot> slots) noexcept;
   // Fills `scores`, which must be clear. Repeated query terms count as often as they
   // occur.
   void score(std::span<const TermHash> query, TermScores& scores) const;
@@ -68,8 +71,19 @@ class Postings {
 
   using Ordinal = std::uint32_t;  // index into lists_
 
+  struct Holding {
+    Ordinal ordinal;
+    Slot slot;
+    auto operator<=>(const Holding&) const = default;
+  };
+
   Ordinal ordinal_of(TermHash term);
   void drop(Ordinal ordinal, Slot slot) noexcept;
+  // REQUIRES: all of one ordinal, by slot, at least one.
+  void drop_all(Ordinal ordinal, std::span<const Holding> doomed) noexcept;
+  void free_if_empty(Ordinal ordinal) noexcept;
+  // What remains to be done once no list holds the slot.
+  void forget(Slot slot) noexcept;
 
   std::unordered_map<TermHash, Ordinal> ordinals_;
   std::vector<std::vector<Posting>> lists_;    // each sorted by slot

@@ -27,7 +27,7 @@ tear tore torn; tell told; think thought; throw threw thrown;
 understand understood; wake woke woken; wear wore worn; weep wept; win won;
 withdraw withdrew withdrawn; write wrote written;
 child children; man men; woman women; foot feet; tooth teeth; mouse mice; goose geese;
-person people; life lives; wife wives; knife knives; leaf leaves; half halves;
+person people; wife wives; knife knives; leaf leaves; half halves;
 shelf shelves; wolf wolves; loaf loaves; thief thieves;
 good better best; bad worse worst; far farther farthest
 """

@@ -25,7 +25,7 @@ from vecall.lexical.stop_words import STOP_WORDS
 from vecall.lexical.tokenizer import normalise, split_words
 from vecall.timestamps import to_datetime
 
-ANALYSIS_VERSION = "2"
+ANALYSIS_VERSION = "3"
 """Changes whenever the same text may give other terms; stored in every file."""
 
 _CACHE_WORDS = 100_000

@@ -157,7 +157,8 @@ class AddMemories:
         if self.edit:
             for id_ in drafts:
                 known = stored.get(id_)
-                if known is None or known.state != "live":
+                now = partition.expiry_now
+                if known is None or known.state != "live" or known.has_expired(now):
                     msg = "memory_id: this user has no such memory"
                     raise NotFoundError(msg)
         if self.edit or self.restore:

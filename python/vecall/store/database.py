@@ -36,7 +36,7 @@ from vecall.store.forks import close_before_fork
 from vecall.store.gate import WriteGate, close_gate, open_gate
 from vecall.store.read import find_surely
 from vecall.store.reserve import Reserve
-from vecall.store.times import keep_time, kept_time
+from vecall.store.times import keep_boot, keep_time, kept_time
 
 Durability = Literal["full", "process"]
 """What an acknowledged write survives: a power cut, or the end of the process."""
@@ -114,6 +114,8 @@ class Database:
                 with self.snapshot() as connection:
                     self.uuid = schema.check_whole(connection)
                     self.lifetime.meet(kept_time(connection))
+                with self._passing(), suppress(sqlite3.Error):
+                    keep_boot(self._writer.connection, self.lifetime)
             except BaseException:
                 for connection in (
                     *self._idle,

@@ -44,7 +44,7 @@ class Promise:
 
     def keep(self, ids: Sequence[str]) -> None:
         """Remember the call, and forget those of more than 30 days ago."""
-        part, now = self._partition.id, self._partition.now
+        part, now = self._partition.id, self._partition.expiry_now
         execute = self._partition.connection.execute
         execute("DELETE FROM idem WHERE part = ? AND at < ?", (part, now - _KEPT_S))
         execute(

@@ -123,8 +123,9 @@ def bring_back(partition: PartitionWriter, ids: Sequence[str]) -> list[StoredRow
     """
     found = select_in(
         partition.connection,
-        "SELECT rid, state FROM mem WHERE part = ? AND state <> 'live' AND id IN",
-        [partition.id],
+        "SELECT rid, state FROM mem WHERE part = ? AND state <> 'live' "
+        "AND ifnull(expires_at, 9e99) > ? AND id IN",
+        [partition.id, partition.expiry_now],
         ids,
     )
     query = (
@@ -140,8 +141,6 @@ def bring_back(partition: PartitionWriter, ids: Sequence[str]) -> list[StoredRow
         end = row.valid_until
         if row.id in over or (end is not None and end <= partition.expiry_now):
             row = row._replace(valid_until=None)
-        if row.expires_at is not None and row.expires_at <= partition.expiry_now:
-            row = row._replace(expires_at=None)
         written.append(rewrite(partition, entry, row, was=states[row.rid]))
     for entry in written:
         partition.connection.execute(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vecall.errors import NotFoundError
 from vecall.store.batches import select_in
 from vecall.store.delete import Doomed, bury, delete_rows
+from vecall.store.evict import Bounds, evict
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
 from vecall.store.rewrite import Reason, archive, bring_back, rewrite, supersede
@@ -58,11 +59,13 @@ class RestoreMemory:
         app: The app.
         user: The user.
         id: Its id.
+        bounds: How much the user may have.
     """
 
     app: str
     user: str
     id: str
+    bounds: Bounds | None = None
     growth: int = _ROW_BYTES
 
     def run(self, connection: sqlite3.Connection) -> Change:
@@ -88,6 +91,8 @@ class RestoreMemory:
         removed = [row.rid for row in doomed]
         rows = [entry.row for entry in written]
         removed += supersede(partition, {row.supersedes: row.id for row in rows})
+        if self.bounds is not None:
+            removed += evict(partition, self.bounds, written)
         partition.finish()
         gone = set(removed)
         kept = [entry for entry in written if entry.row.rid not in gone]

@@ -15,6 +15,16 @@ def kept_time(connection: sqlite3.Connection) -> Mark | None:
     return None if row is None else Mark.parse(row[0])
 
 
+def keep_boot(connection: sqlite3.Connection, lifetime: LifeTime) -> None:
+    """Write down how late it was at the first opening since the machine began.
+
+    What the wall clock says later does not matter then, also if nothing is written.
+    """
+    kept = kept_time(connection)
+    if kept is None or kept.boot != lifetime.mark().boot:
+        keep_time(connection, lifetime, None)
+
+
 def keep_time(
     connection: sqlite3.Connection, lifetime: LifeTime, kept: Mark | None
 ) -> None:

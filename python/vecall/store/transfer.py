@@ -15,6 +15,7 @@ from typing import Any
 
 from vecall.errors import CorruptFileError, InvalidArgumentError
 from vecall.store.delete import Doomed, delete_rows
+from vecall.store.evict import Bounds, evict
 from vecall.store.models import EmbeddingModel, active_model, require_active
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
@@ -38,9 +39,17 @@ _TABLES = {
     "hist": ("id", "at", "op", "old", "expires_at"),
     "tomb": ("id", "at", "why"),
     "replaced": ("id", "by", "why", "at"),
-    "trig": ("session", "kind", "due_at", "state"),
     "told": ("session", "id", "at", "pos", "event"),
+    "trig": ("session", "kind", "due_at", "state"),
 }
+_ONLY_IF = {
+    "replaced": "SELECT 1 FROM mem WHERE part = :part AND id = :id "
+    "AND state = 'archived'",
+    "told": "SELECT 1",
+    "trig": "SELECT 1 FROM told WHERE part = :part AND session = :session "
+    "AND event IS NOT NULL",
+}
+"""What must be there, so that nothing older comes back that is over here."""
 _ORDER = {
     "hist": "id, seq",
     "tomb": "id",
@@ -168,6 +177,7 @@ class ImportLines:
         lines: Kind and values of each line, checked; vectors as float32 bytes.
         model: Number of the model of the vectors; None leaves them out.
         restore: Bring back what was deleted here.
+        bounds: How much the user may have.
     """
 
     app: str
@@ -177,12 +187,14 @@ class ImportLines:
     model: int | None
     restore: bool
     growth: int = 1
+    bounds: Bounds | None = None
     _written: list[StoredRow] = field(default_factory=list)
     _removed: list[int] = field(default_factory=list)
+    _ids: list[str] = field(default_factory=list)
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
-        self._written, self._removed = [], []
+        self._written, self._removed, self._ids = [], [], []
         require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         if not partition.seq:
@@ -194,16 +206,19 @@ class ImportLines:
         for kind, values in self.lines:
             if kind in take:
                 take[kind](partition, values)
-            else:
-                names = _TABLES[kind]
-                connection.execute(
-                    f"INSERT OR IGNORE INTO {kind} (part, {', '.join(names)}) "
-                    f"VALUES (?{', ?' * len(names)})",
-                    (partition.id, *(values.get(name) for name in names)),
-                )
+                continue
+            names = ("part", *_TABLES[kind])
+            connection.execute(
+                f"INSERT OR IGNORE INTO {kind} ({', '.join(names)}) "
+                f"SELECT :{', :'.join(names)} WHERE EXISTS ({_ONLY_IF[kind]})",
+                {**dict.fromkeys(names), **values, "part": partition.id},
+            )
+        if self.bounds is not None:
+            self._removed += evict(partition, self.bounds, self._written)
         partition.finish()
-        ids = [entry.row.id for entry in self._written]
-        return partition.changed(self._written, self._removed, ids)
+        gone = set(self._removed)
+        kept = [entry for entry in self._written if entry.row.rid not in gone]
+        return partition.changed(kept, self._removed, self._ids)
 
     def _memory(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
         execute = partition.connection.execute
@@ -244,6 +259,8 @@ class ImportLines:
             f"VALUES ({', '.join('?' * len(columns))})",
             list(columns.values()),
         )
+        execute("DELETE FROM replaced WHERE part = ? AND id = ?", mine)
+        self._ids.append(id_)
         if state == "live":
             self._written.append(StoredRow(row, vec, model))
         else:

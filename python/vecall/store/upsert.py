@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from typing import NamedTuple
 
 from vecall.store.batches import select_in
@@ -58,6 +59,9 @@ COMPARED = (
     "session event ts author kind source trust text content meta importance"
 ).split()
 """What makes a memory another one than it was."""
+
+_compared = attrgetter(*COMPARED)
+_but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
 
 
 def rest(
@@ -119,11 +123,10 @@ def expiry(
 
 def says_the_same(draft: Draft, old: Stored) -> bool:
     """Whether a draft says what is there; no tier of trust says nothing of trust."""
-    return all(
-        getattr(draft, name) == getattr(old, name)
-        or (name == "trust" and draft.trust is None)
-        for name in COMPARED
-    )
+    told, there = _compared(draft), _compared(old)
+    if told == there:
+        return True
+    return draft.trust is None and _but_trust(draft) == _but_trust(old)
 
 
 def is_same(
