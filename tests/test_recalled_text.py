@@ -357,7 +357,7 @@ def test_an_explicit_memory_loses_its_block_and_needs_words_of_its_own(open_serv
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_memory_does_not_feed_on_itself_in_1000_turns(open_service, format):
-    """S0.2, S3.19, pain 4: preload on, and the framework keeps every prompt that it sent."""
+    """S0.2, S3.19, pain 4: the framework keeps every prompt, preloaded text and all."""
     service = open_service()
     own = [f"turn {n}: I saw zebra number{n} in park{n % 7}." for n in range(1_000)]
     events, preloaded = [], 0
