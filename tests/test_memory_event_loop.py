@@ -20,9 +20,9 @@ async def longest_stall(work: Awaitable[Any]) -> tuple[float, int]:
     """Run some work beside a coroutine that reads the loop's own clock at every turn.
 
     Returns the most that the loop's thread computed between two turns, as a share of
-    what the whole process computed, and the number of turns. Processor time, because the
-    clock on the wall also counts what the machine gave to others. Below 0.1 s it counts
-    as none.
+    what the whole process computed, and the number of turns. Processor time, because
+    the clock on the wall also counts what the machine gave to others. Below 0.1 s it
+    counts as none.
     """
     task = asyncio.ensure_future(work)
     begin = time.process_time()

@@ -54,6 +54,7 @@ class How(NamedTuple):
         scope: Where to.
         told: App and user as the caller named them.
         edit: They correct memories that must be there.
+        judged: The hook has seen them.
         done: A session, and its turns that were kept for a trigger and need be no more.
         fold: Live memories that these sum up, with the hashes of their texts.
     """
@@ -64,6 +65,7 @@ class How(NamedTuple):
     scope: str = "user"
     told: tuple[str, str] | None = None
     edit: bool = False
+    judged: bool = False
     done: tuple[str, Sequence[str]] | None = None
     fold: Mapping[str, bytes] = MappingProxyType({})
 
@@ -184,13 +186,14 @@ class Memory(Opened):
         """Judge, embed and write what was read."""
         if how.key is not None:
             check_name(how.key, "idempotency_key", self.limits)
-        drafts = await self.gate.judged(
-            wait,
-            *(how.told or (app, user)),
-            drafts,
-            scope=how.scope,
-            explicit=how.done is None and not how.fold,
-        )
+        if not how.judged:
+            drafts = await self.gate.judged(
+                wait,
+                *(how.told or (app, user)),
+                drafts,
+                scope=how.scope,
+                explicit=how.done is None and not how.fold,
+            )
         if not drafts and how.instead_of is None and how.done is None:
             return []
         while True:

@@ -297,7 +297,10 @@ class Observing:
         self, wait: Wait, due: DueSession, drafts: list[Draft], turns: Sequence[Turn]
     ) -> list[str]:
         """Write what was made of turns, which wait no more then."""
-        how = How(done=(due.session, [turn.id for turn in turns]))
+        judged = all(
+            draft.ordered for draft in drafts
+        )  # turns were when they were kept
+        how = How(judged=judged, done=(due.session, [turn.id for turn in turns]))
         return await self._memory.add_drafts(wait, due.app, due.user, drafts, how)
 
     async def _summarized(
