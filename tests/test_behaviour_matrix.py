@@ -34,7 +34,7 @@ WAYS = [end, add, trigger]
 def test_the_set_up_decides_what_is_remembered_and_how_it_is_found(
     open_service, with_embedder, with_llm, remember
 ):
-    """S4.43-S4.46: raw or summaries, words or words with vectors."""
+    """S4.11, S4.43-S4.46: raw or summaries, words or words with vectors."""
     embedder, llm = Recorder(), Llm()
     service = open_service(
         embedder=embedder if with_embedder else None,

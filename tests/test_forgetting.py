@@ -318,7 +318,7 @@ def test_a_deletion_drops_turns_that_wait(open_service, tmp_path, whole_user):
 
 
 def test_one_of_a_hundred_users_goes_and_the_others_stay(open_service, tmp_path):
-    """S4.65: the export of all others is the same byte for byte, also reopened."""
+    """S4.65, pain 1: all others export the same byte for byte, also reopened."""
     path = tmp_path / "m.db"
     service = open_service(path, durability="process", embedder=Recorder())
     users = [{"app_name": "app", "user_id": f"user {n}"} for n in range(100)]
