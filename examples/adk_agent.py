@@ -17,12 +17,12 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from google.adk.agents import LlmAgent
+from google.adk.apps import App
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
-from google.adk.tools import load_memory
 from google.genai import types
-from vecall.adk import VecallMemoryService
+from vecall.adk import VecallMemoryPlugin, VecallMemoryService, load_memory
 
 APP, USER = "concierge", "alice"
 
@@ -40,9 +40,8 @@ class OfflineModel(BaseLlm):
         """Answer the last content of the request."""
         last = llm_request.contents[-1].parts[0]
         if last.function_response:
-            response = last.function_response.model_dump(mode="json")["response"]
-            memories = response["result"]["memories"]
-            said = memories[0]["content"]["parts"][0]["text"] if memories else "nothing"
+            memories = last.function_response.response["memories"]
+            said = memories[0]["text"] if memories else "nothing"
             answer = types.Part(text=f"You told me: {said}")
         elif last.text.endswith("?"):
             call = types.FunctionCall(name="load_memory", args={"query": last.text})
@@ -53,7 +52,7 @@ class OfflineModel(BaseLlm):
 
 
 async def converse(memory: VecallMemoryService, session_id: str, *said: str) -> None:
-    """Hold one session with the agent, print it, and remember it."""
+    """Hold one session with the agent, and print it; the plugin remembers it."""
     online = "GOOGLE_API_KEY" in os.environ
     agent = LlmAgent(
         name="concierge",
@@ -62,8 +61,7 @@ async def converse(memory: VecallMemoryService, session_id: str, *said: str) -> 
         tools=[load_memory],
     )
     runner = Runner(
-        app_name=APP,
-        agent=agent,
+        app=App(name=APP, root_agent=agent, plugins=[VecallMemoryPlugin()]),
         session_service=InMemorySessionService(),
         memory_service=memory,
     )
@@ -82,16 +80,14 @@ async def converse(memory: VecallMemoryService, session_id: str, *said: str) -> 
                 print(f"  error:    {event.error_message}")
             elif event.is_final_response():
                 print(f"  agent:    {event.content.parts[0].text}")
-    session = await runner.session_service.get_session(**scope)
-    await runner.memory_service.add_session_to_memory(session)
+    await runner.close()
 
 
 def print_recalled(response: types.FunctionResponse) -> None:
     """Print what load_memory gave to the model."""
-    recalled = response.model_dump(mode="json")["response"]["result"]["memories"]
-    for memory in recalled:
-        text = memory["content"]["parts"][0]["text"]
-        print(f"  recalled: {memory['author']}, {memory['timestamp'][:10]}: {text}")
+    for memory in response.response["memories"]:
+        who, day = memory["author"], memory["timestamp"][:10]
+        print(f"  recalled: {who}, {day}: {memory['text']}")
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -13,8 +14,11 @@ pytest.importorskip("google.adk")
 
 import vecall
 import vecall.adk
+from google.adk.sessions import InMemorySessionService
 from helpers.adk import PARROT, a_trip, add, entries, ingest, search
 from vecall.adk import VecallMemoryService
+from vecall.adk.uri import parse_uri
+from vecall.write_gate import ALLOW, REJECT
 
 
 def test_the_default_is_five_memories() -> None:
@@ -102,6 +106,10 @@ def test_options_of_a_uri_win_over_arguments(tmp_path: Path) -> None:
         {"uri": "vecall://:memory:?top_k"},
         {"uri": "vecall://:memory:?warn_raw=perhaps"},
         {"uri": "vecall://:memory:?embedder=unheard-of"},
+        {"uri": "vecall://:memory:?trigger=sometimes"},
+        {"uri": "vecall://:memory:?trigger=message_count"},
+        {"uri": "vecall://:memory:?trigger=message_count:many"},
+        {"uri": "vecall://:memory:?ttl=soon"},
         {"uri": "vecall://:memory:?durability=none"},
         {"uri": "vecall://no/such/folder/memory.db"},
         {"uri": "vecall://:memory:", "path": ":memory:"},
@@ -182,3 +190,86 @@ def test_the_web_server_finds_the_service_by_its_yaml_file(
     service = VecallMemoryService(tmp_path / "memory.db")
     assert PARROT in entries(service, "parrots")
     service.close()
+
+
+@pytest.mark.parametrize(("memory", "status"), [(None, 400), (":memory:", 200)])
+def test_the_endpoint_knows_whether_there_is_a_memory(memory: Any, status: int) -> None:
+    """S0.49: an empty vecall is no missing one."""
+    testclient = pytest.importorskip("fastapi.testclient")
+    api_server = pytest.importorskip("google.adk.cli.api_server")
+    sessions = InMemorySessionService()
+    service = memory and VecallMemoryService(memory)
+    server = api_server.ApiServer(
+        memory_service=service,
+        session_service=sessions,
+        agents_dir=".",
+        **dict.fromkeys(
+            [
+                *("agent_loader", "artifact_service", "credential_service"),
+                *("eval_sets_manager", "eval_set_results_manager"),
+            ]
+        ),
+    )
+    asyncio.run(
+        sessions.create_session(app_name="hotel", user_id="alice", session_id="s")
+    )
+    client = testclient.TestClient(server.get_fast_api_app())
+    answer = client.patch("/apps/hotel/users/alice/memory", json={"sessionId": "s"})
+    assert answer.status_code == status
+    if status == 400:
+        assert answer.json() == {"detail": "Memory service is not configured."}
+    else:
+        service.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("ttl=3600", {"ttl": "3600s"}),
+        ("ttl=90s&history_ttl=60", {"ttl": "90s", "history_ttl": "60s"}),
+        ("trigger=session_end", {"trigger": "session_end"}),
+        (
+            "trigger=message_count:20",
+            {"trigger": {"type": "message_count", "message_count": 20}},
+        ),
+        (
+            "trigger=inactivity:60000",
+            {"trigger": {"type": "inactivity", "inactivity_ms": 60_000}},
+        ),
+        ("min_confidence=0.5&min_score=-1", {"min_confidence": 0.5, "min_score": -1}),
+    ],
+)
+def test_a_uri_holds_the_options_that_are_words_and_numbers(
+    query: str, expected: dict[str, Any]
+) -> None:
+    """S3.11: and what they stand for is what the service takes."""
+    _, options = parse_uri(f"vecall://:memory:?{query}")
+    assert options == expected
+    if "min_score" not in options:
+        VecallMemoryService(uri=f"vecall://:memory:?{query}").close()
+
+
+def test_the_refusal_of_an_option_names_those_that_there_are() -> None:
+    """S1.52."""
+    with pytest.raises(vecall.ConfigError, match=r"durability, .*top_k, .*warn_raw"):
+        VecallMemoryService(uri="vecall://:memory:?colour=red")
+
+
+def test_options_of_the_service_below_pass_through(tmp_path: Path) -> None:
+    """S1.50: a corpus that nobody changes, limits, a gate, a lifetime."""
+    path = tmp_path / "memory.db"
+    service = VecallMemoryService(
+        path,
+        ttl="3600s",
+        limits=vecall.Limits(max_user_memories=2),
+        on_write=lambda write: REJECT if "secret" in write.memory.text else ALLOW,
+    )
+    add(service, "parrots one")
+    with pytest.raises(vecall.WriteRejectedError):
+        add(service, "a secret")
+    service.close()
+    corpus = VecallMemoryService(uri=f"vecall:///{path}?read_only=true")
+    assert len(search(corpus, "parrots").memories) == 1
+    with pytest.raises(vecall.ReadOnlyError):
+        ingest(corpus, a_trip())
+    corpus.close()

@@ -21,6 +21,7 @@ from vecall import (
     MessageCount,
     NotFoundError,
 )
+from vecall.store import memory_id
 
 MINUTE = 60.0
 
@@ -315,6 +316,17 @@ def test_a_deletion_drops_turns_that_wait(open_service, tmp_path, whole_user):
     assert kept(service) == {}
     service.sync.end_session(bobs)
     assert list(kept(service, **BOB).values()) == ["wordfour"]
+
+
+def test_a_turn_that_is_deleted_while_it_waits_is_never_remembered(open_service):
+    """S4.60: by its id, before a trigger has made a memory of it."""
+    service = open_service(trigger="session_end", sweep_interval=None)
+    told = session("zebra one", "zebra two")
+    service.sync.observe_session(told)
+    service.sync.delete_memory(**ALICE, memory_id=memory_id("s", "e0"))
+    service.sync.end_session(told)
+    service.sync.add_session_to_memory(told)
+    assert found(service, "zebra") == {"zebra two"}
 
 
 def test_one_of_a_hundred_users_goes_and_the_others_stay(open_service, tmp_path):

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import copy
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
+from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from google.adk.artifacts import InMemoryArtifactService
 from google.adk.events import Event
 from google.adk.memory.base_memory_service import SearchMemoryResponse
-from google.adk.sessions import Session
+from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.genai import types
 from vecall.adk import VecallMemoryService
 
@@ -69,3 +75,112 @@ def add(service: VecallMemoryService, *memories: Any, **metadata: Any) -> None:
     asyncio.run(
         service.add_memory(**ALICE, memories=memories, custom_metadata=metadata or None)
     )
+
+
+Step = str | tuple[str, dict[str, Any]]
+"""What a scripted model does: say a text, or call a tool with arguments."""
+
+
+class ScriptedLlm(BaseLlm):
+    """Does one step after the other; at the end of the script it says "Certainly."."""
+
+    model: str = "scripted"
+    script: list[Any]
+    requests: list[LlmRequest]
+
+    async def generate_content_async(
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,
+    ) -> AsyncGenerator[LlmResponse, None]:
+        seen = {
+            "contents": copy.deepcopy(llm_request.contents),
+            "config": copy.deepcopy(llm_request.config),
+        }
+        self.requests.append(llm_request.model_copy(update=seen))
+        step: Step = self.script.pop(0) if self.script else "Certainly."
+        if isinstance(step, str):
+            part = types.Part(text=step)
+        else:
+            name, arguments = step
+            part = types.Part(
+                function_call=types.FunctionCall(name=name, args=arguments)
+            )
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+def a_runner(
+    memory: Any,
+    *steps: Step,
+    tools: tuple[Any, ...] = (),
+    plugins: tuple[Any, ...] = (),
+    sessions: BaseSessionService | None = None,
+    **app: Any,
+) -> tuple[Runner, ScriptedLlm]:
+    """A Runner of the app "hotel", and the model that it asks."""
+    llm = ScriptedLlm(script=list(steps), requests=[])
+    agent = LlmAgent(name="concierge", model=llm, tools=list(tools))
+    runner = Runner(
+        app=App(name="hotel", root_agent=agent, plugins=list(plugins), **app),
+        session_service=sessions or InMemorySessionService(),
+        memory_service=memory,
+        artifact_service=InMemoryArtifactService(),
+    )
+    return runner, llm
+
+
+async def say(
+    runner: Runner, *texts: str, user: str = "alice", session: str = "trip-1"
+) -> list[Event]:
+    """Say texts one after the other in one session; return what the runs yielded."""
+    scope = {"app_name": "hotel", "user_id": user, "session_id": session}
+    if await runner.session_service.get_session(**scope) is None:
+        await runner.session_service.create_session(**scope)
+    events = []
+    for text in texts:
+        message = types.Content(role="user", parts=[types.Part(text=text)])
+        async for event in runner.run_async(
+            user_id=user, session_id=session, new_message=message
+        ):
+            events.append(event)
+    return events
+
+
+async def the_session(
+    runner: Runner, user: str = "alice", session: str = "trip-1"
+) -> Session:
+    found = await runner.session_service.get_session(
+        app_name="hotel", user_id=user, session_id=session
+    )
+    assert found is not None
+    return found
+
+
+def answers_in(request: LlmRequest) -> list[dict[str, Any]]:
+    """What tools answered, as JSON carries it to a model."""
+    return [
+        part.function_response.model_dump(mode="json")["response"]
+        for content in request.contents
+        for part in content.parts or []
+        if part.function_response
+    ]
+
+
+def shown_in(content: types.Content) -> str:
+    """The texts of a content."""
+    return " ".join(part.text for part in content.parts or [] if part.text)
+
+
+class CountingMemoryService(VecallMemoryService):
+    """Notes every search that reaches the memory below, whichever way it came."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.searches: list[dict[str, Any]] = []
+        search = self.memory.search_memory
+
+        async def noted(**arguments: Any) -> Any:
+            self.searches.append(arguments)
+            return await search(**arguments)
+
+        self.memory.search_memory = noted

@@ -2,7 +2,41 @@
 
 from __future__ import annotations
 
-from vecall.adk.convert import entry
-from vecall.adk.memory_service import VecallMemoryService, register
+try:
+    import google.adk  # noqa: F401
+except ImportError as error:
+    msg = 'vecall.adk needs google-adk: pip install "vecall[adk]"'
+    raise ImportError(msg) from error
 
-__all__ = ["VecallMemoryService", "entry", "register"]
+from vecall.adk.entry import entry
+from vecall.adk.memory_service import VecallMemoryService
+from vecall.adk.plugin import VecallMemoryPlugin
+from vecall.adk.preload_tool import PreloadMemoryTool, preload_memory
+from vecall.adk.registry import register
+from vecall.adk.tools import (
+    ForgetMemoryTool,
+    LoadMemoryTool,
+    RecallMemoryTool,
+    RememberTool,
+    forget_memory,
+    load_memory,
+    recall_memory,
+    remember,
+)
+
+__all__ = [
+    "ForgetMemoryTool",
+    "LoadMemoryTool",
+    "PreloadMemoryTool",
+    "RecallMemoryTool",
+    "RememberTool",
+    "VecallMemoryPlugin",
+    "VecallMemoryService",
+    "entry",
+    "forget_memory",
+    "load_memory",
+    "preload_memory",
+    "recall_memory",
+    "register",
+    "remember",
+]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import (
@@ -16,21 +16,20 @@ from google.adk.memory.base_memory_service import (
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 
-from vecall._duck import as_list, read
-from vecall.adk.convert import (
-    parted_by_rewind,
-    session_events,
-    to_event,
-    to_memories,
-    to_metadata,
-    to_response,
-    to_text,
-)
+from vecall._duck import as_list, read, read_list
+from vecall.adk.entry import to_memories
+from vecall.adk.events import Told, read_events
+from vecall.adk.json_values import to_metadata, to_text
+from vecall.adk.response import to_response
+from vecall.adk.uri import parse_uri
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
+from vecall.slices import in_slices
 from vecall.store import memory_id as id_of
+from vecall.tools import Turns
 
-SCHEME = "vecall"
+_READ_AT_ONCE = 64  # so many events hold an event loop up for about a millisecond
+_FORGET_AT_ONCE = 256
 
 
 class VecallMemoryService(BaseMemoryService):
@@ -73,13 +72,15 @@ class VecallMemoryService(BaseMemoryService):
         if uri is not None:
             path, from_uri = parse_uri(uri, agents_dir)
             options = {**options, **from_uri}
-        _check_options(options)
+        check_options(options)
         if memory is not None and options:
             msg = "memory: a service that exists takes no options"
             raise ConfigError(msg)
         self._owned = memory is None
         self.memory = MemoryService(path, **options) if memory is None else memory
         """The service below, for what google-adk's contract has no argument for."""
+        self.turns = Turns()
+        """What the newest turns were preloaded with, so that nothing comes twice."""
 
     async def add_session_to_memory(self, session: Session | Mapping[str, Any]) -> None:
         """Remember the turns of a session, each once however often it is called.
@@ -97,20 +98,9 @@ class VecallMemoryService(BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        app_name, user_id = read(session, "app_name"), read(session, "user_id")
-        session_id = read(session, "id")
-        if session_id is None:
-            session_id = read(session, "session_id")
-        events, rewound = parted_by_rewind(session_events(session))
-        await self.memory.add_session_to_memory(
-            {
-                "app_name": app_name,
-                "user_id": user_id,
-                "id": session_id,
-                "events": [to_event(event) for event in events],
-            }
-        )
-        await self._forget(app_name, user_id, session_id, rewound)
+        whole, taken_back = await self._read_session(session)
+        await self.memory.add_session_to_memory(whole)
+        await self._forget(whole, taken_back)
 
     async def add_events_to_memory(
         self,
@@ -138,31 +128,65 @@ class VecallMemoryService(BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        kept, rewound = parted_by_rewind(as_list(events, "events"))
+        told = await _read(as_list(events, "events"))
         await self.memory.add_events_to_memory(
             app_name=app_name,
             user_id=user_id,
-            events=[to_event(event) for event in kept],
+            events=told.events,
             session_id=session_id,
             custom_metadata=to_metadata(custom_metadata),
         )
-        await self._forget(app_name, user_id, session_id, rewound)
+        scope = {"app_name": app_name, "user_id": user_id, "id": session_id}
+        await self._forget(scope, told.taken_back)
+
+    async def observe_session(self, session: Session | Mapping[str, Any]) -> None:
+        """Keep what is new in a session until the service's trigger remembers it.
+
+        What is waiting is not found by a search yet. See
+        `vecall.MemoryService.observe_session`.
+
+        Args:
+            session: As in `add_session_to_memory`.
+
+        Raises:
+            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
+            StorageFullError: The disk is full; nothing was kept.
+        """
+        whole, taken_back = await self._read_session(session)
+        await self.memory.observe_session(whole)
+        await self._forget(whole, taken_back)
+
+    async def _read_session(
+        self, session: Session | Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
+        app_name, user_id = read(session, "app_name"), read(session, "user_id")
+        session_id = read(session, "id")
+        if session_id is None:
+            session_id = read(session, "session_id")
+        told = await _read(read_list(session, "events", "session.events"))
+        whole = {
+            "app_name": app_name,
+            "user_id": user_id,
+            "id": session_id,
+            "events": told.events,
+        }
+        return whole, told.taken_back
 
     async def _forget(
-        self,
-        app_name: str,
-        user_id: str,
-        session_id: str | None,
-        events: Sequence[object],
+        self, whole: Mapping[str, Any], taken_back: Sequence[str]
     ) -> None:
-        for event in events:
-            event_id = read(event, "id")
-            if isinstance(event_id, str) and event_id:
-                await self.memory.delete_memory(
-                    app_name=app_name,
-                    user_id=user_id,
-                    memory_id=id_of(session_id, event_id),
+        """Delete what a rewind took back after it was remembered."""
+        for start in range(0, len(taken_back), _FORGET_AT_ONCE):
+            await asyncio.gather(
+                *(
+                    self.memory.delete_memory(
+                        app_name=whole["app_name"],
+                        user_id=whole["user_id"],
+                        memory_id=id_of(whole["id"], event_id),
+                    )
+                    for event_id in taken_back[start : start + _FORGET_AT_ONCE]
                 )
+            )
 
     async def add_memory(
         self,
@@ -245,88 +269,19 @@ class VecallMemoryService(BaseMemoryService):
             self.memory.close()
 
 
-def register(**options: Any) -> bool:
-    """Make "vecall://…" known to `adk web`, `adk api_server` and `adk run`.
+async def _read(events: list[object]) -> Told:
+    """Read a few events at once, and many on another thread.
 
-    Call it in the file services.py of the agents' folder.
-
-    Args:
-        options: Given to every `VecallMemoryService` that is made from a URI, for what
-            a URI cannot hold, such as an embedder of your own.
-
-    Returns:
-        False if this google-adk has no service registry.
-
-    Raises:
-        ConfigError: An unknown option.
+    The list is the caller's no more, so it may grow meanwhile; the events in it must
+    not change until they are read.
     """
-    _check_options(options)
-    try:
-        from google.adk.cli.service_registry import get_service_registry
-    except ImportError:
-        return False
-
-    def make(uri: str, **given: Any) -> VecallMemoryService:
-        return VecallMemoryService(uri=uri, **{**options, **given})
-
-    get_service_registry().register_memory_service(SCHEME, make)
-    return True
+    if len(events) <= _READ_AT_ONCE:
+        return read_events(events)
+    return await asyncio.to_thread(read_events, events, in_slices)
 
 
-def parse_uri(
-    uri: str, agents_dir: str | Path | None = None
-) -> tuple[str | Path, dict[str, Any]]:
-    """Return the path and the options that a URI names.
-
-    Raises:
-        ConfigError: Another scheme, no file, or an option that is not known.
-    """
-    try:
-        parts = urlsplit(uri)
-        options = parse_qsl(
-            parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)
-        )
-    except (AttributeError, TypeError, ValueError):
-        raise ConfigError(_URI) from None
-    if parts.scheme != SCHEME or "://" not in uri or parts.fragment:
-        raise ConfigError(_URI)
-    # As SQLAlchemy has it, the slash after the host only ends the host.
-    host, path = unquote(parts.netloc), unquote(parts.path)
-    name = f"{host}{path}" if host else path.removeprefix("/")
-    if not name:
-        raise ConfigError(_URI)
-    chosen: dict[str, Any] = {}
-    for key, text in options:
-        if key not in _FROM_TEXT or key in chosen:
-            msg = f"uri: the options are {', '.join(_FROM_TEXT)}, each once"
-            raise ConfigError(msg)
-        try:
-            chosen[key] = _FROM_TEXT[key](text)
-        except (KeyError, ValueError):
-            msg = f"uri: the value of {key} cannot be read"
-            raise ConfigError(msg) from None
-    if name == ":memory:":
-        return name, chosen
-    return Path(agents_dir or ".") / name, chosen
-
-
-_URI = (
-    "uri: expected vecall://./file, vecall:///file (both relative), "
-    "vecall:////folder/file or vecall://:memory:, and options after '?'; "
-    "write '#' as %23"
-)
-
-_FROM_TEXT: dict[str, Callable[[str], Any]] = {
-    "durability": str,
-    "embedder": str,
-    "memory_budget": int,
-    "min_score": float,
-    "top_k": int,
-    "warn_raw": {"true": True, "1": True, "false": False, "0": False}.__getitem__,
-}
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError unless `vecall.MemoryService` takes all of these options."""
     known = set(inspect.signature(MemoryService).parameters) - {"path"}
     if not known.issuperset(options):
         msg = f"options: expected some of {', '.join(sorted(known))}"

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import vecall
-from vecall.cli import caring, demo, evaluate, importing, searching
+from vecall.cli import caring, demo, evaluate, importing, searching, serving
 from vecall.errors import VecallError
 
 
@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=vecall.__version__)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (demo, importing, searching, caring, evaluate):
+    for module in (demo, importing, searching, caring, evaluate, serving):
         module.add_commands(commands)
     return top
 

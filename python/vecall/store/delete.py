@@ -73,7 +73,7 @@ class DeleteMemories:
         found += self._predecessors(partition, found)
         delete_rows(partition, found)
         bury(partition, [row.id for row in found])
-        forget_waiting(partition, [row.id for row in found])
+        forget_waiting(partition, [*(self.ids or ()), *(row.id for row in found)])
         self._forget_pending(partition)
         partition.finish()
         gone = [row.rid for row in found]
@@ -172,9 +172,13 @@ def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
     """Let turns that are deleted no longer wait until memories are made of them."""
     execute = partition.connection.execute
     some = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
-    if ids and execute(some, (partition.id,)).fetchone():
-        query = "UPDATE told SET event = NULL WHERE part = ? AND id IN"
-        delete_in(partition.connection, query, [partition.id], ids)
+    if not ids or execute(some, (partition.id,)).fetchone() is None:
+        return
+    query = "SELECT id FROM told WHERE part = ? AND event IS NOT NULL AND id IN"
+    waiting = select_in(partition.connection, query, [partition.id], ids)
+    bury(partition, [id_ for (id_,) in list(waiting)])
+    query = "UPDATE told SET event = NULL WHERE part = ? AND id IN"
+    delete_in(partition.connection, query, [partition.id], ids)
 
 
 def delete_in(

@@ -1,0 +1,142 @@
+"""From google-adk's events to the mappings that a vecall service reads.
+
+Events that google-adk itself would not show to a model stay out. Foreign objects in
+metadata become JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from vecall._duck import read
+from vecall.adk.json_values import to_json
+from vecall.adk.local_time import local_seconds
+
+# Of one turn only, or secret: google-adk's own notes and the raw messages of A2A.
+_INTERNAL_METADATA = ("__adk_internal_", "a2a:")
+
+# Events around these calls ask for a credential or a confirmation.
+_INTERNAL_CALLS = {
+    "adk_framework",
+    "adk_request_confirmation",
+    "adk_request_credential",
+}
+
+
+class Told(NamedTuple):
+    """What a conversation says, and what it takes back.
+
+    Attributes:
+        events: The events that count, as mappings.
+        taken_back: The ids of events that a rewind took back.
+    """
+
+    events: list[dict[str, Any]]
+    taken_back: list[str]
+
+
+def read_events(
+    events: Sequence[object],
+    paced: Callable[[Iterable[object]], Iterator[object]] = iter,
+) -> Told:
+    """Return a conversation as a vecall service reads it.
+
+    Args:
+        events: google-adk's events, in order.
+        paced: Goes through them, pausing where others have to be let in.
+    """
+    kept, rewound = parted_by_rewind(events, paced)
+    return Told(
+        [to_event(event) for event in paced(kept)],
+        [id_ for event in rewound if isinstance(id_ := read(event, "id"), str) and id_],
+    )
+
+
+def parted_by_rewind(
+    events: Sequence[object],
+    paced: Callable[[Iterable[object]], Iterator[object]] = iter,
+) -> tuple[list[object], list[object]]:
+    """Part events into those that count and those that a rewind took back.
+
+    As google-adk does when it shows a conversation to a model: an event that rewinds to
+    before an invocation takes back everything from the first event of that invocation
+    up to itself.
+    """
+    first: dict[str, int] = {}
+    targets: dict[int, str] = {}
+    for index, event in enumerate(paced(events)):
+        invocation = read(event, "invocation_id")
+        if isinstance(invocation, str):
+            first.setdefault(invocation, index)
+        if target := rewinds_to(event):
+            targets[index] = target
+    if not targets:
+        return list(events), []
+    kept: list[object] = []
+    rewound: list[object] = []
+    index = len(events) - 1
+    while index >= 0:
+        if target := targets.get(index):
+            start = min(first.get(target, index), index)
+            rewound += reversed(events[start : index + 1])
+            index = start
+        else:
+            kept.append(events[index])
+        index -= 1
+    return kept[::-1], rewound[::-1]
+
+
+def rewinds_to(event: object) -> str | None:
+    """Return the invocation that an event rewinds to, if it does."""
+    target = read(read(event, "actions"), "rewind_before_invocation_id")
+    return target if isinstance(target, str) and target else None
+
+
+def to_event(event: object) -> dict[str, Any]:
+    """Return an event as the mapping that a vecall service reads."""
+    fields: dict[str, Any] = {
+        "partial": read(event, "partial"),
+        "content": _content(event),
+        "timestamp": local_seconds(read(event, "timestamp"), "event.timestamp"),
+    }
+    for name in ("id", "author"):
+        value = read(event, name)
+        fields[name] = value if isinstance(value, str) and value else None
+    compaction = read(read(event, "actions"), "compaction")
+    if compaction is not None:
+        fields["actions"] = {"compaction": compaction}
+    metadata = read(event, "custom_metadata")
+    if isinstance(metadata, Mapping):
+        fields["custom_metadata"] = {
+            key: value
+            for key, value in to_json(metadata).items()
+            if not key.startswith(_INTERNAL_METADATA)
+        }
+    return fields
+
+
+def _content(event: object) -> object:
+    """What an event says: its content, or a voice's words as they were understood."""
+    content = read(event, "content")
+    if content is None:
+        content = read(event, "text")
+    if content is None:
+        for name in ("input_transcription", "output_transcription"):
+            heard = read(event, name)
+            text = read(heard, "text")
+            if isinstance(text, str) and read(heard, "finished") is not False:
+                return text
+    return None if _is_internal(content) else content
+
+
+def _is_internal(content: object) -> bool:
+    parts = read(content, "parts")
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        return False
+    for part in parts:
+        for kind in ("function_call", "function_response"):
+            name = read(read(part, kind), "name")
+            if isinstance(name, str) and name in _INTERNAL_CALLS:
+                return True
+    return False

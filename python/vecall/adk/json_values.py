@@ -1,0 +1,44 @@
+"""Makes JSON of whatever google-adk's users put into metadata."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+_MAX_DEPTH = 64  # where metadata that contains itself stops
+
+
+def to_metadata(metadata: object) -> Any:
+    """Return a call's custom_metadata with JSON values; the lifetimes stay as given."""
+    if not isinstance(metadata, Mapping):
+        return metadata  # None, or refused where all arguments are checked
+    safe = to_json(metadata)
+    for name in ("ttl", "revision_ttl"):
+        if name in metadata:
+            safe[name] = metadata[name]
+    return safe
+
+
+def to_json(value: object, depth: int = 0) -> Any:
+    """Return `value` as JSON can hold it; what JSON does not know becomes its str()."""
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        return {to_text(key): to_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple) and depth < _MAX_DEPTH:
+        return [to_json(item, depth + 1) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(to_text(item) for item in value)
+    return to_text(value)
+
+
+def to_text(value: object) -> str:
+    """Return a value's str(), or its type where that fails, without lone surrogates."""
+    try:
+        text = repr(value) if isinstance(value, bytes) else str(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

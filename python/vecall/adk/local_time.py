@@ -1,0 +1,38 @@
+"""Times as google-adk prints them: without an offset they are local."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from vecall.errors import InvalidArgumentError
+from vecall.timestamps import to_seconds
+
+
+def local_seconds(value: Any, name: str) -> Any:
+    """Return a time as seconds since 1970; one without an offset is local time.
+
+    What is neither text nor a datetime is left to the service to judge.
+
+    Raises:
+        InvalidArgumentError: A text that is not ISO 8601, or a time out of range.
+    """
+    if isinstance(value, str):
+        if not value.strip():
+            return None
+        # Before Python 3.11 fromisoformat does not know "Z".
+        given = value[:-1] + "+00:00" if value.endswith(("Z", "z")) else value
+        try:
+            value = datetime.fromisoformat(given)
+        except ValueError:
+            msg = f"{name}: expected an ISO 8601 date and time"
+            raise InvalidArgumentError(msg) from None
+    if not isinstance(value, datetime):
+        return value
+    if value.tzinfo is None:
+        try:
+            value = value.astimezone()
+        except (OverflowError, OSError, ValueError):
+            msg = f"{name}: too far from today to be a local time; give an offset"
+            raise InvalidArgumentError(msg) from None
+    return to_seconds(value, name)

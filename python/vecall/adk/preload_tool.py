@@ -1,0 +1,133 @@
+"""`preload_memory`: what a turn should know is in each of its requests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from google.adk.models.llm_request import LlmRequest
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from vecall import tools
+from vecall.adk.memory_service import VecallMemoryService
+from vecall.adk.tool import VecallTool
+from vecall.tools import Placement, PreloadFormat
+
+_MARK = {"vecall": "recalled"}
+
+_log = logging.getLogger("vecall")
+
+
+class PreloadMemoryTool(VecallTool):
+    """Recalls for every turn of a user, without the model asking for it.
+
+    It searches once in an invocation; all requests of it carry the same block. With
+    placement "user" the block is the last content of the request, so that the system
+    instruction, the tools and the history before it stay the same for a provider's
+    prompt cache. It is never part of the session. Where the Runner has no
+    `VecallMemoryService`, where nothing is found and after a failure the request stays
+    as it is.
+
+    Args:
+        max_entries: At most this many memories in a block.
+        max_tokens: At most this many tokens in a block, its frame included.
+        min_confidence: Floor on the confidence in [0, 1].
+        format: "past_conversations", "bullets", "json" or "secure"; see
+            `vecall.rendering.render`.
+        placement: "user", or "system" for the end of the system instruction.
+        scores: Show confidence and importance.
+        secret: As in `render`, for the format "secure".
+        count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
+        memory: As in `LoadMemoryTool`.
+
+    Raises:
+        InvalidArgumentError: A number or a secret that cannot be one.
+        ConfigError: Another format or placement.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_entries: int = 5,
+        max_tokens: int | None = None,
+        min_confidence: float | None = None,
+        format: PreloadFormat = "past_conversations",
+        placement: Placement = "user",
+        scores: bool = False,
+        secret: bytes | str | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        memory: VecallMemoryService | None = None,
+    ) -> None:
+        """Check the options."""
+        options = {
+            "max_entries": max_entries,
+            "max_tokens": max_tokens,
+            "min_confidence": min_confidence,
+            "format": format,
+            "placement": placement,
+            "scores": scores,
+            "secret": secret,
+            "count_tokens": count_tokens,
+        }
+        super().__init__(tools.PreloadMemory, memory, options)
+        self._placement = placement
+        self._warned = False
+
+    async def process_llm_request(
+        self, *, tool_context: ToolContext, llm_request: LlmRequest
+    ) -> None:
+        """Put the block of this invocation into a request.
+
+        Args:
+            tool_context: Says whose memory it is, and what the user said.
+            llm_request: The request, which is changed.
+        """
+        asking = self.asking(tool_context)
+        if asking.service is None:
+            self._warn()
+            return
+        preload = tools.PreloadMemory(
+            asking.service.memory,
+            asking.app_name,
+            asking.user_id,
+            turns=asking.service.turns,
+            **self._options,
+        )
+        block = await preload.block(asking.said, turn=asking.turn)
+        if not block:
+            return
+        if self._placement == "system":
+            llm_request.append_instructions([block])
+            return
+        part = types.Part(text=block, **_marked(tool_context))
+        llm_request.contents.append(types.Content(role="user", parts=[part]))
+
+    async def run_async(
+        self,
+        *,
+        args: dict[str, Any],  # noqa: ARG002
+        tool_context: ToolContext,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Say that no model is to call it."""
+        return {"status": "passive_only"}
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning("preload_memory has no VecallMemoryService and finds nothing")
+
+
+def _marked(context: ToolContext) -> dict[str, Any]:
+    """Return the mark of recalled text as fields of a part, where a part may have it.
+
+    Gemini's client refuses it for Vertex AI, so models with that client go without.
+    """
+    model = getattr(context._invocation_context.agent, "canonical_model", None)
+    if "part_metadata" not in types.Part.model_fields or model is None:
+        return {}
+    return {} if hasattr(type(model), "api_client") else {"part_metadata": dict(_MARK)}
+
+
+preload_memory = PreloadMemoryTool()

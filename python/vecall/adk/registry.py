@@ -1,0 +1,36 @@
+"""Makes the scheme known to google-adk's command line and its web server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vecall.adk.memory_service import VecallMemoryService, check_options
+from vecall.adk.uri import SCHEME
+
+
+def register(**options: Any) -> bool:
+    """Make "vecall://…" known to `adk web`, `adk api_server` and `adk run`.
+
+    Call it in the file services.py of the agents' folder.
+
+    Args:
+        options: Given to every `VecallMemoryService` that is made from a URI, for what
+            a URI cannot hold, such as an embedder of your own.
+
+    Returns:
+        False if this google-adk has no service registry.
+
+    Raises:
+        ConfigError: An unknown option.
+    """
+    check_options(options)
+    try:
+        from google.adk.cli.service_registry import get_service_registry
+    except ImportError:
+        return False
+
+    def make(uri: str, **given: Any) -> VecallMemoryService:
+        return VecallMemoryService(uri=uri, **{**options, **given})
+
+    get_service_registry().register_memory_service(SCHEME, make)
+    return True

@@ -1,0 +1,64 @@
+"""What a search found as google-adk's own classes, so that its tools take them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from google.adk.memory.base_memory_service import SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+import vecall
+from vecall.adk.entry import RESERVED_KEY
+from vecall.adk.json_values import to_json
+from vecall.rendering.neutralise import clean, escape
+from vecall.timestamps import to_iso
+
+_SCORES = ("score", "similarity", "confidence", "importance", "session_id", "event_id")
+
+# google-adk prints memories between tags of this name and escapes nothing.
+_TAG = "pastconversations"
+_BETWEEN_LETTERS = re.compile(r"[\W_]+")
+
+
+def to_response(found: vecall.SearchMemoryResponse) -> SearchMemoryResponse:
+    """Return what a search found as google-adk's classes; every entry has a text."""
+    entries = map(_to_entry, found.memories)
+    return SearchMemoryResponse(memories=[each for each in entries if each is not None])
+
+
+def _to_entry(memory: vecall.MemoryEntry) -> MemoryEntry | None:
+    text = neutral(memory.text)
+    if not text.strip():
+        return None
+    scores = {
+        name: value for name in _SCORES if (value := getattr(memory, name)) is not None
+    }
+    fields: dict[str, Any] = {
+        "content": types.Content(
+            role="user" if memory.author in (None, "user") else "model",
+            parts=[types.Part(text=text)],
+        ),
+        "author": None if memory.author is None else neutral(memory.author),
+        "timestamp": None if memory.timestamp is None else to_iso(memory.timestamp),
+        "custom_metadata": {**to_json(memory.custom_metadata), RESERVED_KEY: scores},
+    }
+    if "id" in MemoryEntry.model_fields:  # since google-adk 1.19
+        fields["id"] = memory.id
+    return MemoryEntry(**fields)
+
+
+def neutral(text: str) -> str:
+    """Return a text that cannot end the block in which google-adk shows memories.
+
+    What nobody can see is gone. A text that spells the name of the block's tags, in
+    whatever way, has no "<" and nothing that looks like one.
+    """
+    shown = clean(text)
+    letters = shown
+    if not shown.isascii():
+        letters = unicodedata.normalize("NFKC", shown)
+    letters = _BETWEEN_LETTERS.sub("", letters).casefold()
+    return escape(shown) if _TAG in letters else shown

@@ -1,0 +1,90 @@
+"""The URI by which google-adk's command line names a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from vecall.errors import ConfigError
+
+SCHEME = "vecall"
+
+_EXPECTED = (
+    "uri: expected vecall://./file, vecall:///file (both relative), "
+    "vecall:////folder/file or vecall://:memory:, and options after '?'; "
+    "write '#' as %23"
+)
+
+
+def parse_uri(
+    uri: str, agents_dir: str | Path | None = None
+) -> tuple[str | Path, dict[str, Any]]:
+    """Return the path and the options that a URI names.
+
+    Args:
+        uri: The URI.
+        agents_dir: The folder where a relative path starts; the current one if it is
+            not given.
+
+    Raises:
+        ConfigError: Another scheme, no file, or an option that is not known.
+    """
+    try:
+        parts = urlsplit(uri)
+        options = parse_qsl(
+            parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)
+        )
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(_EXPECTED) from None
+    if parts.scheme != SCHEME or "://" not in uri or parts.fragment:
+        raise ConfigError(_EXPECTED)
+    # As SQLAlchemy has it, the slash after the host only ends the host.
+    host, path = unquote(parts.netloc), unquote(parts.path)
+    name = f"{host}{path}" if host else path.removeprefix("/")
+    if not name:
+        raise ConfigError(_EXPECTED)
+    chosen: dict[str, Any] = {}
+    for key, text in options:
+        if key not in _FROM_TEXT or key in chosen:
+            msg = f"uri: the options are {', '.join(_FROM_TEXT)}, each once"
+            raise ConfigError(msg)
+        try:
+            chosen[key] = _FROM_TEXT[key](text)
+        except (KeyError, ValueError):
+            msg = f"uri: the value of {key} cannot be read"
+            raise ConfigError(msg) from None
+    if name == ":memory:":
+        return name, chosen
+    return Path(agents_dir or ".") / name, chosen
+
+
+def _seconds(text: str) -> str:
+    return text if text.endswith("s") else f"{text}s"
+
+
+def _trigger(text: str) -> str | Mapping[str, Any]:
+    """Read "session_end", "message_count:20", "inactivity:60000"."""
+    name, _, number = text.partition(":")
+    if not number:
+        return name
+    counted = {"inactivity": "inactivity_ms", "message_count": "message_count"}
+    return {"type": name, counted[name]: int(number)}
+
+
+_SWITCH = {"true": True, "1": True, "false": False, "0": False}.__getitem__
+
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    "durability": str,
+    "embedder": str,
+    "history_ttl": _seconds,
+    "memory_budget": int,
+    "min_confidence": float,
+    "min_score": float,
+    "read_only": _SWITCH,
+    "top_k": int,
+    "trigger": _trigger,
+    "ttl": _seconds,
+    "warn_raw": _SWITCH,
+}

@@ -1,0 +1,18 @@
+"""Memory over HTTP: an ASGI app, its tokens and its limits. Needs vecall[server]."""
+
+from __future__ import annotations
+
+from vecall.server.app import create_app
+from vecall.server.limits import HttpLimits
+from vecall.server.token_file import TokenFile
+from vecall.server.tokens import Token, Tokens, TokenSource, mint
+
+__all__ = [
+    "HttpLimits",
+    "Token",
+    "TokenFile",
+    "TokenSource",
+    "Tokens",
+    "create_app",
+    "mint",
+]

@@ -1,0 +1,119 @@
+"""Answers that are no success: their codes, and what errors become of.
+
+No message says more than which rule was broken: no text, name or trace.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from vecall.errors import (
+    BusyError,
+    ClosedError,
+    ConfigError,
+    ConflictError,
+    EmbedderError,
+    InvalidArgumentError,
+    MemoryNotConfiguredError,
+    NotFoundError,
+    ReadOnlyError,
+    RerankerError,
+    ScopeError,
+    StorageError,
+    StorageFullError,
+    SummaryError,
+    VecallError,
+    WriteHookError,
+    WriteRejectedError,
+)
+
+NO_MEMORY = "Memory service is not configured."
+NO_LOADER = "Session loader is not configured."
+NO_SESSION = "Session not found"
+
+
+class HttpError(Exception):
+    """A request that is answered with an error.
+
+    Args:
+        status: The HTTP status.
+        code: A word for programs.
+        message: A sentence for people.
+        headers: Further headers.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take the parts of the answer."""
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = dict(headers or {})
+
+
+_RETRY = {"Retry-After": "1"}
+
+# The first class that fits; without a message the error's own, which names an argument
+# and its rule.
+_OF: list[tuple[type[VecallError], int, str, str | None]] = [
+    (NotFoundError, 404, "not_found", "There is no such memory."),
+    (ConflictError, 409, "conflict", "The idempotency key was used for other content."),
+    (MemoryNotConfiguredError, 400, "not_configured", NO_MEMORY),
+    (InvalidArgumentError, 422, "invalid", None),
+    (ConfigError, 422, "invalid", None),
+    (WriteRejectedError, 422, "rejected", "The write was refused by a rule."),
+    (ReadOnlyError, 403, "read_only", "The memory can only be read."),
+    (ScopeError, 403, "forbidden", "The scope is not allowed."),
+    (BusyError, 503, "busy", "The memory is busy; nothing was written."),
+    (StorageFullError, 507, "storage_full", "The disk is full; nothing was written."),
+    (StorageError, 503, "storage", "The memory cannot be read or written."),
+    (EmbedderError, 503, "embedder", "The embedder failed; nothing was written."),
+    (RerankerError, 503, "reranker", "The reranker failed."),
+    (SummaryError, 503, "summarizer", "The summarizer failed; nothing was written."),
+    (
+        WriteHookError,
+        503,
+        "write_hook",
+        "A rule for writes failed; nothing was written.",
+    ),
+    (ClosedError, 503, "closed", "The server is shutting down."),
+]
+
+
+def answer_to(error: Exception) -> HttpError | None:
+    """Return what a client is told of an error; None if nobody expected it."""
+    if isinstance(error, HttpError):
+        return error
+    for kind, status, code, message in _OF:
+        if isinstance(error, kind):
+            headers = _RETRY if status == 503 else None
+            return HttpError(status, code, message or str(error), headers)
+    return None
+
+
+def internal() -> HttpError:
+    """Return the answer to what should not have happened."""
+    return HttpError(500, "internal", "The server failed to answer.")
+
+
+def as_response(error: HttpError, request_id: str) -> Response:
+    """Return an error as JSON."""
+    told = {"code": error.code, "message": error.message, "request_id": request_id}
+    return json_response({"error": told}, error.status, error.headers)
+
+
+def json_response(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return a value as JSON, in ASCII: lone surrogates in it have no UTF-8."""
+    body = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return Response(body, status, headers, "application/json")

@@ -1,0 +1,214 @@
+"""The ASGI app: who is let in, in which order that is asked, and what is logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Collection
+from pathlib import Path
+from traceback import extract_tb
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from vecall.config import Limits
+from vecall.server.answers import HttpError, answer_to, as_response, internal
+from vecall.server.bodies import read_json, read_query
+from vecall.server.guards import (
+    authenticate,
+    authorize,
+    check_header_size,
+    check_host,
+    check_origin,
+)
+from vecall.server.limits import HttpLimits, RateLimiter
+from vecall.server.openapi import openapi
+from vecall.server.routing import Call, Door, Operation, Router, SessionLoader
+from vecall.server.schemas import ref, shared_schemas
+from vecall.server.table import all_operations
+from vecall.server.tokens import TokenSource
+from vecall.server.validation import Validator
+from vecall.service import MemoryService
+
+_log = logging.getLogger("vecall.server")
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_NOWHERE = "-"
+
+
+def create_app(
+    memory: MemoryService | None,
+    *,
+    tokens: TokenSource,
+    session_loader: SessionLoader | None = None,
+    limits: HttpLimits | None = None,
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+) -> ASGIApp:
+    """Return an ASGI app that serves one memory service.
+
+    It answers nobody without a token, and no web page. It does not close the service.
+
+    Args:
+        memory: The service; without one every question to it is answered with 400.
+        tokens: Who may do what: `Tokens` or a `TokenFile`.
+        session_loader: Called with app_name, user_id and session_id; returns the
+            session, or None. The `get_session` of a google-adk session service fits.
+        limits: How large, slow and frequent requests may be. Time for headers and
+            answers and the number of connections are up to the server that runs the
+            app; that of `vecall serve` keeps them.
+        hosts: Allowed values of the Host header, such as "memory.example.com", beside
+            127.0.0.1, localhost and [::1] with the port of the server.
+        origins: Allowed values of the Origin header; a request without one is no web
+            page's.
+    """
+    return _Application(
+        Door(memory, limits or HttpLimits(), session_loader),
+        tokens,
+        frozenset(host.lower() for host in hosts),
+        frozenset(origin.lower() for origin in origins),
+    )
+
+
+class _Application:
+    """Answers requests."""
+
+    def __init__(
+        self,
+        door: Door,
+        tokens: TokenSource,
+        hosts: Collection[str],
+        origins: Collection[str],
+    ) -> None:
+        self._door = door
+        self._tokens = tokens
+        self._hosts = hosts
+        self._origins = origins
+        self._rates = RateLimiter(door.limits)
+        of_memory = Limits() if door.memory is None else door.memory.limits
+        operations = all_operations(of_memory.max_top_k)
+        shared = shared_schemas(door.limits, of_memory.max_top_k)
+        self._router = Router(operations)
+        self._validator = Validator(shared)
+        door.document = openapi(operations, shared)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+        elif scope["type"] == "http":
+            await _Exchange(self, Request(scope, receive)).answer(send)
+
+    async def respond(self, exchange: _Exchange) -> Response:
+        """Let a request in and do what it asks for."""
+        request, door = exchange.request, self._door
+        check_header_size(request, door.limits)
+        check_host(request, self._hosts)
+        check_origin(request, self._origins)
+        operation, names = self._router.find(request)
+        exchange.operation = operation
+        if operation.access != "public":
+            self._admit(request, operation, names)
+        query = read_query(request, self._validator, operation.query)
+        body = {}
+        if operation.body is not None:
+            schema = ref(operation.body)
+            body = await read_json(request, door.limits, self._validator, schema)
+        call = Call(door, names, query, body)
+        if not operation.timed:
+            return await operation.handler(call)
+        seconds = door.limits.request_seconds
+        work = asyncio.ensure_future(operation.handler(call))
+        done, _ = await asyncio.wait([work], timeout=seconds)
+        if not done:
+            work.add_done_callback(_forget)
+            work.cancel()
+            msg = f"There was no answer within {seconds:g} s; a write may come yet."
+            raise HttpError(503, "timeout", msg, {"Retry-After": "1"})
+        return work.result()
+
+    def _admit(
+        self, request: Request, operation: Operation, names: dict[str, str]
+    ) -> None:
+        token = authenticate(request, self._tokens)
+        kind = "write" if operation.access == "write" else "read"
+        seconds = self._rates.wait(token.id, kind)
+        if seconds:
+            headers = {"Retry-After": str(int(seconds) + 1)}
+            msg = "Too many requests with this token."
+            raise HttpError(429, "too_many_requests", msg, headers)
+        authorize(token, operation.access, names)
+
+    def count(self, operation: str, status: int) -> None:
+        """Count an answer."""
+        self._door.answered[operation, status] += 1
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, app: _Application, request: Request) -> None:
+        self._app = app
+        self.request = request
+        self.operation: Operation | None = None
+        self._id = secrets.token_hex(8)
+        self._begin = time.perf_counter()
+
+    async def answer(self, send: Send) -> None:
+        """Answer, whatever happens, and say so in the log without saying what."""
+        try:
+            response = await self._app.respond(self)
+            whole = self.operation is not None and self.operation.body is not None
+        except Exception as error:
+            response = as_response(self._told(error), self._id)
+            whole = False
+        if _has_body(self.request) and not whole:
+            response.headers["Connection"] = "close"  # it may be coming for ever
+        response.headers.update({**_HEADERS, "X-Request-Id": self._id})
+        self._log(response.status_code)
+        await response(self.request.scope, self.request.receive, send)
+
+    def _told(self, error: Exception) -> HttpError:
+        expected = answer_to(error)
+        if expected is None or expected.status >= 500:
+            cause = error.__cause__ or error
+            frames = extract_tb(cause.__traceback__)
+            where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
+            _log.error("%s %s at %s", self._id, type(cause).__name__, where)
+        return expected or internal()
+
+    def _log(self, status: int) -> None:
+        method, path, name = _NOWHERE, _NOWHERE, _NOWHERE
+        if self.operation is not None:
+            method, path = self.operation.method, self.operation.path
+            name = self.operation.id
+        self._app.count(name, status)
+        spent = 1000 * (time.perf_counter() - self._begin)
+        _log.info("%s %s %s %d %.1f ms", self._id, method, path, status, spent)
+
+
+def _forget(work: asyncio.Future[Response]) -> None:
+    """Let nobody log an error that comes too late; its message may hold content."""
+    if not work.cancelled():
+        work.exception()
+
+
+def _has_body(request: Request) -> bool:
+    headers = request.headers
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Start and stop with the server; there is nothing to prepare."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

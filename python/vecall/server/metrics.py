@@ -1,0 +1,30 @@
+"""Counts as Prometheus reads them. No name of an app, a user or a text is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def as_text(stats: Mapping[str, Any], answered: Mapping[tuple[str, int], int]) -> str:
+    """Return counts in Prometheus' text format.
+
+    Args:
+        stats: What `MemoryService.stats` says.
+        answered: How many requests were answered, by operation and status.
+    """
+    operations = dict(stats["operations"])
+    errors = operations.pop("errors")
+    lines = []
+    for name, value in stats.items():
+        if isinstance(value, int):
+            lines += [f"# TYPE vecall_{name} gauge", f"vecall_{name} {value}"]
+    lines.append("# TYPE vecall_operations_total counter")
+    for name, value in operations.items():
+        lines.append(f'vecall_operations_total{{operation="{name}"}} {value}')
+    lines += ["# TYPE vecall_errors_total counter", f"vecall_errors_total {errors}"]
+    lines.append("# TYPE vecall_http_requests_total counter")
+    for (name, status), value in sorted(answered.items()):
+        labels = f'operation="{name}",status="{status}"'
+        lines.append(f"vecall_http_requests_total{{{labels}}} {value}")
+    return "\n".join(lines) + "\n"

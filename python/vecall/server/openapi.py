@@ -1,0 +1,120 @@
+"""The OpenAPI document, from the same tables that answer requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import vecall
+from vecall.server.routing import Operation
+from vecall.server.schemas import NAME, Schema, ref
+
+_SAYS = {
+    200: "Done.",
+    201: "Remembered.",
+    204: "Deleted, or not there.",
+    400: "Not JSON, not UTF-8, headers too large, or nothing to ask is configured.",
+    401: "No valid token.",
+    403: "The token, the Host or the Origin is not allowed.",
+    404: "Not there.",
+    408: "The body came too slowly.",
+    409: "The idempotency key was used for other content.",
+    413: "The body is too large.",
+    415: "The body is not of type application/json.",
+    422: "A field breaks a rule; the message names both.",
+    429: "Too many requests with this token.",
+    500: "The server failed.",
+    503: "Busy or not available; come again.",
+    507: "The disk is full.",
+}
+_HEADERS = {
+    401: "WWW-Authenticate",
+    429: "Retry-After",
+}
+
+
+def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schema:
+    """Return the document.
+
+    Args:
+        operations: All operations.
+        shared: The shared schemas by name.
+    """
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        told = paths.setdefault(operation.path, {})
+        told[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "vecall",
+            "version": vecall.__version__,
+            "description": "Long-term memory for AI agents.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": shared,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    names = re.findall(r"{(\w+)}", operation.path)
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": NAME} for name in names
+    ]
+    parameters += [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in operation.query.items()
+    ]
+    told = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "parameters": parameters,
+        "responses": _responses(operation),
+        "security": [] if operation.access == "public" else [{"bearer": []}],
+    }
+    if operation.body is not None:
+        content = {"application/json": {"schema": ref(operation.body)}}
+        told["requestBody"] = {"required": True, "content": content}
+    return told
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    answers = {str(operation.status): _success(operation)}
+    for status in sorted(_errors(operation)):
+        told: dict[str, Any] = {
+            "description": _SAYS[status],
+            "content": {"application/json": {"schema": ref("Error")}},
+        }
+        if status in _HEADERS:
+            header = {"required": True, "schema": {"type": "string"}}
+            told["headers"] = {_HEADERS[status]: header}
+        answers[str(status)] = told
+    return answers
+
+
+def _success(operation: Operation) -> dict[str, Any]:
+    told: dict[str, Any] = {"description": _SAYS[operation.status]}
+    if operation.answer is None:
+        return told
+    if "/" in operation.answer:
+        told["content"] = {operation.answer: {"schema": {"type": "string"}}}
+    else:
+        told["content"] = {"application/json": {"schema": ref(operation.answer)}}
+    return told
+
+
+def _errors(operation: Operation) -> set[int]:
+    errors = {400, 403, 500, *operation.errors}
+    if operation.access != "public":
+        errors |= {401, 422, 429, 503}
+    if operation.query:
+        errors |= {422}
+    if operation.body is not None:
+        errors |= {408, 413, 415}
+    if operation.access == "write":
+        errors |= {507}
+    return errors

@@ -1,0 +1,188 @@
+"""Operations, and how a path finds one.
+
+Paths are split before they are decoded, so that a name may hold any character: the user
+"a/b" is the segment `a%2Fb`, and never two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict
+from urllib.parse import quote, unquote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vecall.server.answers import NO_MEMORY, HttpError
+from vecall.server.limits import HttpLimits
+from vecall.server.validation import Schema
+from vecall.service import MemoryService
+
+Access = Literal["public", "read", "write", "admin"]
+"""Who may: anybody, a token of the user, one that may write, an admin's."""
+
+SessionLoader = Callable[..., Awaitable[Any]]
+"""Called with app_name, user_id and session_id; gives the session, or None."""
+
+
+class Whose(TypedDict):
+    """App and user."""
+
+    app_name: str
+    user_id: str
+
+
+@dataclass(slots=True)
+class Door:
+    """What all requests share.
+
+    Attributes:
+        memory: The memory service, if there is one.
+        limits: How large and frequent requests may be.
+        load_session: Finds sessions, if there is one who does.
+        document: The OpenAPI document.
+        answered: How many requests were answered, by operation and status.
+        exports: Keeps many exports from filling the disk at once.
+    """
+
+    memory: MemoryService | None
+    limits: HttpLimits
+    load_session: SessionLoader | None
+    document: dict[str, Any] = field(default_factory=dict)
+    answered: Counter[tuple[str, int]] = field(default_factory=Counter)
+    exports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request that was let in.
+
+    Attributes:
+        door: What all requests share.
+        names: The names in the path.
+        query: The values in the query.
+        body: The body.
+    """
+
+    door: Door
+    names: dict[str, str]
+    query: dict[str, Any]
+    body: dict[str, Any]
+
+    @property
+    def memory(self) -> MemoryService:
+        """The memory service.
+
+        Raises:
+            HttpError: 400, there is none.
+        """
+        if self.door.memory is None:
+            raise HttpError(400, "not_configured", NO_MEMORY)
+        return self.door.memory
+
+    @property
+    def whose(self) -> Whose:
+        """App and user as the memory service takes them."""
+        return {"app_name": self.names["app"], "user_id": self.names["user"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One thing to ask for.
+
+    Attributes:
+        id: Its name.
+        method: The HTTP method.
+        path: Its path, with names in braces.
+        summary: What it does, in a sentence.
+        access: Who may.
+        handler: Does it.
+        status: The status of success.
+        answer: The name of the answer's schema, or its media type; None is no body.
+        body: The name of the body's schema.
+        query: Schemas of what the query may hold.
+        errors: Statuses of its own errors.
+        timed: Whether it is given up after a while.
+    """
+
+    id: str
+    method: str
+    path: str
+    summary: str
+    access: Access
+    handler: Callable[[Call], Awaitable[Response]]
+    status: int = 200
+    answer: str | None = None
+    body: str | None = None
+    query: dict[str, Schema] = field(default_factory=dict)
+    errors: tuple[int, ...] = ()
+    timed: bool = True
+
+
+class Router:
+    """Finds operations.
+
+    Args:
+        operations: All of them.
+    """
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        """Sort them by path."""
+        self._paths: dict[str, dict[str, Operation]] = {}
+        for operation in operations:
+            self._paths.setdefault(operation.path, {})[operation.method] = operation
+
+    def find(self, request: Request) -> tuple[Operation, dict[str, str]]:
+        """Return what is asked for, and the names in the path.
+
+        Raises:
+            HttpError: 400 a name is not UTF-8, 404 no such path, 405 no such method.
+        """
+        segments = _raw_path(request).split("/")
+        allowed: set[str] = set()
+        for path, methods in self._paths.items():
+            found = _match(path.split("/"), segments)
+            if found is None:
+                continue
+            operation = methods.get(request.method)
+            if operation is not None:
+                return operation, _decoded(found)
+            allowed |= methods.keys()
+        if allowed:
+            msg = "The method is not allowed here."
+            headers = {"Allow": ", ".join(sorted(allowed))}
+            raise HttpError(405, "method_not_allowed", msg, headers)
+        raise HttpError(404, "not_found", "There is nothing at this path.")
+
+
+def _raw_path(request: Request) -> str:
+    """The path as it was sent, without the prefix under which the app is mounted."""
+    raw = request.scope.get("raw_path")
+    path = raw.decode("latin-1") if raw else quote(request.scope["path"])
+    return path.removeprefix(quote(request.scope.get("root_path", "")))
+
+
+def _match(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
+    """The names in the braces; None where another path is meant."""
+    if len(pattern) != len(segments):
+        return None
+    names = {}
+    for expected, given in zip(pattern, segments, strict=True):
+        if expected.startswith("{"):
+            if not given:
+                return None
+            names[expected[1:-1]] = given
+        elif expected != given:
+            return None
+    return names
+
+
+def _decoded(names: dict[str, str]) -> dict[str, str]:
+    try:
+        return {key: unquote(name, errors="strict") for key, name in names.items()}
+    except UnicodeDecodeError:
+        msg = "A name in the path is not UTF-8."
+        raise HttpError(400, "bad_path", msg) from None

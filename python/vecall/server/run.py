@@ -1,0 +1,133 @@
+"""Runs the app: where it listens, and what has to be so before it does."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from vecall.errors import ConfigError
+from vecall.server.connections import guarded
+from vecall.server.limits import HttpLimits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binding:
+    """Where the server listens.
+
+    Attributes:
+        host: The address.
+        port: The port; 0 takes a free one.
+        certificate: File of the TLS certificate chain.
+        key: File of its private key.
+        insecure: Whether another address than this machine's may go without TLS,
+            because something in front of it does that.
+        hosts: Allowed values of the Host header beside this machine's own.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    certificate: Path | None = None
+    key: Path | None = None
+    insecure: bool = False
+    hosts: Collection[str] = ()
+
+    def check(self, *, tokens: int) -> None:
+        """Check that others can reach it only as safely as they must.
+
+        Args:
+            tokens: How many there are.
+
+        Raises:
+            ConfigError: An address of the network without TLS, hosts or tokens.
+        """
+        if (self.certificate is None) != (self.key is None):
+            msg = "TLS needs both a certificate and a key"
+            raise ConfigError(msg)
+        if is_loopback(self.host):
+            return
+        if self.certificate is None and not self.insecure:
+            msg = (
+                "other machines could reach this address without TLS: give a "
+                "certificate and a key, or --insecure-bind behind a proxy with TLS"
+            )
+            raise ConfigError(msg)
+        if not tokens:
+            msg = "other machines could reach this address and there is no token yet"
+            raise ConfigError(msg)
+        if not self.hosts:
+            msg = "other machines could reach this address: name it with --allow-host"
+            raise ConfigError(msg)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def serve(
+    app: ASGIApp,
+    binding: Binding,
+    limits: HttpLimits,
+    started: Callable[[str], None],
+) -> None:
+    """Serve until the process is asked to end.
+
+    Args:
+        app: What `create_app` returned.
+        binding: Where; already checked.
+        limits: The limits that the app was made with.
+        started: Called with the URL once connections are taken.
+
+    Raises:
+        ConfigError: The address cannot be used.
+    """
+    listener = listen(binding)
+    port = listener.getsockname()[1]
+    scheme = "http" if binding.certificate is None else "https"
+    shown = f"[{binding.host}]" if ":" in binding.host else binding.host
+    config = uvicorn.Config(
+        app,
+        http=guarded(limits),
+        ws="none",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        h11_max_incomplete_event_size=limits.max_header_bytes,
+        timeout_graceful_shutdown=5,
+        ssl_certfile=binding.certificate,
+        ssl_keyfile=binding.key,
+    )
+    with listener:
+        started(f"{scheme}://{shown}:{port}")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def listen(binding: Binding) -> socket.socket:
+    """Return a socket that listens.
+
+    Its connections send at once: an answer is a head and a body, and the body would
+    wait some 40 ms for the client to acknowledge the head.
+
+    Raises:
+        ConfigError: The address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
+    try:
+        listener = socket.create_server((binding.host, binding.port), family=family)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or "not a port"
+        msg = f"the address cannot be listened on: {why}"
+        raise ConfigError(msg) from error
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

@@ -1,0 +1,181 @@
+"""What requests and answers look like, as JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vecall.server.limits import HttpLimits
+
+Schema = dict[str, Any]
+
+_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 512}
+_WORD: Schema = {"type": "string"}
+_META: Schema = {
+    "type": "object",
+    "description": 'JSON values; "ttl" (seconds or "3600s") makes a memory expire.',
+}
+_TIME: Schema = {
+    "anyOf": [
+        {"type": "number", "description": "Seconds since 1970."},
+        {"type": "string", "description": "ISO 8601 with an offset."},
+    ]
+}
+_SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+_SECONDS: Schema = {"type": "number"}
+_DONE: Schema = {"type": "integer", "minimum": 0}
+
+NAME = _NAME
+STATE: Schema = {"type": "string", "enum": ["live", "archived", "quarantined"]}
+FLAG: Schema = {"type": "boolean"}
+
+
+def ref(name: str) -> Schema:
+    """Refer to a shared schema."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def page_size(most: int) -> Schema:
+    """How many memories at once."""
+    return {"type": "integer", "minimum": 1, "maximum": most}
+
+
+def _closed(properties: dict[str, Schema], *required: str) -> Schema:
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    return {**schema, "required": list(required)} if required else schema
+
+
+def _open(properties: dict[str, Schema], *required: str) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _batch(items: Schema, limits: HttpLimits) -> Schema:
+    return {"type": "array", "items": items, "maxItems": limits.max_batch}
+
+
+_PARTS = _open(
+    {"parts": {"type": "array", "items": {"type": "object"}}, "role": _WORD}, "parts"
+)
+_CONTENT: Schema = {"anyOf": [{"type": "string"}, _PARTS]}
+_NEW_CONTENT: Schema = {"anyOf": [{"type": "string", "minLength": 1}, _PARTS]}
+_TOLD = {
+    "content": _NEW_CONTENT,
+    "author": _WORD,
+    "timestamp": _TIME,
+    "kind": _WORD,
+    "source": _WORD,
+    "trust": _WORD,
+    "custom_metadata": _META,
+    "importance": _SHARE,
+}
+_FILTER = _closed(
+    {
+        "session_id": _NAME,
+        "after": _TIME,
+        "before": _TIME,
+        "author": _NAME,
+        "kind": _NAME,
+    }
+)
+_NEW_MEMORY = _closed(
+    {
+        **_TOLD,
+        "id": _NAME,
+        "session_id": _NAME,
+        "event_id": _NAME,
+        "valid_until": _TIME,
+        "supersedes": _NAME,
+    },
+    "content",
+)
+_MEMORY = _open(
+    {
+        "id": _WORD,
+        "content": _CONTENT,
+        "author": _WORD,
+        "timestamp": _SECONDS,
+        "session_id": _WORD,
+        "event_id": _WORD,
+        "kind": _WORD,
+        "source": _WORD,
+        "trust": _WORD,
+        "custom_metadata": {"type": "object"},
+        "importance": _SHARE,
+        "score": {"type": "number"},
+        "similarity": {"type": "number"},
+        "confidence": _SHARE,
+        "explanation": {"type": "object"},
+        "created_at": _SECONDS,
+        "updated_at": _SECONDS,
+        "valid_until": _SECONDS,
+        "supersedes": _WORD,
+        "scope": _WORD,
+    },
+    "id",
+    "content",
+    "scope",
+)
+_HOW = {
+    "custom_metadata": _META,
+    "restore": FLAG,
+    "idempotency_key": _NAME,
+}
+_ERROR = _open(
+    {
+        "error": _open(
+            {"code": _WORD, "message": _WORD, "request_id": _WORD},
+            "code",
+            "message",
+            "request_id",
+        )
+    },
+    "error",
+)
+
+
+def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
+    """Return all schemas by name.
+
+    Args:
+        limits: How large requests may be.
+        most: The largest k.
+    """
+    ids = _open({"ids": {"type": "array", "items": _WORD}}, "ids")
+    ingest = _closed({"sessionId": _NAME, "session_id": _NAME})
+    new_memory = {"anyOf": [{"type": "string", "minLength": 1}, ref("NewMemory")]}
+    return {
+        "Ingest": {**ingest, "minProperties": 1, "maxProperties": 1},
+        "NewMemory": _NEW_MEMORY,
+        "NewEvent": _closed({**_TOLD, "id": _NAME}, "content"),
+        "AddMemories": _closed(
+            {"memories": _batch(new_memory, limits), **_HOW}, "memories"
+        ),
+        "AddEvents": _closed(
+            {"events": _batch(ref("NewEvent"), limits), "session_id": _NAME, **_HOW},
+            "events",
+        ),
+        "Filter": _FILTER,
+        "Search": _closed(
+            {
+                "query": {"type": "string"},
+                "k": {**page_size(most), "default": 5},
+                "min_score": {"type": "number", "minimum": -1, "maximum": 1},
+                "min_confidence": _SHARE,
+                "filter": ref("Filter"),
+                "explain": FLAG,
+            },
+            "query",
+        ),
+        "Memory": _MEMORY,
+        "Memories": _open(
+            {"memories": {"type": "array", "items": ref("Memory")}}, "memories"
+        ),
+        "Ids": ids,
+        "Deleted": _open({"deleted": _DONE}, "deleted"),
+        "Health": _open({"status": {"type": "string", "enum": ["ok"]}}, "status"),
+        "Document": {"type": "object"},
+        "Error": _ERROR,
+    }

@@ -1,0 +1,38 @@
+"""An open file as an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import BinaryIO
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+_CHUNK = 256 * 1024
+
+
+class FileStream(Response):
+    """Sends a file in pieces, reading them on another thread, and closes it.
+
+    Args:
+        file: The file, at its beginning.
+        media_type: What is in it.
+    """
+
+    def __init__(self, file: BinaryIO, media_type: str) -> None:
+        """Take the file; its size tells a client whether all of it came."""
+        size = os.fstat(file.fileno()).st_size
+        headers = {"content-length": str(size)}
+        super().__init__(headers=headers, media_type=media_type)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send the file."""
+        with self._file:
+            start = {"type": "http.response.start", "status": self.status_code}
+            await send({**start, "headers": self.raw_headers})
+            while chunk := await asyncio.to_thread(self._file.read, _CHUNK):
+                body = {"type": "http.response.body", "body": chunk, "more_body": True}
+                await send(body)
+            await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,118 @@
+"""Tokens in a file that commands write and a running server reads again."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vecall.errors import ConfigError, StorageError
+from vecall.server.tokens import Token, Tokens, from_json, to_json
+
+_log = logging.getLogger("vecall.server")
+
+_Version = tuple[int, int, int] | None
+
+
+class TokenFile:
+    """Tokens in a file of mode 0600; a change of it counts from the next request on.
+
+    A file that is not there holds none. One that cannot be read opens to nobody.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Read nothing yet."""
+        self._path = Path(path)
+        self._tokens = Tokens()
+        self._version: _Version = None
+
+    def find(self, bearer: str) -> Token | None:
+        """Return the token that a client sent, if it is known and has not expired."""
+        version = self._version_now()
+        if version != self._version:
+            self._version = version
+            try:
+                self._tokens = Tokens(self.read())
+            except (ConfigError, StorageError):
+                _log.error("tokens: the file cannot be used; nobody is let in")
+                self._tokens = Tokens()
+        return self._tokens.find(bearer)
+
+    def read(self) -> list[Token]:
+        """Return the tokens.
+
+        Raises:
+            ConfigError: Not a file of tokens, or others may read it.
+            StorageError: It cannot be read.
+        """
+        try:
+            handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            msg = f"tokens: the file cannot be read: {error.strerror}"
+            raise StorageError(msg) from error
+        with os.fdopen(handle, encoding="utf-8") as file:
+            if os.fstat(handle).st_mode & 0o077:
+                msg = "tokens: the file must not be open to others: chmod 600"
+                raise ConfigError(msg)
+            try:
+                return from_json(file.read())
+            except UnicodeDecodeError:
+                msg = "tokens: the file is not UTF-8"
+                raise ConfigError(msg) from None
+
+    def change(self, edit: Callable[[list[Token]], list[Token]]) -> None:
+        """Replace the tokens by what a function makes of them.
+
+        Args:
+            edit: Gets the tokens and returns those to keep.
+
+        Raises:
+            ConfigError: As `read`.
+            StorageError: The file cannot be written.
+        """
+        try:
+            with self._locked():
+                kept = [to_json(token) for token in edit(self.read())]
+                self._replace(json.dumps({"tokens": kept}, indent=2) + "\n")
+        except OSError as error:
+            if isinstance(error, StorageError):
+                raise
+            msg = f"tokens: the file cannot be written: {error.strerror}"
+            raise StorageError(msg) from error
+
+    def _replace(self, text: str) -> None:
+        fresh = self._path.with_name(self._path.name + ".new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(fresh, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._path)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other commands from changing the file meanwhile."""
+        path = self._path.with_name(self._path.name + ".lock")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(path, flags, 0o600)
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _version_now(self) -> _Version:
+        try:
+            facts = self._path.lstat()
+        except OSError:
+            return None
+        return facts.st_ino, facts.st_mtime_ns, facts.st_size

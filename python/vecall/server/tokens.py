@@ -1,0 +1,174 @@
+"""Bearer tokens: who may do what, kept as hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Protocol
+
+from vecall.config import Limits, check_name
+from vecall.errors import ConfigError, InvalidArgumentError
+
+SECRET_BYTES = 32
+
+_SHAPE = re.compile(r"vecall_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)
+_ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_NOBODY = "0" * 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """What is kept of a token: not the token.
+
+    Attributes:
+        id: Its public part, by which it is revoked.
+        sha256: Hash of the whole token, in hex.
+        app: The app whose memories it opens; None for an admin's.
+        user: The user whose memories it opens; None opens those of all users.
+        read_only: Whether it may only read.
+        admin: Whether it is an admin's, who sees metrics and nobody's memories.
+        expires_at: Seconds since 1970 from which on it is worth nothing.
+    """
+
+    id: str
+    sha256: str = field(repr=False)
+    app: str | None = None
+    user: str | None = None
+    read_only: bool = False
+    admin: bool = False
+    expires_at: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check that it opens one app, or is an admin's."""
+        if not (_ID.fullmatch(self.id) and _HASH.fullmatch(self.sha256)):
+            msg = "token: expected an id and a SHA-256 in hex"
+            raise ConfigError(msg)
+        bound = self.app is not None
+        if bound == self.admin or (self.user is not None and not bound):
+            msg = "token: must be bound to an app, and perhaps a user, or be an admin's"
+            raise ConfigError(msg)
+        try:
+            for name in (self.app, self.user):
+                if name is not None:
+                    check_name(name, "token", Limits())
+        except InvalidArgumentError as error:
+            raise ConfigError(str(error)) from None
+
+    def opens(self, app: str, user: str) -> bool:
+        """Whether it may see this user's memories."""
+        return self.app == app and self.user in (None, user)
+
+
+class TokenSource(Protocol):
+    """Knows tokens."""
+
+    def find(self, bearer: str) -> Token | None:
+        """Return the token that a client sent, if it is known and has not expired."""
+        ...
+
+
+def mint(
+    *,
+    app: str | None = None,
+    user: str | None = None,
+    read_only: bool = False,
+    admin: bool = False,
+    expires_at: float | None = None,
+) -> tuple[str, Token]:
+    """Make a token.
+
+    Args:
+        app: As in `Token`.
+        user: As in `Token`.
+        read_only: As in `Token`.
+        admin: As in `Token`.
+        expires_at: As in `Token`.
+
+    Returns:
+        The token for the client, to be shown once, and what is kept of it.
+
+    Raises:
+        ConfigError: Neither an app nor an admin's, or both.
+    """
+    id_ = secrets.token_hex(8)
+    bearer = f"vecall_{id_}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    token = Token(
+        id=id_,
+        sha256=_digest(bearer),
+        app=app,
+        user=user,
+        read_only=read_only,
+        admin=admin,
+        expires_at=expires_at,
+    )
+    return bearer, token
+
+
+class Tokens:
+    """Some tokens, in memory.
+
+    Args:
+        tokens: Which.
+    """
+
+    def __init__(self, tokens: Iterable[Token] = ()) -> None:
+        """Know these tokens."""
+        self._known = {token.id: token for token in tokens}
+
+    def __len__(self) -> int:
+        """Return how many."""
+        return len(self._known)
+
+    def find(self, bearer: str) -> Token | None:
+        """Return the token that a client sent, if it is known and has not expired."""
+        shaped = _SHAPE.fullmatch(bearer)
+        token = self._known.get(shaped[1]) if shaped else None
+        expected = _NOBODY if token is None else token.sha256
+        same = hmac.compare_digest(_digest(bearer), expected)
+        if token is None or not same:
+            return None
+        if token.expires_at is not None and time.time() >= token.expires_at:
+            return None
+        return token
+
+
+def to_json(token: Token) -> dict[str, Any]:
+    """Return a token as the file keeps it."""
+    kept = {name: getattr(token, name) for name in Token.__dataclass_fields__}
+    return {name: value for name, value in kept.items() if value not in (None, False)}
+
+
+def from_json(text: str) -> list[Token]:
+    """Read the tokens of a file.
+
+    Raises:
+        ConfigError: It is not a file of tokens.
+    """
+    msg = 'tokens: expected a JSON file with a list "tokens"'
+    try:
+        told = json.loads(text)["tokens"]
+        tokens = [Token(**item) for item in told]
+        numbers = [token.expires_at for token in tokens if token.expires_at is not None]
+        flags = [flag for token in tokens for flag in (token.read_only, token.admin)]
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(msg) from None
+    finite = (type(number) in (int, float) and isfinite(number) for number in numbers)
+    if not all(finite):
+        raise ConfigError(msg)
+    if not all(type(flag) is bool for flag in flags):
+        raise ConfigError(msg)
+    return tokens
+
+
+def _digest(bearer: str) -> str:
+    return hashlib.sha256(bearer.encode()).hexdigest()

@@ -1,0 +1,119 @@
+"""Checks values against the schemas that the OpenAPI document shows.
+
+Knows the part of JSON Schema that those schemas use. What it says names a field and a
+rule, never a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vecall.server.answers import HttpError
+
+Schema = dict[str, Any]
+
+_PREFIX = "#/components/schemas/"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "number": _is_number,
+    "integer": lambda value: _is_number(value) and value == value // 1,
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+    "null": lambda value: value is None,
+}
+
+# Keyword, what it measures, whether the limit is a floor, and how it is said.
+_BOUNDS: list[tuple[str, Callable[[Any], float], bool, str]] = [
+    ("minimum", lambda value: value, True, "must be at least {}"),
+    ("maximum", lambda value: value, False, "must be at most {}"),
+    ("minLength", len, True, "must have at least {} characters"),
+    ("maxLength", len, False, "must have at most {} characters"),
+    ("minItems", len, True, "must have at least {} items"),
+    ("maxItems", len, False, "must have at most {} items"),
+    ("minProperties", len, True, "must have at least {} fields"),
+    ("maxProperties", len, False, "must have at most {} fields"),
+]
+
+
+class Validator:
+    """Checks values against schemas that refer to each other.
+
+    Args:
+        shared: The schemas by name.
+    """
+
+    def __init__(self, shared: dict[str, Schema]) -> None:
+        """Know the shared schemas."""
+        self._shared = shared
+
+    def check(self, value: object, schema: Schema, where: str = "body") -> None:
+        """Check one value.
+
+        Args:
+            value: What a client sent.
+            schema: What it should be.
+            where: Its name in messages.
+
+        Raises:
+            HttpError: 422, with the field and its rule.
+        """
+        if "$ref" in schema:
+            schema = self._shared[schema["$ref"].removeprefix(_PREFIX)]
+        if "anyOf" in schema:
+            self._check_any(value, schema["anyOf"], where)
+            return
+        kind = schema["type"]
+        if not _TYPES[kind](value):
+            raise _broken(where, f"expected {_article(kind)} {kind}")
+        if "enum" in schema and value not in schema["enum"]:
+            raise _broken(where, f"must be one of {', '.join(schema['enum'])}")
+        for keyword, measure, floor, rule in _BOUNDS:
+            if keyword in schema:
+                bound, given = schema[keyword], measure(value)
+                # Written so that NaN, which JSON does not have, would fail.
+                if not (given >= bound if floor else given <= bound):
+                    raise _broken(where, rule.format(bound))
+        if kind == "array" and "items" in schema:
+            assert isinstance(value, list)
+            for number, item in enumerate(value):
+                self.check(item, schema["items"], f"{where}[{number}]")
+        elif kind == "object" and "properties" in schema:
+            assert isinstance(value, dict)
+            self._check_fields(value, schema, where)
+
+    def _check_any(self, value: object, schemas: list[Schema], where: str) -> None:
+        for schema in schemas[:-1]:
+            try:
+                self.check(value, schema, where)
+            except HttpError:
+                continue
+            return
+        self.check(value, schemas[-1], where)
+
+    def _check_fields(self, value: dict[str, Any], schema: Schema, where: str) -> None:
+        known = schema["properties"]
+        for name in schema.get("required", ()):
+            if name not in value:
+                field = f"{where}.{name}"
+                raise _broken(field, "is missing")
+        if not value.keys() <= known.keys():
+            rule = f"only has the fields {', '.join(known)}"
+            raise _broken(where, rule)
+        for name, item in value.items():
+            self.check(item, known[name], f"{where}.{name}")
+
+
+def _article(kind: str) -> str:
+    return "an" if kind[0] in "aio" else "a"
+
+
+def _broken(where: str, rule: str) -> HttpError:
+    return HttpError(422, "invalid", f"{where}: {rule}")

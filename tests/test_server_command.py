@@ -1,0 +1,240 @@
+"""`vecall serve` and `vecall token`, as their users run them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import socket
+import ssl
+import subprocess
+
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
+
+import httpx
+from helpers.http import ALICE, bearing
+from helpers.processes import child, said
+from vecall import ConfigError, MemoryService
+from vecall.cli import serving
+from vecall.server import HttpLimits, TokenFile, Tokens, create_app
+from vecall.server.run import Binding, is_loopback, listen, serve
+
+# The commands alone, so that what is tested does not depend on the others.
+COMMAND = """
+import argparse, sys
+from vecall.cli import serving
+top = argparse.ArgumentParser()
+serving.add_commands(top.add_subparsers(required=True))
+options = top.parse_args()
+sys.exit(options.run(options))
+"""
+OPENSSL = (
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+    "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+)
+LOADER = """
+async def find(*, app_name, user_id, session_id):
+    if session_id == "trip":
+        event = {"id": "1", "author": "user", "text": "Zebra."}
+        return {"appName": app_name, "userId": user_id, "id": "trip", "events": [event]}
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run one command in a folder of its own; return its code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    top = argparse.ArgumentParser()
+    serving.add_commands(top.add_subparsers(required=True))
+
+    def run_command(*arguments):
+        options = top.parse_args(arguments)
+        code = options.run(options)
+        return code, capsys.readouterr()
+
+    return run_command
+
+
+def test_a_file_is_served_until_the_process_is_asked_to_end(run, tmp_path):
+    """Token, server, requests, SIGTERM; what was added is in the file. S0.47, S0.52."""
+    (tmp_path / "sessions_here.py").write_text(LOADER)
+    bearer = run("token", "create", "--app", "hotel")[1].out.strip()
+    arguments = ["serve", "--port", "0", "--session-loader", "sessions_here:find"]
+    with child("import sys; sys.path.insert(0, '')\n" + COMMAND, *arguments) as server:
+        url = said(server).removeprefix("serving ")
+        with httpx.Client(base_url=url, headers=bearing(bearer)) as client:
+            body = {"sessionId": "trip"}
+            ids = client.patch(f"{ALICE}/memory", json=body).json()["ids"]
+            assert client.patch(f"{ALICE}/memory", json=body).json()["ids"] == ids
+            gone = client.patch(f"{ALICE}/memory", json={"sessionId": "x"})
+            assert gone.status_code == 404
+            late = run("token", "create", "--app", "other", "--json")[1].out
+            answer = client.get(
+                "/apps/other/users/u/memories",
+                headers=bearing(json.loads(late)["token"]),
+            )
+            assert answer.status_code == 200
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(20) == 0
+    assert (tmp_path / "memory.db").stat().st_mode & 0o777 == 0o600
+    with MemoryService(tmp_path / "memory.db") as memory:
+        kept = memory.sync.list_memories(app_name="hotel", user_id="alice")
+    assert [entry.text for entry in kept] == ["Zebra."]
+
+
+def test_it_serves_over_tls(run, tmp_path):
+    """With a certificate, and only over TLS."""
+    certificate, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    made = subprocess.run(
+        [*OPENSSL.split(), "-keyout", key, "-out", certificate],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("openssl cannot make a certificate here")
+    tls = ["--tls-certificate", certificate, "--tls-key", key]
+    with child(COMMAND, "serve", "--port", "0", *tls) as server:
+        url = said(server).removeprefix("serving ")
+        assert url.startswith("https://127.0.0.1:")
+        trusted = ssl.create_default_context(cafile=certificate)
+        assert httpx.get(f"{url}/healthz", verify=trusted).json() == {"status": "ok"}
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"{url}/healthz".replace("https", "http"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--host", "0.0.0.0"], "without TLS"),
+        (["--host", "::"], "without TLS"),
+        (["--host", "memory.example.com"], "without TLS"),
+        (["--host", "0.0.0.0", "--insecure-bind"], "no token"),
+        (["--tls-key", "key.pem"], "certificate and a key"),
+    ],
+)
+def test_it_refuses_to_listen_to_other_machines_unsafely(run, arguments, why):
+    """Exit status 2 and one sentence; no file is made."""
+    code, printed = run("serve", *arguments)
+    assert code == 2
+    assert why in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_no_environment_variable_opens_it(run, monkeypatch):
+    """Only the command line says that it may be insecure."""
+    for name in ("VECALL_INSECURE", "VECALL_INSECURE_BIND", "INSECURE_BIND"):
+        monkeypatch.setenv(name, "1")
+    assert run("serve", "--host", "0.0.0.0")[0] == 2
+
+
+def test_other_machines_are_listened_to_with_tokens_tls_and_a_name(tmp_path):
+    """Each of them is needed."""
+    file = tmp_path / "x.pem"
+    tls = {"certificate": file, "key": file}
+    name = {"hosts": ["memory.example.com"]}
+    Binding(host="0.0.0.0", **tls, **name).check(tokens=1)
+    Binding(host="0.0.0.0", insecure=True, **name).check(tokens=1)
+    for binding, tokens in (
+        (Binding(host="0.0.0.0", **tls, **name), 0),
+        (Binding(host="0.0.0.0", **tls), 1),
+        (Binding(host="0.0.0.0", **name), 1),
+    ):
+        with pytest.raises(ConfigError):
+            binding.check(tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("", False),
+        ("127.0.0.1.evil.com", False),
+        ("localhost.evil.com", False),
+        ("10.0.0.1", False),
+    ],
+)
+def test_which_addresses_only_this_machine_reaches(host, loopback):
+    """What cannot be told is not this machine."""
+    assert is_loopback(host) is loopback
+
+
+def test_tokens_are_made_shown_and_taken_back(run, tmp_path):
+    """The file holds no token; the list shows whom they let in."""
+    alice = ["--app", "hotel", "--user", "alice"]
+    made = json.loads(run("token", "create", *alice, "--read-only", "--json")[1].out)
+    assert run("token", "create", "--admin", "--expires", "30d")[0] == 0
+    file = TokenFile(tmp_path / "memory.db.tokens")
+    first, second = file.read()
+    assert (first.app, first.user, first.read_only) == ("hotel", "alice", True)
+    assert (second.app, second.admin) == (None, True)
+    assert second.expires_at > 4e8
+    assert file.find(made["token"]) == first
+
+    listed = json.loads(run("token", "list", "--json")[1].out)["tokens"]
+    assert [item["id"] for item in listed] == [first.id, second.id]
+    shown = run("token", "list")[1].out
+    for text in (shown, json.dumps(listed)):
+        assert first.sha256 not in text
+        assert made["token"] not in text
+    assert f"{first.id} app=hotel user=alice read_only=True" in shown.splitlines()
+
+    assert run("token", "revoke", first.id)[0] == 0
+    assert file.read() == [second]
+    with pytest.raises(ConfigError):
+        run("token", "revoke", first.id)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--user", "a"], ["--admin", "--app", "x"], ["--app", ""]]
+)
+def test_a_token_needs_an_app_or_to_be_an_admins(run, tmp_path, arguments):
+    """Nothing is written otherwise."""
+    with pytest.raises(ConfigError):
+        run("token", "create", *arguments)
+    assert not (tmp_path / "memory.db.tokens").exists()
+
+
+@pytest.mark.parametrize("given", ["soon", "30", "30y", "2030-01-01", "-1d"])
+def test_an_expiry_is_a_length_of_time_or_a_time_with_an_offset(run, given):
+    """Refused otherwise."""
+    with pytest.raises((ConfigError, ValueError)):
+        run("token", "create", "--app", "hotel", f"--expires={given}")
+
+
+def test_an_expiry_as_a_time_is_taken_as_it_is(run, tmp_path):
+    """ISO 8601."""
+    run("token", "create", "--app", "a", "--expires", "2100-01-01T00:00:00+00:00")
+    (token,) = TokenFile(tmp_path / "memory.db.tokens").read()
+    assert token.expires_at == 4_102_444_800.0
+
+
+@pytest.mark.parametrize("given", ["", "nothing", "json:nothing", "no_such:find", ":x"])
+def test_a_session_loader_that_cannot_be_imported_is_refused(given):
+    """Before anything listens."""
+    with pytest.raises(ConfigError):
+        serving.session_loader(given)
+
+
+def test_answers_are_sent_without_waiting_for_acknowledgements():
+    """Nagle's algorithm would add 40 ms to each."""
+    with (
+        listen(Binding(port=0)) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_an_address_that_is_taken_is_an_error():
+    """Named before anything is served."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        binding = Binding(port=taken.getsockname()[1])
+        with pytest.raises(ConfigError, match="listened on"):
+            serve(create_app(None, tokens=Tokens()), binding, HttpLimits(), print)

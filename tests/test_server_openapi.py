@@ -1,0 +1,160 @@
+"""The OpenAPI document is true, and no request that is made from it is a fault."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
+pytest.importorskip("jsonschema")
+
+import jsonschema
+from helpers.http import Door, bearing
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from vecall import MemoryService, Session
+from vecall.server import HttpLimits, Tokens, create_app, mint
+from vecall.server.answers import HttpError
+from vecall.server.schemas import ref, shared_schemas
+from vecall.server.validation import Validator
+
+schemathesis = pytest.importorskip("schemathesis")
+checks = importlib.import_module("schemathesis.checks")
+
+SHARED = shared_schemas(HttpLimits(), 1000)
+BODIES = ["Ingest", "AddMemories", "AddEvents", "Search"]
+EXAMPLES = 7
+ROLES = {"user": {"app": "hotel"}, "admin": {"admin": True}}
+
+
+async def load_session(*, app_name, user_id, session_id):
+    if len(session_id) % 2:
+        return None
+    return Session(app_name, user_id, session_id, [{"content": "x", "id": "1"}])
+
+
+@pytest.fixture(scope="module")
+def doors():
+    """A door for each kind of token, to one memory, with nothing to slow them down."""
+    made = {role: mint(**bound) for role, bound in ROLES.items()}
+    tokens = Tokens(token for _, token in made.values())
+    limits = HttpLimits(reads_per_second=100_000, writes_per_second=100_000)
+    with MemoryService() as memory:
+        app = create_app(
+            memory,
+            tokens=tokens,
+            limits=limits,
+            session_loader=load_session,
+            hosts=["testserver", "localhost"],  # as schemathesis calls it
+        )
+        yield {role: Door(app, bearer) for role, (bearer, _) in made.items()}
+
+
+@pytest.fixture(scope="module")
+def document(doors):
+    return doors["user"].ask("GET", "/openapi.json").json()
+
+
+OPERATIONS = sorted(
+    "addEvents addMemories deleteMemory deleteSession deleteUser exportUser getMemory "
+    "health ingestSession listMemories metrics openapi searchMemories".split()
+)
+PLAIN = {"deleteMemory", "deleteSession", "getMemory", "health", "metrics", "openapi"}
+
+
+def test_the_document_names_every_operation_once(document):
+    """And every reference in it leads somewhere."""
+    named = [
+        operation["operationId"]
+        for methods in document["paths"].values()
+        for operation in methods.values()
+    ]
+    assert sorted(named) == OPERATIONS
+    schemas = document["components"]["schemas"]
+    for part in json.dumps(document).split('"$ref": "')[1:]:
+        assert part.split('"')[0].removeprefix("#/components/schemas/") in schemas
+    for schema in schemas.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+    checks.response_headers_conformance,
+    checks.unsupported_method,
+]
+
+
+MODES = [
+    *((name, "positive") for name in OPERATIONS),
+    *((name, "negative") for name in OPERATIONS if name not in PLAIN),
+]
+
+
+@pytest.fixture(scope="module")
+def schema(doors):
+    return schemathesis.openapi.from_asgi("/openapi.json", doors["user"].app)
+
+
+@pytest.mark.parametrize(("operation_id", "mode"), MODES)
+def test_what_is_made_from_the_document_is_answered_as_it_says(
+    doors, schema, operation_id, mode
+):
+    """Requests that follow it and that break it: no 5xx, no answer it does not name."""
+    door = doors["admin" if operation_id == "metrics" else "user"]
+    operation = schema.find_operation_by_id(operation_id)
+    generation = schemathesis.GenerationMode(mode)
+
+    @given(case=operation.as_strategy(generation_mode=generation))
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def hold(case):
+        if "app" in (case.path_parameters or {}):
+            case.path_parameters["app"] = "hotel"
+        case.call_and_validate(headers=bearing(door.bearer), checks=CHECKS)
+
+    hold()
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            "query k filter memories events content parts session_id sessionId "
+            "min_score restore importance timestamp author x".split()
+        ),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("name", BODIES)
+@given(value=values)
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+def test_bodies_are_checked_as_json_schema_says(name, value):
+    """The same verdict as an independent validator."""
+    whole = {**ref(name), "components": {"schemas": SHARED}}
+    expected = jsonschema.Draft202012Validator(whole).is_valid(value)
+    assert _passes(value, name) == expected
+
+
+def _passes(value, name):
+    try:
+        Validator(SHARED).check(value, ref(name))
+    except HttpError as error:
+        return error.status != 422
+    return True

@@ -1,0 +1,243 @@
+"""The HTTP door as a process of its own, with well and badly behaved clients."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from contextlib import ExitStack, suppress
+
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
+
+from helpers.http import ALICE, all_of, running
+from vecall import MemoryService
+
+SEARCH = f"{ALICE}/memories/search"
+JSON = "Content-Type: application/json"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """One with the times that everybody has, but few places and reads."""
+    folder = tmp_path_factory.mktemp("server")
+    with running(folder, reads_per_second=5, max_connections=32) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory):
+    """One that waits for nothing longer than half a second, with few places."""
+    with running(
+        tmp_path_factory.mktemp("hasty"),
+        header_seconds=0.5,
+        body_seconds=0.5,
+        request_seconds=0.5,
+        max_connections=16,
+    ) as started:
+        yield started
+
+
+def status_of(answer):
+    """Status of an answer as it came over the wire, whose error is JSON."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = int(head.split(b" ")[1])
+    if status >= 400:
+        assert set(json.loads(body)["error"]) == {"code", "message", "request_id"}
+        assert b"Traceback" not in body
+    return status
+
+
+def test_every_status_comes_over_the_wire(server):
+    """The codes that clients must handle, from a real server."""
+    memory = {"memories": [{"content": "Likes tea.", "id": "1"}]}
+    nobody = {"Authorization": "Bearer x"}
+    form = {"Content-Type": "text/plain"}
+    bob = "/apps/hotel/users/bob/memories"
+    with server.client() as client:
+
+        def told(method, path, **more):
+            return client.request(method, path, **more).status_code
+
+        key = {**memory, "idempotency_key": "k"}
+        other = {"memories": ["Coffee."], "idempotency_key": "k"}
+        seen = [
+            told("POST", f"{ALICE}/memories", json=key),
+            told("POST", f"{ALICE}/memories", json=other),
+            told("DELETE", f"{ALICE}/memories/1"),
+            told("PATCH", f"{ALICE}/memory", json={"sessionId": "x"}),
+            told("PATCH", f"{ALICE}/memory", json={}),
+            told("GET", f"{ALICE}/memories", headers=nobody),
+            told("GET", bob),
+            told("GET", "/nowhere"),
+            told("PUT", f"{ALICE}/memories"),
+            told("POST", f"{ALICE}/memories", content=b"{}", headers=form),
+            told("GET", "/healthz"),
+        ]
+        assert seen == [201, 409, 204, 400, 422, 401, 403, 404, 405, 415, 200]
+        many = {client.get(f"{ALICE}/memories").status_code for _ in range(20)}
+        assert many == {200, 429}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_ten_megabytes_are_refused_and_the_next_request_is_answered(server, declared):
+    """413 reaches the client, whether the length is known ahead or not."""
+    body = b"x" * 10_000_000
+    kind = {"Content-Type": "application/json"}
+    with server.client() as client:
+        content = body if declared else iter([body[:5_000_000], body[5_000_000:]])
+        answer = client.post(f"{ALICE}/memories", content=content, headers=kind)
+        assert answer.status_code == 413
+        assert answer.json()["error"]["code"] == "too_large"
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_client_that_asks_first_is_told_before_it_sends(server):
+    """Expect: 100-continue and a length that is too large."""
+    lines = JSON, "Content-Length: 10000000", "Expect: 100-continue"
+    with server.connect() as connection:
+        connection.sendall(server.head("POST", f"{ALICE}/memories", *lines))
+        assert status_of(all_of(connection)) == 413
+
+
+def test_a_body_without_end_is_refused_and_the_connection_closed(server):
+    """413 or 408, however it is sent; the server ends it."""
+    chunked = "Transfer-Encoding: chunked"
+    with server.connect() as connection:
+        connection.sendall(server.head("POST", f"{ALICE}/memories", JSON, chunked))
+        chunk = b"10000\r\n" + b"[" * 0x10000 + b"\r\n"
+        try:
+            for _ in range(10_000):
+                connection.sendall(chunk)
+        except OSError:
+            pass  # the server had enough
+        else:
+            pytest.fail("the server took 650 MB")
+
+
+def test_a_body_that_trickles_is_given_up(hasty):
+    """408 after body_seconds."""
+    lines = JSON, "Content-Length: 1000"
+    with hasty.connect() as connection:
+        connection.sendall(hasty.head("POST", SEARCH, *lines) + b'{"query"')
+        assert status_of(all_of(connection)) == 408
+
+
+def test_a_body_that_nobody_asked_for_does_not_hold_a_connection(server):
+    """A GET that announces a body is answered, and that was that."""
+    with server.connect() as connection:
+        head = server.head("GET", "/healthz", "Content-Length: 1000000")
+        connection.sendall(head + b"x")
+        assert status_of(all_of(connection)) == 200
+
+
+def test_headers_that_do_not_come_are_not_waited_for(hasty):
+    """A connection without a whole request is closed after header_seconds."""
+    head = hasty.head("GET", "/healthz")
+    begun = [hasty.connect() for _ in range(3)]
+    for connection, sent in zip(begun, (b"", b"GET", head[:-2]), strict=True):
+        connection.sendall(sent)
+    for connection in begun:
+        with connection:
+            assert all_of(connection) == b""
+    with hasty.connect() as connection:  # the second request of a connection
+        _answered(connection, head)
+        connection.sendall(head[:-2])
+        assert all_of(connection) == b""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 100_000,
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_answered_as_a_bad_request(server, sent):
+    """400 as JSON, and the end of the connection."""
+    with server.connect() as connection:
+        connection.sendall(sent)
+        assert status_of(all_of(connection)) == 400
+
+
+def test_good_clients_are_served_beside_many_slow_ones(hasty):
+    """More slow connections than there are places; each good request is answered."""
+    with ExitStack() as slow, hasty.client() as client:
+        connections = [slow.enter_context(hasty.connect()) for _ in range(80)]
+        head = hasty.head("POST", SEARCH, JSON, "Content-Length: 30")
+        for number, connection in enumerate(connections):
+            with suppress(OSError):
+                connection.sendall(head[: 1 + number % (len(head) - 2)])
+        for number in range(20):
+            for connection in connections[number::20]:
+                _trickle(connection)
+            assert client.get("/healthz").status_code == 200
+
+
+def test_the_slowest_make_room_and_those_that_have_been_served_stay(server):
+    """Of 80 beginnings the first are closed at once, though they had time left."""
+    get = server.head("GET", "/healthz")
+    with ExitStack() as slow, server.connect() as old:
+        _answered(old, get)
+        begun = [slow.enter_context(server.connect()) for _ in range(80)]
+        with server.connect() as last:  # taken after all others
+            _answered(last, get)
+        for connection in begun[:40]:
+            connection.settimeout(5.0)  # half of the time for headers
+            assert all_of(connection) == b""
+        _answered(old, get)
+
+
+def _answered(connection, request):
+    """Send a request for the health and read the answer, no more."""
+    connection.sendall(request)
+    answer = b""
+    while not answer.endswith(b'{"status":"ok"}'):
+        piece = connection.recv(65_536)
+        assert piece
+        answer += piece
+
+
+def _trickle(connection):
+    with suppress(OSError):  # closed by the server, which has better things to do
+        connection.sendall(b"x")
+
+
+def test_a_client_that_does_not_read_its_answer_is_let_go(hasty):
+    """The rest of a large export is not kept for it for ever."""
+    text = "tea " * 60_000
+    texts = [f"{number} {text}" for number in range(48)]
+    with MemoryService(hasty.path) as memory:
+        memory.sync.add_memory(app_name="hotel", user_id="alice", memories=texts)
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20.0)
+        connection.connect(hasty.address)
+        connection.sendall(hasty.head("GET", f"{ALICE}/export"))
+        for _ in range(1000):
+            if "answer was not taken" in hasty.log:
+                break
+            time.sleep(0.02)
+        else:
+            pytest.fail("the server still waits for its client")
+        head, _, body = all_of(connection).partition(b"\r\n\r\n")
+        size = re.search(rb"content-length: ([0-9]+)", head)
+        assert len(body) < int(size[1])
+
+
+def test_the_log_of_a_server_holds_nothing_of_what_was_said(server):
+    """At its loudest, after all of the above: no token, name, id or text."""
+    with server.client() as client:
+        client.post(f"{ALICE}/memories", json={"memories": ["A zebra named Zoe."]})
+        client.post(SEARCH, json={"query": "zebra"})
+        client.get(f"{ALICE}/memories/zebra?zebra=1")
+    told = server.log
+    assert "POST /apps/{app}/users/{user}/memories 201" in told
+    for word in (server.bearer, server.bearer[24:], "zebra", "Zoe", "alice", "hotel"):
+        assert word not in told
+    assert "Traceback" not in told
