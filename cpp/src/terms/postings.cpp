@@ -126,7 +126,9 @@ void Postings::remove_all(std::span<const Slot> slots) noexcept {
     for (const Slot slot : slots) remove(slot);
     return;
   }
-  std::sort(doomed.begin(), doomed.end());
+  std::sort(doomed.begin(), doomed.end(), [](const Holding& a, const Holding& b) {
+    return a.ordinal != b.ordinal ? a.ordinal < b.ordinal : a.slot < b.slot;
+  });
   for (std::size_t i = 0; i < doomed.size();) {
     std::size_t end = i;
     while (end < doomed.size() && doomed[end].ordinal == doomed[i].ordinal) ++end;

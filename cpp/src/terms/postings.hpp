@@ -6,7 +6,6 @@
 // the partition's lock guards it; any number of threads may score at once, each with
 // its own scratch.
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -74,7 +73,6 @@ class Postings {
   struct Holding {
     Ordinal ordinal;
     Slot slot;
-    auto operator<=>(const Holding&) const = default;
   };
 
   Ordinal ordinal_of(TermHash term);
