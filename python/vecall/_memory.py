@@ -315,6 +315,8 @@ class Memory(Opened):
     def _other_keys(self, asked: Asked) -> dict[str, tuple[str, str]]:
         """The partitions beside the user's own in which a search looks."""
         scopes = self.rules.scopes
+        if asked.scopes is None and not scopes.read:
+            return {}
         if asked.scopes is None:
             named: Iterable[object] = sorted(scopes.read)
         else:

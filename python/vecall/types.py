@@ -76,10 +76,12 @@ class MemoryEntry:
         if not (isinstance(content, str | Mapping) or hasattr(content, "parts")):
             msg = "content: expected a text, or a content with parts"
             raise InvalidTypeError(msg)
-        for name in ("timestamp", "valid_until"):
-            given = getattr(self, name)
-            if given is not None and type(given) is not float:
-                object.__setattr__(self, name, to_seconds(given, name))
+        if self.timestamp is not None and type(self.timestamp) is not float:
+            seconds = to_seconds(self.timestamp, "timestamp")
+            object.__setattr__(self, "timestamp", seconds)
+        if self.valid_until is not None and type(self.valid_until) is not float:
+            seconds = to_seconds(self.valid_until, "valid_until")
+            object.__setattr__(self, "valid_until", seconds)
         if self.importance is not None:
             check_share(self.importance, "importance")
 
