@@ -184,7 +184,8 @@ class LivingMemoryService:
             app_name: The app.
             user_id: The user.
             query: What it is about.
-            top_k: At most so many memories.
+            top_k: At most so many memories. With an embedder these come, however far
+                off the last ones are.
 
         Returns:
             The memories, and a token that confirms it within ten minutes.
