@@ -53,7 +53,7 @@ class OfflineModel(BaseLlm):
 
 async def converse(memory: VecallMemoryService, session_id: str, *said: str) -> None:
     """Hold one session with the agent, and print it; the plugin remembers it."""
-    online = "GOOGLE_API_KEY" in os.environ
+    online = bool(os.environ.get("GOOGLE_API_KEY"))
     agent = LlmAgent(
         name="concierge",
         model=LlmAgent.DEFAULT_MODEL if online else OfflineModel(),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from vecall._blocking import SyncMemoryService
+from vecall._closing import Closing
 from vecall._drive import blocking, drive
 from vecall._housekeeper import Housekeeper
 from vecall._life import Life
@@ -45,7 +44,9 @@ from vecall.write_gate import WriteHook
 DEFAULT_MEMORY_BUDGET = 256 * 1024 * 1024
 
 
-class MemoryService(MaintainedMemoryService, LivingMemoryService, BaseMemoryService):
+class MemoryService(
+    MaintainedMemoryService, LivingMemoryService, Closing, BaseMemoryService
+):
     """Long-term memory: durable in one file, searched in memory, one wall a user.
 
     Safe to share between threads and event loops. Every method has a blocking twin of
@@ -366,29 +367,3 @@ class MemoryService(MaintainedMemoryService, LivingMemoryService, BaseMemoryServ
             self._housekeeper.close()
             self._observing.close()
         self._memory.close()
-
-    def __enter__(self) -> MemoryService:
-        """Return the service; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the file."""
-        self.close()
-
-    async def __aenter__(self) -> MemoryService:
-        """Return the service; leaving the block closes it."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the file, on another thread: it waits for what is being written."""
-        await asyncio.to_thread(self.close)

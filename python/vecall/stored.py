@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
 
+from vecall._closing import Closing
 from vecall._duck import as_list, clean
 from vecall._embedding import Embedding, embedded_text
 from vecall._ingest import Scope, entry_drafts, event_drafts, scope_of, session_head
@@ -36,7 +36,7 @@ from vecall.vector_store import VectorSearchResult, VectorStore, VectorStoreFilt
 T = TypeVar("T")
 
 
-class VectorStoreMemoryService(BaseMemoryService):
+class VectorStoreMemoryService(Closing, BaseMemoryService):
     """Long-term memory in any `VectorStore`, ranked by cosine similarity alone.
 
     A store has no transactions and keeps no record of deletions: after an error some
@@ -183,32 +183,6 @@ class VectorStoreMemoryService(BaseMemoryService):
         self._closed = True
         self._embedding.close()
         self._thread.close()
-
-    def __enter__(self) -> VectorStoreMemoryService:
-        """Return the service; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End the threads."""
-        self.close()
-
-    async def __aenter__(self) -> VectorStoreMemoryService:
-        """Return the service; leaving the block closes it."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End the threads, on another one: it waits for what runs."""
-        await asyncio.to_thread(self.close)
 
     async def _add(
         self,
