@@ -79,7 +79,8 @@ async def converse(memory: VecallMemoryService, session_id: str, *said: str) -> 
             if event.error_message:
                 print(f"  error:    {event.error_message}")
             elif event.is_final_response():
-                print(f"  agent:    {event.content.parts[0].text}")
+                parts = [part for part in event.content.parts if not part.thought]
+                print(f"  agent:    {''.join(part.text or '' for part in parts)}")
     await runner.close()
 
 

@@ -57,6 +57,15 @@ def test_a_symbolic_link_is_refused_and_not_followed(
         assert not elsewhere.exists()
 
 
+def test_a_name_that_no_file_can_have_is_refused_without_saying_it(
+    open_service, tmp_path
+):
+    """An error holds no path."""
+    with pytest.raises(ConfigError, match="path: cannot be used") as refused:
+        open_service(tmp_path / ("n" * 300))
+    assert "nnn" not in str(refused.value)
+
+
 def test_a_folder_reached_by_a_link_is_fine(open_service, tmp_path):
     """Only the last name counts: a home or a mount may well be a link."""
     (tmp_path / "real").mkdir()

@@ -172,6 +172,34 @@ def test_several_proposals_wait_at_once(open_service):
     assert kept(service) == {}
 
 
+def rewritten(service: MemoryService, id_: str) -> None:
+    service.sync.update_memory(**ALICE, memory_id=id_, content="no animal at all")
+
+
+def told_anew(service: MemoryService, id_: str) -> None:
+    new = MemoryEntry("no animal at all", id=id_)
+    service.sync.add_memory(**ALICE, memories=[new])
+
+
+def made_anew(service: MemoryService, id_: str) -> None:
+    service.sync.delete_memory(**ALICE, memory_id=id_)
+    new = MemoryEntry("no animal at all", id=id_)
+    service.sync.add_memory(**ALICE, memories=[new], restore=True)
+
+
+@pytest.mark.parametrize("change", [rewritten, told_anew, made_anew])
+def test_what_changed_since_it_was_shown_stays(open_service, change):
+    """S4.60: nobody agreed to forget what it says now."""
+    service = open_service()
+    changed = add(service, "a gnu")
+    add(service, "another gnu")
+    proposal = propose(service, "gnu")
+    assert len(proposal.memories) == 2
+    change(service, changed)
+    assert confirm(service, proposal.token) == 1
+    assert set(kept(service).values()) == {"no animal at all"}
+
+
 def test_of_concurrent_confirmations_one_deletes(open_service, tmp_path):
     """S4.60: in two services of one file, by many threads."""
     path = tmp_path / "m.db"

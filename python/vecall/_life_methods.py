@@ -195,6 +195,8 @@ class LivingMemoryService:
     async def confirm_forget(self, *, app_name: str, user_id: str, token: str) -> int:
         """Delete for good what `propose_forget` returned; return how many.
 
+        What was changed since it was returned stays.
+
         Raises:
             NotFoundError: The token is unknown, used, too old, or another user's.
         """

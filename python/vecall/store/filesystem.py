@@ -22,9 +22,15 @@ def require_plain(path: Path) -> None:
     """Check that a file and what lies beside it are no symbolic links.
 
     Raises:
-        ConfigError: One is, or `path` is a folder, or its folder is not there.
+        ConfigError: One is, or `path` is a folder or no name of a file, or its folder
+            is not there.
     """
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:  # with the path in its message
+        msg = f"path: cannot be used: {error.strerror}"
+        raise ConfigError(msg) from None
+    if is_folder:
         msg = "path: is a folder; give the name of a file in it"
         raise ConfigError(msg)
     if not path.parent.is_dir():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vecall.errors import NotFoundError
+from vecall.store.batches import select_in
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Change
 
@@ -26,13 +27,13 @@ class ProposeForget:
     Attributes:
         app: The app.
         user: The user.
-        ids: Theirs.
+        shown: The ids of those that were shown, and when each was last changed then.
         token: What confirms it; nobody can guess it.
     """
 
     app: str
     user: str
-    ids: Sequence[str]
+    shown: Mapping[str, float]
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     growth: int = _ROW_BYTES
 
@@ -46,13 +47,15 @@ class ProposeForget:
         )
         connection.execute(
             "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, NULL, ?)",
-            (part, _PREFIX + self.token, now, json.dumps(list(self.ids))),
+            (part, _PREFIX + self.token, now, json.dumps(dict(self.shown))),
         )
-        return partition.unchanged(list(self.ids))
+        return partition.unchanged(list(self.shown))
 
 
 def take_proposal(partition: PartitionWriter, token: str) -> list[str]:
     """Return the ids of a proposal of this user, which counts no more.
+
+    Memories that were changed since they were shown are not among them.
 
     Raises:
         NotFoundError: There is none of this token, or not any more.
@@ -66,5 +69,7 @@ def take_proposal(partition: PartitionWriter, token: str) -> list[str]:
         msg = "token: confirms nothing, or no longer; propose it again"
         raise NotFoundError(msg)
     partition.connection.execute("DELETE FROM idem WHERE part = ? AND key = ?", own)
-    ids: list[str] = json.loads(row[0])
-    return ids
+    shown: dict[str, float] = json.loads(row[0])
+    query = "SELECT id, updated_at FROM mem WHERE part = ? AND id IN"
+    now = select_in(partition.connection, query, [partition.id], list(shown))
+    return [id_ for id_, changed in now if changed == shown[id_]]

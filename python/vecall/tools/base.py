@@ -131,10 +131,11 @@ class MemoryTool(ABC):
                 msg = f"{self.name}: no memory service is configured"
                 raise MemoryNotConfiguredError(msg)
             return copy.deepcopy(dict(self._without_memory))
+        told: object = arguments
+        if not isinstance(told, Mapping):
+            return {"error": "arguments: expected an object"}
         given = {
-            name: arguments[name]
-            for name in self._properties
-            if arguments.get(name) is not None
+            name: told[name] for name in self._properties if told.get(name) is not None
         }
         try:
             return await self._answer(self._memory, given, turn)
