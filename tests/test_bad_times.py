@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from helpers.memories import ALICE, SECRET, refuses, unharmed_service
-from vecall import Filter, InvalidArgumentError, MemoryService
+from vecall import Filter, InvalidArgumentError, MemoryEntry, MemoryService
 
 service = pytest.fixture(unharmed_service)
 
@@ -94,7 +94,19 @@ def test_the_end_of_all_time_is_kept_or_refused(open_service, in_time, tmp_path,
         assert len(found) == expected
 
 
-@pytest.mark.parametrize("ttl", BAD_TTLS)
+@pytest.mark.parametrize("number", ["timestamp", "importance"])
+def test_a_zero_with_a_sign_is_a_zero(open_service, tmp_path, number):
+    """SQLite keeps no sign of a zero, and a row has to be what its checksum says."""
+    path = tmp_path / "m.db"
+    for service in (open_service(path), open_service(path)):
+        zero = MemoryEntry("zebra", id="1", **{number: -0.0})
+        service.sync.add_memory(**ALICE, memories=[zero])
+        kept = service.sync.get_memory(**ALICE, memory_id="1")
+        assert str(getattr(kept, number)) == "0.0"
+        service.close()
+
+
+@pytest.mark.parametrize("ttl", [*BAD_TTLS, -(10**400)])
 def test_a_bad_ttl_is_refused(service, ttl):
     """S4.58: positive and finite, or an error."""
     refuses(

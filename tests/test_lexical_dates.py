@@ -333,3 +333,14 @@ def test_a_query_that_is_not_asked_for_its_dates_has_none(parts):
     if not may_name_dates(words(text), normalise(text)):
         assert asked_dates(normalise(text), NOW) == []
         assert len(query_terms(text)[0]) <= len(parts)
+
+
+@pytest.mark.parametrize("asked", ["yesterday", "on 3 may", "2024-03-05", "5月3日"])
+def test_a_long_query_is_asked_for_days_at_its_ends(asked):
+    """Pages that somebody pastes are not read for days, the question beside them is."""
+    pages = "lorem ipsum dolor " * 2_000
+    days = asked_dates(normalise(asked), NOW)
+    assert days
+    for long in (f"{asked} {pages}", f"{pages} {asked}"):
+        assert query_terms(long, now=NOW.timestamp())[0][-len(days) :] == days
+    assert asked_dates(normalise(f"{pages} {asked} {pages}"), NOW) == []

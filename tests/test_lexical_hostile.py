@@ -125,11 +125,11 @@ def test_a_query_has_at_most_so_many_words_besides_the_days_that_it_names(most):
 
 
 def test_no_text_names_more_days_than_it_can_hold():
-    """A question of a thousand dates asks for each once."""
+    """A question of a thousand dates asks for each at its ends once."""
     days = ", ".join(f"{d}.{m}." for m in range(1, 13) for d in range(1, 32))
     text = f"Was war am {days}, {days}?"
-    terms = query_terms(text, now=0.0, most=0)[0]
-    assert len(terms) == len(set(terms)) == 366
+    asked = query_terms(text, now=0.0, most=4)[0][4:]
+    assert 100 < len(asked) == len(set(asked)) < 200
 
 
 @pytest.mark.parametrize("mark", ["\u0301", "\u05bf", "\u0731", "\u0f71", "\u1dc0"])

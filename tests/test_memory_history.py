@@ -200,3 +200,20 @@ def test_a_deleted_memory_takes_its_past_with_it(open_service, tmp_path):
     assert bytes_with(tmp_path, words) == set()
     service.close()
     assert bytes_with(tmp_path, words) == set()
+
+
+def test_a_page_after_a_memory_that_is_gone_is_refused(open_service):
+    """S4.58: it would begin again with the first, and its reader would never end."""
+    service = open_service()
+    first, second, third = (add(service, text) for text in ("one", "two", "three"))
+
+    def page(after: str) -> list[str | None]:
+        return [each.id for each in service.sync.list_memories(**ALICE, after=after)]
+
+    assert page(first) == [second, third]
+    service.sync.archive_memory(**ALICE, memory_id=first)
+    assert page(first) == [second, third]
+    service.sync.delete_memory(**ALICE, memory_id=second)
+    for gone in (second, "never there"):
+        with pytest.raises(NotFoundError):
+            page(gone)

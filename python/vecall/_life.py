@@ -226,7 +226,7 @@ class Life:
         expires_at = self._memory.database.lifetime.now() + LASTS_S
         if not found:
             return ForgetProposal("", [], expires_at)
-        shown = {str(memory.id): memory.updated_at or 0.0 for memory in found}
+        shown = {str(memory.id): memory.text for memory in found}
         job = ProposeForget(*key, shown)
         await wait(self._memory.writer.submit(job))
         return ForgetProposal(job.token, found, expires_at)

@@ -144,6 +144,9 @@ class LivingMemoryService:
             after: The id of the last memory of the page before.
             limit: At most so many.
             scope: Where they are.
+
+        Raises:
+            NotFoundError: `after` is none of this user's memories, or not any more.
         """
         return await self._life.listed(
             on_loop, app_name, user_id, state, after, limit, scope
@@ -195,10 +198,9 @@ class LivingMemoryService:
     async def confirm_forget(self, *, app_name: str, user_id: str, token: str) -> int:
         """Delete for good what `propose_forget` returned; return how many.
 
-        What was changed since it was returned stays.
-
         Raises:
-            NotFoundError: The token is unknown, used, too old, or another user's.
+            NotFoundError: The token is unknown, used, too old, or another user's; or
+                one of the memories says something else by now, and all stay.
         """
         return await self._life.confirm_forget(on_loop, app_name, user_id, token)
 

@@ -44,7 +44,7 @@ def to_seconds(value: Time, name: str) -> float:
     if not _EARLIEST <= value <= _LATEST:  # false for NaN
         msg = f"{name}: must be finite seconds within the years 1 to 9999, in UTC"
         raise InvalidArgumentError(msg)
-    return float(value)
+    return float(value) + 0.0  # SQLite gives -0.0 back as 0.0
 
 
 def _parse(text: str, name: str) -> datetime:
@@ -90,7 +90,7 @@ def ttl_seconds(value: object) -> float:
     elif isinstance(value, float):
         seconds = value
     elif isinstance(value, int) and not isinstance(value, bool):
-        seconds = float(min(value, _LONGEST_TTL))
+        seconds = float(max(0, min(value, _LONGEST_TTL)))
     else:
         raise InvalidTypeError(rule)
     if not 0 < seconds < math.inf:

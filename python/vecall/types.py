@@ -182,4 +182,4 @@ def check_share(value: object, name: str) -> float:
     if not 0.0 <= value <= 1.0:
         msg = f"{name}: must be within [0, 1]"
         raise InvalidArgumentError(msg)
-    return float(value)
+    return float(value) + 0.0  # SQLite gives -0.0 back as 0.0

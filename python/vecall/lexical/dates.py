@@ -69,6 +69,9 @@ _NAMES = {
     **{name: i + 1 for i, name in enumerate(MONTHS)},
 }
 _MONTH = "|".join(sorted(_NAMES, key=len, reverse=True))
+_IN_MONTHS = [
+    name for name in _NAMES if not any(o in name for o in _NAMES if o != name)
+]  # every name of a month has one of these in it
 _YEAR = r"(?:19|20)\d\d"
 _DAY_MONTH = re.compile(
     rf"\b(\d{{1,2}})(?:st|nd|rd|th|er|\.|o)?\s?(?:of\s|de\s|do\s)?({_MONTH})\b"
@@ -85,38 +88,47 @@ _EAST = re.compile(
     rf"(?:(\d{{4}})\s?[年년]\s?)?({_NUMBER})\s?[月월](?:\s?({_NUMBER})\s?[日号號일])?"
 )
 _DIGITS = "一二三四五六七八九"
+_WEEKS = (
+    "week", "woche", "semana", "semaine", "settimana", "неделе", "周", "星期", "週",
+    "주",
+)  # fmt: skip
+_MONTHS = ("month", "monat", "mes", "mois", "месяце", "月", "달")
+# What is looked for, what it means, and what is in every text that has it: a search for
+# that costs a hundredth of the expression's.
 _RELATIVE = (
     (
         re.compile(r"\byesterday\b|\bgestern\b|\bayer\b|\bieri\b|\bontem\b|"
                    r"\bвчера\b|昨天|昨日|어제"),
         "day", -1,
+        ("yesterday", "gestern", "ayer", "ieri", "ontem", "вчера", "昨", "어제"),
     ),
     (
         re.compile(r"\btoday\b|\bheute\b|\bhoy\b|aujourd.?hui|\boggi\b|\bhoje\b|"
                    r"\bсегодня\b|今天|今日|오늘"),
         "day", 0,
+        ("today", "heute", "hoy", "aujourd", "oggi", "hoje", "сегодня", "今", "오늘"),
     ),
     (
         re.compile(r"\blast week\b|\bletzten? woche\b|\bsemana pasada\b|"
                    r"\bsemaine derniere\b|\bsettimana scorsa\b|\bsemana passada\b|"
                    r"\bна прошлой неделе\b|上周|上星期|先週|지난\s?주"),
-        "week", -1,
+        "week", -1, _WEEKS,
     ),
     (
         re.compile(r"\bthis week\b|\bdiese[r]? woche\b|\besta semana\b|"
                    r"\bcette semaine\b|\bна этой неделе\b|这周|本周|今週|이번\s?주"),
-        "week", 0,
+        "week", 0, _WEEKS,
     ),
     (
         re.compile(r"\blast month\b|\bletzten monat\b|\bmes pasado\b|\bmois dernier\b|"
                    r"\bmese scorso\b|\bmes passado\b|\bв прошлом месяце\b|上个月|先月|"
                    r"지난\s?달"),
-        "month", -1,
+        "month", -1, _MONTHS,
     ),
     (
         re.compile(r"\bthis month\b|\bdiesen monat\b|\beste mes\b|\bce mois\b|"
                    r"\bв этом месяце\b|这个月|本月|今月|이번\s?달"),
-        "month", 0,
+        "month", 0, _MONTHS,
     ),
 )  # fmt: skip
 
@@ -162,6 +174,16 @@ _HIER = re.compile(r"\bhier\b")
 _UNUSUAL = re.compile(r"\d|[^\x00-\x7f]")
 
 
+_LOOKED_AT = 512
+
+
+def _ends(folded: str) -> str:
+    """Where a long query asks for days: at its beginning or at its end."""
+    if len(folded) <= 2 * _LOOKED_AT:
+        return folded
+    return f"{folded[:_LOOKED_AT]} {folded[-_LOOKED_AT:]}"
+
+
 def may_name_dates(words: Sequence[str], folded: str) -> bool:
     """Whether a normalised query is worth asking for its dates; most are not."""
     return bool(_UNUSUAL.search(folded)) or not _DATE_WORDS.isdisjoint(words)
@@ -176,10 +198,13 @@ def asked_dates(folded: str, now: datetime, language: str | None = None) -> list
         language: Of the query, where it is known: "3.5." is a day in German and a
             version in English, "hier" is yesterday in French and here in German.
     """
+    folded = _ends(folded)
     found: list[int] = []
-    for day, name, year in _DAY_MONTH.findall(folded):
+    # All three are slow, and most texts have no month.
+    named = folded if any(name in folded for name in _IN_MONTHS) else ""
+    for day, name, year in _DAY_MONTH.findall(named):
         _add(found, year, _NAMES[name], day)
-    for name, day, year in _MONTH_DAY.findall(folded):
+    for name, day, year in _MONTH_DAY.findall(named):
         _add(found, year, _NAMES[name], day)
     for year, month, day in _ISO.findall(folded):
         _add(found, year, int(month), day)
@@ -188,23 +213,27 @@ def asked_dates(folded: str, now: datetime, language: str | None = None) -> list
             _add(found, year, int(month), day)
     if language in (None, "french") and _HIER.search(folded):
         found += _relative(now, "day", -1)
-    for year, month, day in _EAST.findall(folded):
+    for year, month, day in _eastern(folded):
         if day:
             _add(found, year, _number(month), str(_number(day)))
         elif year and 1 <= _number(month) <= 12:
             found.append(_month(int(year), _number(month)))
-    for name, year in _MONTH_YEAR.findall(_DAY_MONTH.sub(" ", folded)):
+    for name, year in _MONTH_YEAR.findall(_DAY_MONTH.sub(" ", named)):
         found.append(_month(int(year), _NAMES[name]))
-    for pattern, unit, offset in _RELATIVE:
-        if pattern.search(folded):
+    for pattern, unit, offset, needed in _RELATIVE:
+        if any(each in folded for each in needed) and pattern.search(folded):
             found += _relative(now, unit, offset)
     return list(dict.fromkeys(found))
 
 
 def eastern_months(folded: str) -> list[str]:
     """Return the English names of months written as a number and 月 or 월."""
-    numbers = [_number(month) for _, month, _ in _EAST.findall(folded)]
+    numbers = [_number(month) for _, month, _ in _eastern(_ends(folded))]
     return [MONTHS[number - 1] for number in numbers if 1 <= number <= 12]
+
+
+def _eastern(folded: str) -> list[tuple[str, str, str]]:
+    return _EAST.findall(folded) if "月" in folded or "월" in folded else []
 
 
 def _number(text: str) -> int:

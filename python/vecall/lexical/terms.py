@@ -115,6 +115,8 @@ class _Analysis(threading.local):
 
 _analysis = _Analysis()
 
+_CHARS_A_TERM = 32  # of a query: far more than a term and the stop words beside it have
+
 
 def _hash(stem: str) -> int:
     digest = blake2b(stem.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -136,11 +138,12 @@ def query_terms(
         and the marks of rows that it favours.
     """
     folded = normalise(text)
-    words = split_words(folded)
+    read = _CHARS_A_TERM * most
+    words = split_words(folded[:read])
     language = language_of(words)
     terms = _analysis.terms(words, language)
     dates: list[int] = []
-    if may_name_dates(words, folded):
+    if len(folded) > read or may_name_dates(words, folded):
         terms += _analysis.terms(eastern_months(folded), ENGLISH)
         at = datetime.now(timezone.utc) if now is None else to_datetime(now)
         dates = asked_dates(folded, at, language)

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from typing import Any, NamedTuple
 
+from vecall.errors import NotFoundError
 from vecall.store.read import END, load_rows
 from vecall.store.rows import Row
 
@@ -116,19 +117,27 @@ def listed(
         after: Only those made after the one of this id.
         most: At most so many; -1 is all.
         now: The time by which memories expire.
+
+    Raises:
+        NotFoundError: `after` is none of this user's, or not any more.
     """
+    own = "part = (SELECT id FROM part WHERE app = :app AND user = :user)"
+    named = {"app": app, "user": user, "after": after}
+    begin = connection.execute(
+        f"SELECT rid FROM mem WHERE {own} AND id = :after", named
+    ).fetchone()
+    if after is not None and begin is None:
+        msg = "after: this user has no such memory, or not any more; begin anew"
+        raise NotFoundError(msg)
     rids = connection.execute(
-        "SELECT rid FROM mem WHERE part = "
-        "(SELECT id FROM part WHERE app = :app AND user = :user) AND state = :state "
-        "AND rid > ifnull((SELECT rid FROM mem AS m WHERE m.part = mem.part "
-        "AND m.id = :after), 0) AND ifnull(expires_at, 9e99) > :now "
+        f"SELECT rid FROM mem WHERE {own} AND state = :state "
+        "AND rid > :begin AND ifnull(expires_at, 9e99) > :now "
         "AND (state <> 'live' OR ifnull(valid_until, 9e99) > :now) "
         "ORDER BY rid LIMIT :most",
         {
-            "app": app,
-            "user": user,
+            **named,
             "state": state,
-            "after": after,
+            "begin": begin[0] if begin else 0,
             "now": now,
             "most": most,
         },

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from vecall.errors import NotFoundError
 from vecall.store.batches import select_in
 from vecall.store.partitions import PartitionWriter
-from vecall.store.rows import Change
+from vecall.store.rows import Change, text_hash
 
 LASTS_S = 600.0
 """How long a proposal waits, in seconds."""
@@ -27,13 +27,13 @@ class ProposeForget:
     Attributes:
         app: The app.
         user: The user.
-        shown: The ids of those that were shown, and when each was last changed then.
+        shown: The texts that somebody looks at before confirming, by id.
         token: What confirms it; nobody can guess it.
     """
 
     app: str
     user: str
-    shown: Mapping[str, float]
+    shown: Mapping[str, str]
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     growth: int = _ROW_BYTES
 
@@ -41,35 +41,35 @@ class ProposeForget:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         part, now = partition.id, partition.expiry_now
+        seen = {id_: text_hash(text).hex() for id_, text in self.shown.items()}
         connection.execute(
             "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?",
             (part, now - LASTS_S),
         )
         connection.execute(
             "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, NULL, ?)",
-            (part, _PREFIX + self.token, now, json.dumps(dict(self.shown))),
+            (part, _PREFIX + self.token, now, json.dumps(seen)),
         )
-        return partition.unchanged(list(self.shown))
+        return partition.unchanged(list(seen))
 
 
 def take_proposal(partition: PartitionWriter, token: str) -> list[str]:
     """Return the ids of a proposal of this user, which counts no more.
 
-    Memories that were changed since they were shown are not among them.
-
     Raises:
-        NotFoundError: There is none of this token, or not any more.
+        NotFoundError: There is none of this token, or not any more, or one of its
+            memories says something else by now.
     """
     own = (partition.id, _PREFIX + token)
     row = partition.connection.execute(
         "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?",
         (*own, partition.expiry_now - LASTS_S),
     ).fetchone()
-    if row is None:
+    seen: dict[str, str] = {} if row is None else json.loads(row[0])
+    hashes = "SELECT id, hash FROM mem WHERE part = ? AND id IN"
+    now = select_in(partition.connection, hashes, [partition.id], list(seen))
+    if not seen or any(hash_.hex() != seen[id_] for id_, hash_ in now):
         msg = "token: confirms nothing, or no longer; propose it again"
         raise NotFoundError(msg)
     partition.connection.execute("DELETE FROM idem WHERE part = ? AND key = ?", own)
-    shown: dict[str, float] = json.loads(row[0])
-    query = "SELECT id, updated_at FROM mem WHERE part = ? AND id IN"
-    now = select_in(partition.connection, query, [partition.id], list(shown))
-    return [id_ for id_, changed in now if changed == shown[id_]]
+    return list(seen)

@@ -17,10 +17,10 @@ class ForgetMemory(MemoryTool):
 
     With a query it deletes nothing and answers `{"status": "confirm", "token": …,
     "memories": […]}`, or `{"status": "nothing_found", "memories": []}`. With the token
-    it deletes exactly those memories, but for what changed since, and answers
-    `{"status": "forgotten", "count": n}`.
+    it deletes exactly those memories and answers `{"status": "forgotten", "count": n}`.
     A token that is unknown, used, too old or another user's gives
-    `{"status": "unknown_token"}`. What was deleted does not come back when the
+    `{"status": "unknown_token"}`, and so does one of memories that say something else
+    by now. What was deleted does not come back when the
     conversation it was said in is ingested again.
 
     The steps keep a model from deleting what nobody has seen. They cannot make it ask
