@@ -62,7 +62,7 @@ def test_a_turn_searches_once_and_shows_the_same_block_in_each_request() -> None
     memory.memory.close()
 
 
-def test_the_block_is_last_and_marked_and_says_who_said_what(
+def test_the_block_is_last_and_says_who_said_what(
     service: VecallMemoryService,
 ) -> None:
     """S0.41, S4.42: a content of the user after all others, tool answers too."""
@@ -76,15 +76,14 @@ def test_the_block_is_last_and_marked_and_says_who_said_what(
         assert last.role == "user"
         assert f"user: {ROOM}" in part.text
         assert part.text.count("</PAST_CONVERSATIONS>") == 1
-        assert part.part_metadata == {"vecall": "recalled"}
         assert not any("PAST_CONVERSATIONS" in shown_in(each) for each in before)
     assert llm.requests[1].contents[-2].parts[0].function_response
 
 
-def test_a_model_behind_the_client_of_gemini_gets_no_mark(
+def test_the_block_is_a_text_and_nothing_that_a_client_may_refuse(
     service: VecallMemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S1.13: for Vertex AI that client refuses every request with a marked part."""
+    """S1.13: Gemini's client refuses every part with metadata for Vertex AI."""
     seen: list[Any] = []
 
     async def answer(self: Any, llm_request: Any, stream: bool = False) -> Any:
@@ -100,7 +99,7 @@ def test_a_model_behind_the_client_of_gemini_gets_no_mark(
         asyncio.run(say(runner, ASK))
     (part,) = seen
     assert ROOM in part.text
-    assert part.part_metadata is None
+    assert part == types.Part(text=part.text)
     assert texts_of(types.Content(parts=[part])) == []  # known by its text
 
 

@@ -15,8 +15,6 @@ from vecall.adk.memory_service import VecallMemoryService
 from vecall.adk.tool import VecallTool
 from vecall.tools import Placement, PreloadFormat
 
-_MARK = {"vecall": "recalled"}
-
 _log = logging.getLogger("vecall")
 
 
@@ -95,13 +93,20 @@ class PreloadMemoryTool(VecallTool):
             turns=asking.service.turns,
             **self._options,
         )
-        block = await preload.block(asking.said, turn=asking.turn)
+        # Agents that have this tool share its block. What is in it is known to those
+        # only whose requests carry it.
+        turns, user = asking.service.turns, (asking.app_name, asking.user_id)
+        shared = (asking.turn, self)
+        block = await preload.block(asking.said, turn=shared)
         if not block:
             return
+        turns.add(
+            user, (asking.turn, asking.agent), turns.already_recalled(user, shared)
+        )
         if self._placement == "system":
             llm_request.append_instructions([block])
             return
-        part = types.Part(text=block, **_marked(tool_context))
+        part = types.Part(text=block)
         llm_request.contents.append(types.Content(role="user", parts=[part]))
 
     async def run_async(
@@ -117,17 +122,6 @@ class PreloadMemoryTool(VecallTool):
         if not self._warned:
             self._warned = True
             _log.warning("preload_memory has no VecallMemoryService and finds nothing")
-
-
-def _marked(context: ToolContext) -> dict[str, Any]:
-    """Return the mark of recalled text as fields of a part, where a part may have it.
-
-    Gemini's client refuses it for Vertex AI, so models with that client go without.
-    """
-    model = getattr(context._invocation_context.agent, "canonical_model", None)
-    if "part_metadata" not in types.Part.model_fields or model is None:
-        return {}
-    return {} if hasattr(type(model), "api_client") else {"part_metadata": dict(_MARK)}
 
 
 preload_memory = PreloadMemoryTool()

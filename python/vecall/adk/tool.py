@@ -28,6 +28,7 @@ class Asking(NamedTuple):
         app_name: The app.
         user_id: The user.
         turn: What tells this turn of the user from all others.
+        agent: Whose requests and calls these are; a block is in no other agent's.
         said: What the user said, or None.
     """
 
@@ -35,6 +36,7 @@ class Asking(NamedTuple):
     app_name: str
     user_id: str
     turn: Hashable
+    agent: str
     said: types.Content | None
 
 
@@ -74,6 +76,7 @@ class VecallTool(BaseTool):
             invocation.app_name,
             invocation.user_id,
             (invocation.session.id, invocation.invocation_id),
+            context.agent_name,
             invocation.user_content,
         )
 
@@ -113,4 +116,4 @@ class VecallTool(BaseTool):
             VecallError: The memory failed.
         """
         asking = self.asking(tool_context)
-        return await self.bound(asking).call(args, turn=asking.turn)
+        return await self.bound(asking).call(args, turn=(asking.turn, asking.agent))

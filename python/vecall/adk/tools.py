@@ -112,17 +112,22 @@ class ForgetMemoryTool(VecallTool):
         self, *, args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any]:
         """Answer a model's call, as `VecallTool.run_async` does."""
-        bound = self.bound(self.asking(tool_context))
+        asking = self.asking(tool_context)
+        bound = self.bound(asking)
         if self._ask_user and args.get("token"):
-            answer = tool_context.tool_confirmation
-            if answer is None:
+            confirmed = tool_context.tool_confirmation
+            if confirmed is None:
                 hint = "May what was just shown be forgotten for good?"
                 tool_context.request_confirmation(hint=hint)
                 tool_context.actions.skip_summarization = True
                 return {"status": "waiting_for_the_user"}
-            if not answer.confirmed:
+            if not confirmed.confirmed:
                 return {"status": "refused_by_the_user"}
-        return await bound.call(args)
+        answer = await bound.call(args)
+        # A block that was made before must not say it again in this turn.
+        if answer.get("status") == "forgotten" and asking.service is not None:
+            asking.service.turns.drop((asking.app_name, asking.user_id))
+        return answer
 
 
 load_memory = LoadMemoryTool()

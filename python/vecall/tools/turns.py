@@ -46,17 +46,21 @@ class Turns:
 
     Args:
         most: How many turns are kept; of more, the oldest are let go.
+        most_characters: How long their blocks are together, likewise; the newest turn
+            stays, however long.
 
     Raises:
         ConfigError: Fewer than one.
     """
 
-    def __init__(self, most: int = 1_000) -> None:
+    def __init__(self, most: int = 1_000, most_characters: int = 4_000_000) -> None:
         """Start without turns."""
         if type(most) is not int or most < 1:
             msg = "most: must be an integer of at least 1"
             raise ConfigError(msg)
         self._most = most
+        self._most_characters = most_characters
+        self._size = 0
         self._given: OrderedDict[tuple[User, Hashable], Given] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -68,10 +72,24 @@ class Turns:
     def put(self, user: User, turn: Hashable, given: Given) -> None:
         """Keep what a turn was given."""
         with self._lock:
+            before = self._given.pop((user, turn), Given())
             self._given[user, turn] = given
-            self._given.move_to_end((user, turn))
-            if len(self._given) > self._most:
-                self._given.popitem(last=False)
+            self._size += len(given.block) - len(before.block)
+            while len(self._given) > self._most or (
+                self._size > self._most_characters and len(self._given) > 1
+            ):
+                _, oldest = self._given.popitem(last=False)
+                self._size -= len(oldest.block)
+
+    def add(self, user: User, turn: Hashable, memories: frozenset[Key]) -> None:
+        """Note memories that a turn was given in a block of another."""
+        self.put(user, turn, Given("", memories | self.already_recalled(user, turn)))
+
+    def drop(self, user: User) -> None:
+        """Let go of all that a user's turns were given, as some of it was forgotten."""
+        with self._lock:
+            for key in [key for key in self._given if key[0] == user]:
+                self._size -= len(self._given.pop(key).block)
 
     def already_recalled(self, user: User, turn: Hashable) -> frozenset[Key]:
         """Return the memories that a turn was given."""
