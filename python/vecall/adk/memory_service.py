@@ -22,7 +22,8 @@ from vecall.adk.events import Told, read_events
 from vecall.adk.json_values import to_metadata, to_text
 from vecall.adk.response import to_response
 from vecall.adk.uri import parse_uri
-from vecall.errors import ConfigError
+from vecall.config import check_name
+from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.service import MemoryService
 from vecall.slices import in_slices
 from vecall.store import memory_id as id_of
@@ -259,6 +260,10 @@ class VecallMemoryService(BaseMemoryService):
         Raises:
             InvalidArgumentError: A bad name.
         """
+        try:
+            check_name(memory_id, "memory_id", self.memory.limits)
+        except InvalidArgumentError:
+            memory_id = None  # no memory has such an id
         await self.memory.delete_memory(
             app_name=app_name, user_id=user_id, memory_id=memory_id
         )

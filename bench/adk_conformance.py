@@ -1,0 +1,116 @@
+"""Who passes what: google-adk's own local memory services and ours, in Markdown.
+
+    python bench/adk_conformance.py [--short]
+
+Every service is taken as it comes, without options. "yes": it behaves as the row says;
+"raises": it raised that error instead; "no": everything else. With --short, the reasons
+and what all pass are left out, and rows that read alike are joined. It ends with 1 if
+ours fails anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import platform
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from google.adk.version import __version__ as adk_version
+from helpers.adk_conformance import (
+    CHECKS,
+    KINDS,
+    VECALL,
+    Check,
+    Outcome,
+    examine,
+    left_open,
+)
+from helpers.nursery import Nursery
+
+Result = tuple[Check, list[Outcome]]
+
+
+def examine_all() -> Iterator[Result]:
+    """Each check with what came of it, for one service after the other."""
+    with Nursery("helpers.adk_conformance.child") as nursery:
+        for check in CHECKS:
+            outcomes = []
+            for kind in KINDS:
+                with tempfile.TemporaryDirectory() as folder:
+                    outcomes.append(examine(check, kind, Path(folder), nursery))
+            yield check, outcomes
+
+
+def word(outcome: Outcome) -> str:
+    if not outcome.failure:
+        return "yes"
+    if outcome.failure == "AssertionError":
+        return "no"
+    return f"raises {outcome.failure}"
+
+
+def passed(results: list[Result]) -> list[str]:
+    """For each service, how many of these checks it passes."""
+    columns = zip(*(outcomes for _, outcomes in results), strict=True)
+    return [
+        f"{sum(not outcome.failure for outcome in column)} of {len(results)}"
+        for column in columns
+    ]
+
+
+def row(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def joined(results: list[Result]) -> Iterator[str]:
+    """One row for neighbours that ended alike; none where all services pass."""
+    for words, alike in groupby(results, key=lambda result: [*map(word, result[1])]):
+        if set(words) != {"yes"}:
+            yield row("<br>".join(check.name for check, _ in alike), *words)
+
+
+def rows(results: list[Result], short: bool) -> Iterator[str]:
+    names = [kind.name for kind in KINDS]
+    reason = [] if short else ["why"]
+    yield row("", *reason, *names)
+    yield row(*["---"] * (1 + len(reason) + len(names)))
+    for section, group in groupby(results, key=lambda result: result[0].section):
+        inside = list(group)
+        blank = [""] * len(reason)
+        yield row(f"**{section}**", *blank, *passed(inside))
+        if short:
+            yield from joined(inside)
+            continue
+        for check, outcomes in inside:
+            yield row(check.name, check.why, *map(word, outcomes))
+    for title, apart in (("What is asked for", False), ("Left open", True)):
+        counted = [
+            result
+            for result in results
+            if (result[0].section == left_open.SECTION.title) == apart
+        ]
+        yield row(f"**{title}, all**", *[""] * len(reason), *passed(counted))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true")
+    asked = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")  # google-adk says what is experimental
+    results = list(examine_all())
+    print(f"google-adk {adk_version}, Python {platform.python_version()}\n")
+    print("\n".join(rows(results, asked.short)))
+    ours = [outcomes[KINDS.index(VECALL)] for _, outcomes in results]
+    return any(outcome.failure for outcome in ours)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
