@@ -21,6 +21,7 @@ from vecall import (
     MemoryEntry,
     MemoryService,
     NetworkFilesystemError,
+    StorageError,
     StorageFullError,
     VecallError,
 )
@@ -353,6 +354,24 @@ def test_of_many_calls_with_one_key_exactly_one_wins(open_service, tmp_path):
     assert sum(isinstance(ids, list) for ids in apart) == 1
     assert sum(isinstance(ids, ConflictError) for ids in apart) == 39
     assert stored(services[0]) == 2
+
+
+def test_a_write_without_its_folder_is_an_error_and_not_waited_for(
+    open_service, tmp_path
+):
+    """The folder, or the share that it is on, may go while the file is in use."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    service = open_service(folder / "m.db")
+    service.sync.add_memory(**ALICE, memories=["zebra 1"])
+    folder.rename(tmp_path / "elsewhere")
+    for text in ("zebra 2", "zebra 3"):
+        with pytest.raises(StorageError) as told:
+            service.sync.add_memory(**ALICE, memories=[text])
+        assert "folder/" not in str(told.value)
+    (tmp_path / "elsewhere").rename(folder)
+    service.sync.add_memory(**ALICE, memories=["zebra 4"])
+    assert texts(service, "zebra") == ["zebra 1", "zebra 4"]
 
 
 def test_below_its_limit_of_free_space_a_file_only_shrinks(open_service, tmp_path):

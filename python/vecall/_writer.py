@@ -99,8 +99,8 @@ class Writer:
                 self._write(group)
 
     def _write(self, group: list[_Pending]) -> None:
-        group = self._with_room(group)
         try:
+            group = self._with_room(group)
             try:
                 self._commit(group)
             except StorageFullError as error:

@@ -188,6 +188,16 @@ class MemoryService(
         """How large requests may be."""
         return self._memory.limits
 
+    @property
+    def trigger(self) -> Trigger | None:
+        """When memories are made of what `observe_session` is told."""
+        return self._observing.trigger
+
+    @property
+    def summarizer(self) -> SummaryProvider | None:
+        """What makes the summaries that are remembered of a session."""
+        return self._observing.summarizer
+
     async def add_session_to_memory(
         self,
         session: Session | Mapping[str, Any] | object,

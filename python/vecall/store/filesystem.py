@@ -126,8 +126,16 @@ def _filesystem_of_mac(folder: Path) -> str | None:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the bytes that this user may still write on a folder's disk."""
-    facts = os.statvfs(folder)
+    """Return the bytes that this user may still write on a folder's disk.
+
+    Raises:
+        StorageError: The disk does not say, as where the folder is gone.
+    """
+    try:
+        facts = os.statvfs(folder)
+    except OSError as error:
+        msg = f"the file's folder cannot be asked for its room: {error.strerror}"
+        raise StorageError(msg) from None
     return facts.f_bavail * facts.f_frsize
 
 
