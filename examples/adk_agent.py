@@ -14,6 +14,7 @@ import logging
 import os
 import tempfile
 from collections.abc import AsyncGenerator
+from contextlib import closing
 from pathlib import Path
 
 from google.adk.agents import LlmAgent
@@ -51,7 +52,7 @@ class OfflineModel(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[answer]))
 
 
-async def converse(memory: VecallMemoryService, session_id: str, *said: str) -> None:
+async def converse(memory: VecallMemoryService, session_id: str, *texts: str) -> None:
     """Hold one session with the agent, and print it; the plugin remembers it."""
     online = bool(os.environ.get("GOOGLE_API_KEY"))
     agent = LlmAgent(
@@ -68,7 +69,7 @@ async def converse(memory: VecallMemoryService, session_id: str, *said: str) -> 
     scope = {"app_name": APP, "user_id": USER, "session_id": session_id}
     await runner.session_service.create_session(**scope)
     print(f"session {session_id}")
-    for text in said:
+    for text in texts:
         print(f"  user:     {text}")
         message = types.Content(role="user", parts=[types.Part(text=text)])
         async for event in runner.run_async(
@@ -78,9 +79,10 @@ async def converse(memory: VecallMemoryService, session_id: str, *said: str) -> 
                 print_recalled(response)
             if event.error_message:
                 print(f"  error:    {event.error_message}")
-            elif event.is_final_response():
-                parts = [part for part in event.content.parts if not part.thought]
-                print(f"  agent:    {''.join(part.text or '' for part in parts)}")
+            elif event.is_final_response() and event.content:
+                parts = event.content.parts or []
+                said = [part.text or "" for part in parts if not part.thought]
+                print(f"  agent:    {''.join(said)}")
     await runner.close()
 
 
@@ -97,16 +99,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "memory.db"
 
-        memory = VecallMemoryService(file)
         wish = "I would like a quiet room on a high floor, away from the lift."
-        asyncio.run(converse(memory, "trip-1", wish, "I collect stamps with parrots."))
-        memory.close()
+        hobby = "I collect stamps with parrots."
+        with closing(VecallMemoryService(file)) as memory:
+            asyncio.run(converse(memory, "trip-1", wish, hobby))
 
         print(f"restart: {file.name} is all that is left")
 
-        memory = VecallMemoryService(file)
-        asyncio.run(converse(memory, "trip-2", "Which room would I like?"))
-        memory.close()
+        with closing(VecallMemoryService(file)) as memory:
+            asyncio.run(converse(memory, "trip-2", "Which room would I like?"))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService, Session
 from google.adk.tools import load_memory, preload_memory
 from google.genai import types
+from helpers.adk import needs_plugins_told_of_ends
 from vecall.adk import VecallMemoryService
 
 APP = "concierge"
@@ -311,6 +312,7 @@ def test_a_callback_after_the_agent_remembers_the_session() -> None:
 
 def test_a_plugin_after_the_run_remembers_the_session() -> None:
     """S1.46: as the documentation of google-adk suggests it."""
+    needs_plugins_told_of_ends()
 
     class Remember(BasePlugin):
         async def after_run_callback(self, *, invocation_context: Any) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -186,3 +187,53 @@ def test_a_rewind_of_many_turns_takes_them_all_back(
     rewound = Event(author="user", id="back", invocation_id="b", actions=back)
     ingest(service, a_session(*said, rewound))
     assert stored(service) == 10
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["objects", "camelCase"])
+def test_where_a_turn_comes_from_is_kept(
+    service: VecallMemoryService, sent: bool
+) -> None:
+    """S3.21: id, author, time and branch; the invocation stays with the session."""
+    side = an_event(
+        PARROT,
+        id="e2",
+        author="archivist",
+        timestamp=60.0,
+        invocation_id="i1",
+        branch="both.archivist",
+        custom_metadata={"channel": "voice"},
+    )
+    session = a_session(an_event(ROOM, id="e1", invocation_id="i1"), side)
+    if sent:
+        session = json.loads(session.model_dump_json(by_alias=True))
+    ingest(service, session)
+    found = entries(service, "quiet room parrots")
+    assert found[PARROT].author == "archivist"
+    assert found[PARROT].timestamp == "1970-01-01T00:01:00+00:00"
+    metadata = found[PARROT].custom_metadata
+    assert metadata.pop("vecall")["event_id"] == "e2"
+    assert metadata == {"channel": "voice", "adk": {"branch": "both.archivist"}}
+    assert list(found[ROOM].custom_metadata) == ["vecall"]
+    ingest(service, session)
+    assert stored(service) == 2
+    revisions = service.memory.sync.memory_history(**ALICE, memory_id=found[PARROT].id)
+    assert len(revisions) == 1
+
+
+@pytest.mark.parametrize("branch", ["", None, 7, "x" * 513, mock.Mock()], ids=repr)
+def test_a_branch_that_is_none_is_not_kept(
+    service: VecallMemoryService, branch: Any
+) -> None:
+    """S3.21: foreign sessions and test doubles may have anything there."""
+    event = {"id": "e1", "author": "user", "content": PARROT, "branch": branch}
+    ingest(service, {**ALICE, "id": "trip-1", "events": [event]})
+    assert list(entries(service, "parrots")[PARROT].custom_metadata) == ["vecall"]
+
+
+def test_a_users_own_metadata_wins_over_the_branch(
+    service: VecallMemoryService,
+) -> None:
+    """S3.21: under the same name."""
+    own = {"adk": "mine"}
+    ingest(service, a_session(an_event(PARROT, branch="a.b", custom_metadata=own)))
+    assert entries(service, "parrots")[PARROT].custom_metadata["adk"] == "mine"

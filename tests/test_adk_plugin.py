@@ -32,7 +32,7 @@ from helpers.adk import (
 from vecall.adk import VecallMemoryPlugin, VecallMemoryService
 
 service = pytest.fixture(adk_service)
-EACH = pytest.mark.parametrize("ingest", ["delta", "session"])
+EACH = pytest.mark.parametrize("ingest", [None, "delta", "session"])
 
 
 class Delayed:
@@ -295,6 +295,42 @@ def test_a_trigger_decides_when(tmp_path: Path) -> None:
     again.close()
 
 
+class OneLine:
+    """Sums up whatever it is given in one line."""
+
+    def get_summaries(self, request: Any) -> list[vecall.SessionSummary]:
+        return [vecall.SessionSummary("A guest of the hotel.")]
+
+
+@pytest.mark.parametrize("ingest", [None, "delta"])
+@pytest.mark.parametrize(
+    "options", [{}, {"summarizer": OneLine()}, {"trigger": "session_end"}], ids=str
+)
+def test_what_the_memory_is_set_up_for_says_what_is_handed_over(
+    ingest: Any, options: dict[str, Any]
+) -> None:
+    """S1.46, S4.13: unless the plugin is told to pass it over."""
+    memory = VecallMemoryService(**options)
+
+    async def scenario() -> set[str]:
+        runner, _ = a_runner(memory, plugins=(VecallMemoryPlugin(ingest),))
+        await say(runner, ROOM)
+        await runner.close()
+        found = await memory.memory.list_memories(**ALICE)
+        return {each.text for each in found}
+
+    said = asyncio.run(scenario())
+    turns = {ROOM, "Certainly."}
+    if ingest == "delta" or not options:
+        assert said == turns
+    elif "summarizer" in options:
+        assert said == {"A guest of the hotel."}
+    else:
+        assert said == set()
+        assert memory.memory.sync.stats()["waiting_turns"] == 2
+    memory.close()
+
+
 @pytest.mark.parametrize("memory", [None, InMemoryMemoryService()], ids=type)
 def test_another_memory_is_left_alone_and_said_once(
     memory: Any, caplog: pytest.LogCaptureFixture
@@ -308,7 +344,9 @@ def test_another_memory_is_left_alone_and_said_once(
     assert "no VecallMemoryService" in told[0]
 
 
-@pytest.mark.parametrize("wrong", [{"ingest": "now"}, {"sessions": 0}], ids=str)
+@pytest.mark.parametrize(
+    "wrong", [{"ingest": "now"}, {"sessions": 0}, {"index_artifacts": "yes"}], ids=str
+)
 def test_wrong_options_are_refused(wrong: dict[str, Any]) -> None:
     """S1.52."""
     with pytest.raises(vecall.ConfigError):

@@ -160,6 +160,7 @@ def test_forgetting_takes_two_steps(service: VecallMemoryService) -> None:
     assert stored(service) == 2
 
 
+@pytest.mark.filterwarnings(r"ignore:\[EXPERIMENTAL\]:UserWarning")
 @pytest.mark.parametrize(
     ("confirmed", "status", "left"),
     [(True, "forgotten", 2), (False, "refused_by_the_user", 3)],

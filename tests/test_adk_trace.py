@@ -53,6 +53,8 @@ async def closed(sessions: BaseSessionService) -> None:
     """Let go of the database where there is one."""
     if close := getattr(sessions, "close", None):
         await close()
+    elif engine := getattr(sessions, "db_engine", None):  # google-adk 1.21
+        await engine.dispose()
 
 
 SESSIONS = pytest.mark.parametrize("sessions", [in_memory, in_sqlite, in_sqlalchemy])

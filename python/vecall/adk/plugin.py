@@ -11,8 +11,9 @@ from typing import get_args
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.sessions.session import Session
 
+from vecall.adk.artifact_text import text_of
+from vecall.adk.artifacts import ArtifactText
 from vecall.adk.followed_session import FollowedSession, Ingest, Key
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError
@@ -24,8 +25,9 @@ class VecallMemoryPlugin(BasePlugin):
     """Remembers what was said in a run, after the run, on a thread of its own.
 
     The reply is not held up. What could not be remembered is logged, without a word of
-    it, and tried again after the next turn of that session. `Runner.close` waits until
-    all is remembered; end a process with it, or with `flush`.
+    it, and tried again after the next turn of that session. `flush` waits until all is
+    remembered; end a process with it. `Runner.close` does the same, but google-adk
+    gives it `Runner(plugin_close_timeout=5.0)` seconds.
 
     With google-adk's compaction, the summary of a run is written after the plugin was
     told of the run, so it is remembered after the next one, or by `flush` or `close`.
@@ -34,37 +36,65 @@ class VecallMemoryPlugin(BasePlugin):
         ingest: "delta" adds the events that are new since the last run; "session" adds
             the session, which costs more the longer it is, and takes part in the
             memory's summarizer; "trigger" leaves it to the memory's `trigger` when and
-            what to remember.
+            what to remember. None is "trigger" where the memory has a trigger,
+            "session" where it has a summarizer, else "delta".
+        index_artifacts: Also remember what saved artifacts say, piece by piece, and
+            where they are, so that a model can call `load_artifacts`. True reads texts
+            and docx, and knows anything else by its name; a function from an artifact
+            and its name to a text, or None, reads more. It runs on the plugin's thread,
+            as the artifact service then does.
         name: The plugin's name.
         sessions: So many sessions are known at a time; of one that was let go of, all
             is handed over again, which changes nothing.
 
     Raises:
-        ConfigError: Another `ingest`, or fewer than one session.
+        ConfigError: Another `ingest` or `index_artifacts`, or fewer than one session.
     """
 
     def __init__(
         self,
-        ingest: Ingest = "delta",
+        ingest: Ingest | None = None,
         *,
+        index_artifacts: bool | ArtifactText = False,
         name: str = "vecall_memory",
         sessions: int = 256,
     ) -> None:
         """Start without sessions."""
         super().__init__(name=name)
-        if ingest not in get_args(Ingest):
+        if ingest is not None and ingest not in get_args(Ingest):
             msg = f"ingest: must be one of {', '.join(get_args(Ingest))}"
+            raise ConfigError(msg)
+        to_text: object = index_artifacts
+        if not isinstance(to_text, bool) and not callable(to_text):
+            msg = "index_artifacts: expected True, False or a function"
             raise ConfigError(msg)
         if type(sessions) is not int or sessions < 1:
             msg = "sessions: must be an integer of at least 1"
             raise ConfigError(msg)
         self._ingest = ingest
+        self._to_text = text_of if index_artifacts is True else index_artifacts or None
         self._most = sessions
         self._lock = threading.Lock()
         self._followed: OrderedDict[Key, FollowedSession] = OrderedDict()
         self._waiting: dict[Key, FollowedSession] = {}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vecall-adk")
         self._warned = False
+
+    async def before_run_callback(
+        self, *, invocation_context: InvocationContext
+    ) -> None:
+        """Say once that there is no memory, before anything is said in vain.
+
+        Args:
+            invocation_context: Says which memory.
+        """
+        service = invocation_context.memory_service
+        if not (isinstance(service, VecallMemoryService) or self._warned):
+            self._warned = True
+            _log.warning(
+                "runs are not remembered: their memory_service is no "
+                "VecallMemoryService"
+            )
 
     async def after_run_callback(
         self, *, invocation_context: InvocationContext
@@ -76,12 +106,7 @@ class VecallMemoryPlugin(BasePlugin):
         """
         service = invocation_context.memory_service
         if isinstance(service, VecallMemoryService):
-            self._submit(self._note(service, invocation_context.session))
-        elif not self._warned:
-            self._warned = True
-            _log.warning(
-                "a run was not remembered: its memory_service is no VecallMemoryService"
-            )
+            self._submit(self._note(service, invocation_context))
 
     async def flush(self) -> None:
         """Wait until all is remembered that was said so far, compactions included."""
@@ -90,19 +115,24 @@ class VecallMemoryPlugin(BasePlugin):
         for each in followed:
             if each.has_more():
                 self._submit(each)
-        await asyncio.wrap_future(self._worker.submit(lambda: None))
+        for _ in ("what was said", "the artifacts that were found in it"):
+            await asyncio.wrap_future(self._worker.submit(lambda: None))
 
     async def close(self) -> None:
         """Do as `flush`; the plugin can be used again."""
         await self.flush()
 
-    def _note(self, service: VecallMemoryService, session: Session) -> FollowedSession:
+    def _note(
+        self, service: VecallMemoryService, context: InvocationContext
+    ) -> FollowedSession:
+        session = context.session
         key = (session.app_name, session.user_id, session.id)
         with self._lock:
             followed = self._followed.setdefault(
-                key, FollowedSession(key, service, session)
+                key, FollowedSession(key, service, session, self._to_text)
             )
             followed.service, followed.session = service, session
+            followed.artifact_service = context.artifact_service
             self._followed.move_to_end(key)
             if len(self._followed) > self._most:
                 self._followed.popitem(last=False)
@@ -126,3 +156,9 @@ class VecallMemoryPlugin(BasePlugin):
                 "a session was not remembered: %s; tried again after its next turn",
                 type(error).__name__,
             )
+        # One by one, so that what is said meanwhile waits for one of them at most.
+        for name in followed.artifacts():
+            self._worker.submit(self._index, followed, name)
+
+    def _index(self, followed: FollowedSession, name: str) -> None:
+        asyncio.run(followed.index(name))

@@ -13,8 +13,9 @@ from typing import Any
 
 from vecall.cli.options import add_json, require_file
 from vecall.cli.terminal import bold, dim
+from vecall.errors import ConfigError
 from vecall.service import MemoryService
-from vecall.store import examine, recover, repair
+from vecall.store import Finding, examine, recover, repair
 
 _MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
 
@@ -25,12 +26,25 @@ def add_commands(commands: Any) -> None:
         "doctor",
         help="check a file, and recover what is damaged",
         description="Check a file. Without an option nothing is changed; nothing is "
-        "ever deleted. Returns 1 if something is damaged.",
+        "ever deleted. Returns 1 if something is damaged. With --agents, check instead "
+        "whether google-adk's server will have this memory; no agent is run.",
     )
     doctor.add_argument(
         "--repair",
         action="store_true",
         help="set damaged memories aside, so that the others can be used",
+    )
+    doctor.add_argument(
+        "--agents",
+        metavar="DIR",
+        type=Path,
+        help="check a folder of google-adk's agents, and the file of the URI",
+    )
+    doctor.add_argument(
+        "--memory_service_uri",
+        "--memory-service-uri",
+        metavar="URI",
+        help="with --agents: the URI that `adk web` is given",
     )
     doctor.add_argument(
         "--recover",
@@ -92,6 +106,8 @@ def _opened(path: str) -> Iterator[MemoryService]:
 
 def run_doctor(options: argparse.Namespace) -> int:
     """Examine, and repair or recover if asked."""
+    if options.agents is not None:
+        return _run_doctor_of_agents(options)
     path = Path(options.path)
     require_file(options.path)
     done: list[str] = []
@@ -100,7 +116,21 @@ def run_doctor(options: argparse.Namespace) -> int:
         done.append(f"{saved} memories saved to {options.recover}, {lost} are lost")
     elif options.repair:
         done = repair(path)
-    findings = examine(path)
+    return _tell(options, done, examine(path))
+
+
+def _run_doctor_of_agents(options: argparse.Namespace) -> int:
+    if options.repair or options.recover is not None:
+        msg = "--agents: changes nothing, so it goes without --repair and --recover"
+        raise ConfigError(msg)
+    from vecall.adk.doctor import examine_agents
+
+    uri: str | None = options.memory_service_uri
+    return _tell(options, [], examine_agents(options.agents, uri))
+
+
+def _tell(options: argparse.Namespace, done: list[str], findings: list[Finding]) -> int:
+    """Print what was done and seen; return 1 if something is bad."""
     bad = any(finding.level == "error" for finding in findings)
     if options.json:
         told = [dataclasses.asdict(finding) for finding in findings]

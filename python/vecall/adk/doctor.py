@@ -1,0 +1,316 @@
+"""Examining a folder of google-adk's agents, without running what is in it.
+
+google-adk says little where a memory is missing: a services file that cannot be loaded
+is a line in its log, a server without a URI has a memory that ends with it, and a tool
+that preloads does nothing. So this reads what decides it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+import google.adk
+from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.utils.yaml_utils import load_yaml_file
+
+from vecall.adk.memory_service import VecallMemoryService
+from vecall.adk.uri import SCHEME, parse_uri
+from vecall.errors import ConfigError, VecallError
+from vecall.store import Finding, examine
+
+_YAML = ("services.yaml", "services.yml")
+_CLASS = "vecall.adk.VecallMemoryService"
+_REGISTERING = {"vecall.adk.register", "vecall.adk.registry.register"}
+_READING = {
+    "LoadMemoryTool",
+    "PreloadMemoryTool",
+    "RecallMemoryTool",
+    "load_memory",
+    "load_memory_tool",
+    "preload_memory",
+    "preload_memory_tool",
+    "recall_memory",
+}
+_WRITING = {
+    "RememberTool",
+    "VecallMemoryPlugin",
+    "add_events_to_memory",
+    "add_memory",
+    "add_session_to_memory",
+    "remember",
+}
+_OWN_TOOLS = {"ForgetMemoryTool", "RememberTool", "forget_memory", "remember"}
+_OWN_TOOLS |= {name for name in _READING if not name.endswith("_tool")}
+
+
+def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
+    """Look at a folder as `adk web` and `adk api_server` are given one.
+
+    Nothing is changed, no code of the agents is run, and no file is made.
+
+    Args:
+        folder: The folder of the agents, or of one agent.
+        uri: What the server is given as `--memory_service_uri`.
+
+    Returns:
+        What was seen; an "error" where the server will not have this memory.
+
+    Raises:
+        ConfigError: There is no such folder.
+    """
+    folder = folder.resolve()
+    if not folder.is_dir():
+        msg = f"{folder}: there is no such folder"
+        raise ConfigError(msg)
+    findings = [Finding("ok", "google-adk", google.adk.__version__)]
+    services, known = _services(folder)
+    findings += services
+    if not known:
+        findings.append(_unknown_scheme(folder, uri))
+    findings += _address(folder, uri)
+    is_ours = uri is not None and uri.startswith(f"{SCHEME}:")
+    for agent in _agents(folder):
+        findings += _agent(agent, is_ours=is_ours)
+    return findings
+
+
+def _services(folder: Path) -> tuple[list[Finding], bool]:
+    """Return what the services files say, and whether they make the scheme known.
+
+    google-adk reads the YAML files first, each up to an entry that fails, and no other
+    file after that.
+    """
+    findings: list[Finding] = []
+    known = False
+    for name in filter(lambda each: (folder / each).is_file(), _YAML):
+        for finding, registers in _entries(folder, name):
+            findings.append(finding)
+            known |= registers
+            if finding.level == "error":
+                return findings, known
+    found, registers = _services_module(folder / "services.py")
+    return findings + found, known or registers
+
+
+def _entries(folder: Path, name: str) -> Iterator[tuple[Finding, bool]]:
+    """Look at the entries of a YAML file: what of each, and whether it registers."""
+    try:
+        services = (load_yaml_file(folder / name) or {}).get("services") or []
+        entries = [(each.get("scheme"), each.get("class"), each) for each in services]
+    except Exception as error:
+        told = f"cannot be read ({_line(error)}); google-adk only logs that"
+        yield Finding("error", name, told), False
+        return
+    for scheme, path, entry in entries:
+        is_ours = scheme == SCHEME and entry.get("type") == "memory"
+        if is_ours and isinstance(path, str):
+            finding = _class(name, folder, path)
+            yield finding, finding.level == "ok"
+        elif scheme == SCHEME:
+            told = f'no memory: expected "type: memory" and "class: {_CLASS}"'
+            yield Finding("warning", name, told), False
+        elif isinstance(path, str) and not _is_there(folder, path):
+            told = f"class {path}: there is no such module; later entries do not count"
+            yield Finding("error", name, told), False
+    if not any(scheme == SCHEME for scheme, *_ in entries):
+        told = f'has no service with "scheme: {SCHEME}"'
+        yield Finding("note", name, told), False
+
+
+def _class(name: str, folder: Path, path: str) -> Finding:
+    module, _, class_name = path.rpartition(".")
+    if not module.startswith("vecall"):
+        if _is_there(folder, path):
+            return Finding("ok", name, f"{SCHEME}:// is {path}, which was not loaded")
+        return Finding("error", name, f"class {path}: there is no such module")
+    try:
+        found: Any = getattr(import_module(module), class_name)
+    except Exception as error:
+        return Finding("error", name, f"class {path}: {_line(error)}")
+    if not (isinstance(found, type) and issubclass(found, BaseMemoryService)):
+        return Finding("error", name, f"class {path}: is no memory service")
+    return Finding("ok", name, f"{SCHEME}:// is {path}")
+
+
+def _is_there(folder: Path, path: str) -> bool:
+    """Whether there is a package for a class; importing it would run it."""
+    first = path.partition(".")[0]
+    return PathFinder.find_spec(first, [str(folder), *sys.path]) is not None
+
+
+def _services_module(path: Path) -> tuple[list[Finding], bool]:
+    if not path.is_file():
+        return [], False
+    try:
+        names = names_in(path)
+    except (SyntaxError, ValueError, OSError) as error:
+        told = f"cannot be read ({_line(error)}); google-adk only logs that"
+        return [Finding("error", path.name, told)], False
+    if names & _REGISTERING:
+        return [Finding("ok", path.name, "calls vecall.adk.register")], True
+    if any(name.rpartition(".")[2] == "register_memory_service" for name in names):
+        told = "registers memories of its own, which were not looked at"
+        return [Finding("ok", path.name, told)], True
+    return [Finding("note", path.name, "does not call vecall.adk.register")], False
+
+
+def _unknown_scheme(folder: Path, uri: str | None) -> Finding:
+    told = (
+        f"no services file in {folder} makes {SCHEME}:// known; write services.yaml "
+        f'with "scheme: {SCHEME}", "type: memory" and "class: {_CLASS}"'
+    )
+    needed = uri is not None and uri.startswith(f"{SCHEME}:")
+    return Finding("error" if needed else "warning", "services", told)
+
+
+def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
+    if uri is None:
+        told = (
+            "none given: without --memory_service_uri google-adk's server has a memory "
+            "that ends with it"
+        )
+        yield Finding("warning", "uri", told)
+        return
+    if not uri.startswith(f"{SCHEME}:"):
+        yield Finding("warning", "uri", "names another memory than vecall")
+        return
+    # As google-adk has it, paths start in the folder that holds the agents.
+    holder = folder.parent if _is_agent(folder) else folder
+    try:
+        path, options = parse_uri(uri, holder)
+        _try_options(options)
+    except (VecallError, ImportError) as error:
+        yield Finding("error", "uri", str(error))
+        return
+    if not isinstance(path, Path):
+        yield Finding("warning", "uri", "nothing outlives the process")
+    elif path.is_file():
+        yield Finding("ok", "uri", f"{path}")
+        yield from examine(path)
+    elif not path.parent.is_dir():
+        yield Finding("error", "uri", f"{path.parent}: there is no such folder")
+    elif options.get("read_only"):
+        yield Finding("error", "uri", f"{path}: is not there, and read_only makes none")
+    else:
+        yield Finding("note", "uri", f"{path} will be made at the first start")
+
+
+def _try_options(options: dict[str, Any]) -> None:
+    """Raise what opening the file with these options would raise."""
+    rest = {name: value for name, value in options.items() if name != "read_only"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        VecallMemoryService(**rest).close()
+
+
+def _is_agent(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("agent.py", "root_agent.yaml"))
+
+
+def _agents(folder: Path) -> list[Path]:
+    if _is_agent(folder):
+        return [folder]
+    return sorted(
+        each
+        for each in folder.iterdir()
+        if not each.name.startswith((".", "__"))
+        and (_is_agent(each) or (each / "__init__.py").is_file())
+    )
+
+
+def _agent(folder: Path, *, is_ours: bool) -> Iterator[Finding]:
+    """Look at the files of one agent."""
+    names: set[str] = set()
+    for path in sorted(folder.rglob("*.py")):
+        try:
+            names |= names_in(path)
+        except (SyntaxError, ValueError, OSError) as error:
+            told = f"{path.relative_to(folder)} cannot be read ({_line(error)})"
+            yield Finding("error", folder.name, told)
+    names |= _tools_in_yaml(folder / "root_agent.yaml")
+    by_name = {name.rpartition(".")[2]: name for name in names}
+    reading, writing = (sorted(by_name.keys() & some) for some in (_READING, _WRITING))
+    own = sorted(n for n in _OWN_TOOLS if f"vecall.adk.{n}" in names)
+    # A memory that is made in code is another door than the one examined here.
+    makes = "VecallMemoryService" in by_name
+    if own and not (is_ours or makes):
+        told = f"{', '.join(own)} of vecall.adk: needs a VecallMemoryService, see uri"
+        yield Finding("warning", folder.name, told)
+    if reading and not writing:
+        told = (
+            f"uses {', '.join(reading)}, but nothing here writes to the memory, as "
+            "VecallMemoryPlugin does; google-adk writes only on PATCH …/memory"
+        )
+        yield Finding("note", folder.name, told)
+    elif reading or writing:
+        told = f"uses {', '.join(reading + writing)}"
+        yield Finding("ok", folder.name, told)
+    else:
+        yield Finding("note", folder.name, "uses no memory")
+    if reading and "AgentTool" in by_name:
+        told = (
+            "an AgentTool has an empty memory of its own; inside it, name the memory: "
+            "LoadMemoryTool(memory=service)"
+        )
+        yield Finding("note", folder.name, told)
+
+
+def _tools_in_yaml(path: Path) -> set[str]:
+    if not path.is_file():
+        return set()
+    try:
+        tools = load_yaml_file(path).get("tools") or []
+        return {each["name"] for each in tools}
+    except Exception:  # google-adk says what is wrong when it loads the agent
+        return set()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
+def names_in(path: Path) -> set[str]:
+    """Return the names that a file imports or reaches, spelled in full.
+
+    `from vecall.adk import load_memory as lm` gives "vecall.adk.load_memory", and so
+    does `import vecall.adk` with `vecall.adk.load_memory`. What a name of the file's
+    own has, as in `context.add_session_to_memory`, is given as it is written.
+
+    Raises:
+        SyntaxError: It is no Python.
+        ValueError: It is no text.
+        OSError: It cannot be read.
+    """
+    tree = ast.parse(path.read_bytes())
+    full = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.asname:
+                    full[alias.asname] = alias.name
+    reached = set(full.values())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            reached.add(_dotted(node, full))
+    return reached
+
+
+def _dotted(node: ast.Attribute, full: dict[str, str]) -> str:
+    names = [node.attr]
+    inner: ast.expr = node.value
+    while isinstance(inner, ast.Attribute):
+        names.append(inner.attr)
+        inner = inner.value
+    if isinstance(inner, ast.Name):
+        names.append(full.get(inner.id, inner.id))
+    return ".".join(reversed(names))
