@@ -13,9 +13,11 @@ import pytest
 pytest.importorskip("google.adk")
 
 import vecall
+import vecall.adk.plugin
 from google.adk.apps.app import EventsCompactionConfig
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
 from google.adk.memory import InMemoryMemoryService
+from google.adk.plugins.plugin_manager import PluginManager
 from helpers.adk import (
     ALICE,
     PARROT,
@@ -25,6 +27,7 @@ from helpers.adk import (
     a_runner,
     adk_service,
     entries,
+    needs_compaction,
     say,
     stored,
     the_session,
@@ -92,6 +95,27 @@ def test_a_run_hands_over_only_what_is_new() -> None:
     assert told == [2] * 5
     assert memory.searches == []
     memory.memory.close()
+
+
+def test_the_end_of_an_agent_will_do_where_google_adk_tells_of_no_other(
+    service: VecallMemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1.57: 2.0.0b1 to 2.1.0 forget to, with an LlmAgent as root."""
+
+    async def forgotten(self: Any, *, invocation_context: Any) -> None:
+        pass
+
+    monkeypatch.setattr(PluginManager, "run_after_run_callback", forgotten)
+    monkeypatch.setattr(vecall.adk.plugin, "_ends_are_untold", lambda: True)
+    plugin = VecallMemoryPlugin()
+
+    async def scenario() -> None:
+        runner, _ = a_runner(service, plugins=(plugin,))
+        await say(runner, ROOM)
+        await asyncio.wrap_future(plugin._worker.submit(lambda: None))
+        assert stored(service) == 2
+
+    asyncio.run(scenario())
 
 
 @EACH
@@ -244,6 +268,7 @@ def test_what_google_adk_sums_up_after_a_run_is_remembered_too(ingest: Any) -> N
     """S3.26: the summary is written when the plugin has done its work, and it is due
     when the Runner is closed.
     """
+    needs_compaction()
     summary = "The guest wants a quiet room."
     memory = HandedOver(trigger="compaction", top_k=20)
     llm = LateLlm(script=[summary], requests=[], memory=memory)

@@ -33,7 +33,7 @@ from vecall.adk import (
 
 service = pytest.fixture(adk_service)
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.* is deprecated in favor of Workflow:DeprecationWarning"
+    "ignore:.* is deprecated .*Workflow:DeprecationWarning"
 )
 ASK = "Which quiet room do I like?"
 

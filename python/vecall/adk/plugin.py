@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import get_args
 
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.plugins.base_plugin import BasePlugin
 
@@ -19,6 +22,19 @@ from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError
 
 _log = logging.getLogger("vecall")
+
+
+@functools.cache
+def _ends_are_untold() -> bool:
+    """Return whether google-adk tells plugins of the start of a run only.
+
+    So 2.0.0b1 to 2.1.0 do, where the root is an LlmAgent.
+    """
+    from google.adk.runners import Runner
+
+    run = getattr(Runner, "_run_node_async", None)
+    told = () if run is None else run.__code__.co_names
+    return "run_before_run_callback" in told and "run_after_run_callback" not in told
 
 
 class VecallMemoryPlugin(BasePlugin):
@@ -107,6 +123,22 @@ class VecallMemoryPlugin(BasePlugin):
         service = invocation_context.memory_service
         if isinstance(service, VecallMemoryService):
             self._submit(self._note(service, invocation_context))
+
+    async def after_agent_callback(
+        self,
+        *,
+        agent: BaseAgent,  # noqa: ARG002
+        callback_context: CallbackContext,
+    ) -> None:
+        """Take the end of an agent for that of the run where google-adk tells no other.
+
+        Args:
+            agent: Which one; any will do, since what is known is not told again.
+            callback_context: Says which session, and which memory.
+        """
+        if _ends_are_untold():
+            invocation = callback_context._invocation_context
+            await self.after_run_callback(invocation_context=invocation)
 
     async def flush(self) -> None:
         """Wait until all is remembered that was said so far, compactions included."""
