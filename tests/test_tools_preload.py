@@ -93,7 +93,7 @@ def test_without_a_service_there_is_one_warning_at_the_start(
     assert len(caplog.messages) == 1
 
 
-def test_a_search_that_fails_leaves_the_turn_as_it_is(
+def test_a_search_that_fails_does_not_end_the_turn(
     open_service: Callable, caplog: pytest.LogCaptureFixture
 ):
     """S0.40: the turn goes on; the log names the error and repeats nothing."""
@@ -105,8 +105,9 @@ def test_a_search_that_fails_leaves_the_turn_as_it_is(
 
     memory: MemoryService = open_service(embedder=broken)
     memory.sync.add_memory(**ALICE, memories=["zebra"])
-    assert block_of(memory, f"okapi {SECRET}") == ""
-    assert caplog.messages == ["nothing was preloaded: EmbedderError"]
+    assert "zebra" in block_of(memory, f"okapi {SECRET} zebra")
+    (told,) = caplog.messages
+    assert told.startswith("searched by words alone: ")
     assert SECRET not in caplog.text
     caplog.clear()
     assert block_of(memory, "zebra", min_confidence=0.5) == ""

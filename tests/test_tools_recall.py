@@ -10,7 +10,13 @@ import pytest
 from helpers.injections import INJECTIONS
 from helpers.memories import ALICE, SECRET
 from helpers.tools import SCOPE, Watched, call, ids, run, watched_service
-from vecall import EmbedderError, InvalidArgumentError, Limits, MemoryService
+from vecall import (
+    ClosedError,
+    EmbedderError,
+    InvalidArgumentError,
+    Limits,
+    MemoryService,
+)
 from vecall.tools import LoadMemory, RecallMemory
 
 
@@ -158,8 +164,10 @@ def test_what_nobody_can_see_does_not_reach_the_model(open_service: Callable):
     assert (shown["author"], shown["kind"]) == ("user", "fact")
 
 
-def test_a_failing_memory_is_not_passed_off_as_an_empty_one(open_service: Callable):
-    """S1.16: an embedder that fails raises; nothing found is another thing."""
+def test_an_embedder_that_fails_leaves_the_words_and_the_answer_says_so(
+    open_service: Callable, caplog: pytest.LogCaptureFixture
+):
+    """S1.16: a model's turn does not end for it, and half a search is not all of it."""
 
     def broken(texts: list[str]) -> list[list[float]]:
         if texts != ["dimensions"] and any("okapi" in text for text in texts):
@@ -168,5 +176,17 @@ def test_a_failing_memory_is_not_passed_off_as_an_empty_one(open_service: Callab
 
     memory: MemoryService = open_service(embedder=broken)
     memory.sync.add_memory(**ALICE, memories=["zebra"])
+    load = LoadMemory(memory, *SCOPE)
+    assert "searched" not in run(load(query="zebra"))
+    assert not caplog.messages
+    found = run(load(query=f"okapi {SECRET} zebra"))
+    assert [each["text"] for each in found["memories"]] == ["zebra"]
+    assert found["searched"] == "by words alone"
+    (told,) = caplog.messages
+    assert told.startswith("searched by words alone: ")
+    assert SECRET not in told
     with pytest.raises(EmbedderError):
-        run(LoadMemory(memory, *SCOPE)(query="okapi"))
+        memory.sync.search_memory(**ALICE, query="okapi again")
+    memory.close()
+    with pytest.raises(ClosedError):
+        run(load(query="zebra"))

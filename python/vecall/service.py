@@ -189,6 +189,11 @@ class MemoryService(
         return self._memory.limits
 
     @property
+    def ranking(self) -> Ranking:
+        """How searches rank, unless they say otherwise."""
+        return self._memory.ranking
+
+    @property
     def trigger(self) -> Trigger | None:
         """When memories are made of what `observe_session` is told."""
         return self._observing.trigger

@@ -27,7 +27,7 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.service import MemoryService
 from vecall.slices import in_slices
 from vecall.store import memory_id as id_of
-from vecall.tools import Turns
+from vecall.tools import Turns, search_or_words
 
 _READ_AT_ONCE = 64  # so many events hold an event loop up for about a millisecond
 _FORGET_AT_ONCE = 256
@@ -230,17 +230,17 @@ class VecallMemoryService(BaseMemoryService):
             query: Any text; one without a word finds nothing and costs nothing.
 
         Returns:
-            At most `top_k` memories, best first. The scores and the session of each are
+            At most `top_k` memories, best first; by words alone, with a warning in the
+            log, where the embedder fails. The scores and the session of each are
             in its custom_metadata["vecall"].
 
         Raises:
             InvalidArgumentError: A bad name.
-            EmbedderError: The embedder failed.
             ClosedError: The service was closed.
         """
         # A model may send anything as the argument of its tool.
-        found = await self.memory.search_memory(
-            app_name=app_name, user_id=user_id, query=to_text(query)
+        found, _ = await search_or_words(
+            self.memory, app_name=app_name, user_id=user_id, query=to_text(query)
         )
         return to_response(found)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from vecall.service import MemoryService
 from vecall.tools.base import MemoryTool, OnMissing
+from vecall.tools.degraded import search_or_words
 from vecall.tools.forget import ForgetMemory
 from vecall.tools.load import LoadMemory
 from vecall.tools.placement import Placement
@@ -29,6 +30,7 @@ __all__ = [
     "Remember",
     "Turns",
     "memory_tools",
+    "search_or_words",
 ]
 
 

@@ -12,6 +12,7 @@ from vecall.errors import ConfigError
 from vecall.rendering import render
 from vecall.service import MemoryService
 from vecall.tools.base import Answer, MemoryTool, Schema, at_least_one
+from vecall.tools.degraded import search_or_words
 from vecall.tools.placement import Message, Placement, placed
 from vecall.tools.turns import Given, Turns, key_of
 from vecall.types import MemoryEntry, check_share
@@ -150,7 +151,8 @@ class PreloadMemory(MemoryTool):
 
     async def _given(self, memory: MemoryService, query: str) -> Given:
         try:
-            found = await memory.search_memory(
+            found, _ = await search_or_words(
+                memory,
                 app_name=self.app_name,
                 user_id=self.user_id,
                 query=query,

@@ -9,6 +9,7 @@ from vecall.config import check_query
 from vecall.service import MemoryService
 from vecall.tools.answers import as_json
 from vecall.tools.base import Answer, MemoryTool, OnMissing
+from vecall.tools.degraded import search_or_words
 from vecall.tools.turns import Turns, key_of
 
 
@@ -17,6 +18,8 @@ class SearchTool(MemoryTool):
 
     Memories that `PreloadMemory` gave in the same turn are left out. Others take their
     place, and "already_in_context" counts those that would have been among the answer.
+    Where the embedder fails, the search goes by words, and `"searched": "by words
+    alone"` says so.
 
     Args:
         memory: The memory service; None where there is none.
@@ -49,7 +52,8 @@ class SearchTool(MemoryTool):
         self, memory: MemoryService, query: object, most: int, turn: Hashable
     ) -> dict[str, Any]:
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
-        found = await memory.search_memory(
+        found, is_by_words = await search_or_words(
+            memory,
             app_name=self.app_name,
             user_id=self.user_id,
             query=check_query(query),
@@ -59,4 +63,6 @@ class SearchTool(MemoryTool):
         answer: dict[str, Any] = {"memories": [as_json(each) for each in fresh[:most]]}
         if again := sum(key_of(each) in known for each in found.memories[:most]):
             answer["already_in_context"] = again
+        if is_by_words:
+            answer["searched"] = "by words alone"
         return answer
