@@ -13,16 +13,24 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
 from helpers.http import ALICE, BASE, Door, bearing, error_of, known
-from vecall.server import Tokens, create_app, mint
+from vecall.server import HttpLimits, Tokens, create_app, mint
 
 SEARCH = f"{ALICE}/memories/search"
 QUERY = {"query": "tea"}
+OFTEN = HttpLimits(reads_per_second=10_000, writes_per_second=10_000)
 
 WRITES = [
     ("PATCH", f"{ALICE}/memory", {"json": {"sessionId": "x"}}),
     ("POST", f"{ALICE}/memories", {"json": {"memories": ["x"]}}),
     ("POST", f"{ALICE}/events", {"json": {"events": [{"content": "x"}]}}),
-    ("DELETE", f"{ALICE}/memories", {}),
+    ("PATCH", f"{ALICE}/memories/x", {"json": {"content": "y"}}),
+    ("POST", f"{ALICE}/memories/x/archive", {}),
+    ("POST", f"{ALICE}/memories/x/restore", {}),
+    ("POST", f"{ALICE}/memories/used", {"json": {"ids": ["x"]}}),
+    ("POST", f"{ALICE}/memories/delete", {"json": {"filter": {"kind": "x"}}}),
+    ("POST", f"{ALICE}/sessions/x/observe", {"json": {"events": []}}),
+    ("POST", f"{ALICE}/sessions/x/end", {"json": {}}),
+    ("DELETE", f"{ALICE}/memories?confirm=true", {}),
     ("DELETE", f"{ALICE}/memories/x", {}),
     ("DELETE", f"{ALICE}/sessions/x", {}),
 ]
@@ -30,9 +38,15 @@ READS = [
     ("POST", SEARCH, {"json": QUERY}),
     ("GET", f"{ALICE}/memories", {}),
     ("GET", f"{ALICE}/memories/x", {}),
+    ("GET", f"{ALICE}/memories/x/history", {}),
     ("GET", f"{ALICE}/export", {}),
 ]
-ADMINS = [("GET", "/metrics", {})]
+ADMINS = [
+    ("GET", "/metrics", {}),
+    ("POST", "/admin/backup", {}),
+    ("DELETE", "/admin/apps/hotel?confirm=true", {}),
+    ("DELETE", "/admin/apps/hotel/users/alice?confirm=true", {}),
+]
 
 
 @pytest.fixture
@@ -42,7 +56,9 @@ def door(open_service):
 
     def make(hosts=(), origins=(), **bound):
         bearer, tokens = known(**bound)
-        app = create_app(memory, tokens=tokens, hosts=hosts, origins=origins)
+        app = create_app(
+            memory, tokens=tokens, limits=OFTEN, hosts=hosts, origins=origins
+        )
         return Door(app, bearer)
 
     return make
@@ -154,16 +170,16 @@ def test_a_token_that_may_only_read_cannot_write(door):
     """403 on every write, before anything of it is done."""
     opened = door(read_only=True)
     assert statuses(opened, WRITES) == [403] * len(WRITES)
-    assert statuses(opened, READS) == [200, 200, 404, 200]
+    assert statuses(opened, READS) == [200, 200, 404, 404, 200]
 
 
 def test_an_admin_sees_counts_and_no_memories_and_others_see_no_counts(door):
     """Admin is another kind of token."""
     admin = door(app=None, admin=True)
     assert statuses(admin, [*WRITES, *READS]) == [403] * (len(WRITES) + len(READS))
-    assert statuses(door(), ADMINS) == [403]
-    assert statuses(door(user="alice"), ADMINS) == [403]
-    assert statuses(admin, ADMINS) == [200]
+    assert statuses(door(), ADMINS) == [403] * len(ADMINS)
+    assert statuses(door(user="alice"), ADMINS) == [403] * len(ADMINS)
+    assert statuses(admin, ADMINS) == [200, 400, 200, 200]
 
 
 def test_a_token_is_worth_nothing_once_it_has_expired(door):

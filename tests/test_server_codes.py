@@ -128,7 +128,7 @@ def test_paths_that_are_not_there_and_methods_that_are_not_allowed(door):
         assert error_of(opened.ask("GET", path)) == (404, "not_found")
     answer = opened.ask("PUT", f"{ALICE}/memories")
     assert error_of(answer) == (405, "method_not_allowed")
-    assert answer.headers["allow"] == "DELETE, GET, POST"
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, POST"
     assert opened.ask("OPTIONS", f"{ALICE}/memories").status_code == 405
     answer = opened.ask("GET", "/apps/hotel/users/%ff/memories")
     assert error_of(answer) == (400, "bad_path")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import signal
 import socket
 import ssl
 import subprocess
+import sys
+import time
 
 import pytest
 
@@ -15,9 +18,10 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
 import httpx
-from helpers.http import ALICE, bearing
+from helpers.clocks import DAY, SettableClock
+from helpers.http import ALICE, bearing, error_of
 from helpers.processes import child, said
-from vecall import ConfigError, MemoryService
+from vecall import ConfigError, MemoryService, VecallError
 from vecall.cli import serving
 from vecall.server import HttpLimits, TokenFile, Tokens, create_app
 from vecall.server.run import Binding, is_loopback, listen, serve
@@ -103,6 +107,131 @@ def test_it_serves_over_tls(run, tmp_path):
         assert httpx.get(f"{url}/healthz", verify=trusted).json() == {"status": "ok"}
         with pytest.raises(httpx.HTTPError):
             httpx.get(f"{url}/healthz".replace("https", "http"))
+
+
+def test_what_is_asked_of_the_command_holds_for_its_server(run, tmp_path):
+    """Limits, time to live, trigger and the folder of backups."""
+    bearer = run("token", "create", "--app", "hotel")[1].out.strip()
+    admin = run("token", "create", "--admin")[1].out.strip()
+    given = "--max-batch 2 --max-body-bytes 1000 --ttl 30d --trigger message_count:2"
+    arguments = ["serve", "--port", "0", *given.split(), "--backups", "copies"]
+    turns = [{"content": f"Turn {number}."} for number in range(2)]
+    with child(COMMAND, *arguments) as server:
+        url = said(server).removeprefix("serving ")
+        with httpx.Client(base_url=url, headers=bearing(bearer)) as client:
+            path = f"{ALICE}/memories"
+            for many, status in ((2, 201), (3, 422), (300, 413)):
+                body = {"memories": [f"Memory {number}." for number in range(many)]}
+                assert client.post(path, json=body).status_code == status
+            path = f"{ALICE}/sessions/trip/observe"
+            assert client.post(path, json={"events": turns}).json() == {"ids": []}
+            answer = client.post("/admin/backup", headers=bearing(admin))
+            assert answer.status_code == 201
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(20) == 0
+    (copy,) = (tmp_path / "copies").iterdir()
+    assert copy.name == answer.json()["name"]
+    assert (tmp_path / "copies").stat().st_mode & 0o777 == 0o700
+    clock = SettableClock(time.time() + 29 * DAY)
+    with MemoryService(tmp_path / "memory.db", clock=clock) as memory:
+
+        def left():
+            return memory.sync.list_memories(app_name="hotel", user_id="alice")
+
+        assert len(left()) == 4
+        clock.let_pass(2 * DAY)
+        assert left() == []
+
+
+def test_a_server_that_may_only_read_answers_and_writes_nothing(run, tmp_path):
+    """403 for every write; the file stays as it was."""
+    bearer = run("token", "create", "--app", "hotel")[1].out.strip()
+    with MemoryService(tmp_path / "memory.db") as memory:
+        memory.sync.add_memory(app_name="hotel", user_id="alice", memories=["Tea."])
+    with child(COMMAND, "serve", "--port", "0", "--read-only") as server:
+        url = said(server).removeprefix("serving ")
+        with httpx.Client(base_url=url, headers=bearing(bearer)) as client:
+            found = client.post(f"{ALICE}/memories/search", json={"query": "tea"})
+            assert len(found.json()["memories"]) == 1
+            body = {"memories": ["x"]}
+            answer = client.post(f"{ALICE}/memories", json=body)
+            assert error_of(answer) == (403, "read_only")
+
+
+def test_every_limit_of_the_server_is_an_option_of_the_command():
+    """By the same name and of the same kind."""
+    fields = {field.name: field for field in dataclasses.fields(HttpLimits)}
+    assert serving.LIMITS.keys() == fields.keys()
+    for name, kind in serving.LIMITS.items():
+        assert kind.__name__ == fields[name].type
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--max-batch", "0"],
+        ["--header-seconds", "nan"],
+        ["--trigger", "sometimes"],
+        ["--trigger", "inactivity"],
+        ["--trigger", "inactivity:soon"],
+        ["--trigger", "session_end:5"],
+        ["--trigger", "message_count:0"],
+        ["--ttl", "soon"],
+        ["--ttl", "0d"],
+        ["--backups", "no/such/folder"],
+        ["--session-loader", "no_such:find"],
+    ],
+)
+def test_options_that_cannot_be_are_refused_before_anything_is_served(run, arguments):
+    """Each is an error with a sentence, not a server that does something else."""
+    with pytest.raises(VecallError):
+        run("serve", "--port", "0", *arguments)
+
+
+WITHOUT = """
+import sys
+for name in sys.argv[1].split():
+    sys.modules[name] = None
+import vecall
+with vecall.MemoryService() as memory:
+    memory.sync.add_memory(app_name="a", user_id="u", memories=["Tea."])
+try:
+    import vecall.server
+except ImportError as error:
+    print(error)
+from vecall.cli.main import main
+print(main(["serve", "--port", "0"]), main(["token", "create", "--app", "a"]))
+"""
+
+
+@pytest.mark.parametrize(
+    "absent", ["starlette", "uvicorn", "h11", "starlette uvicorn h11"]
+)
+def test_without_the_extra_only_the_server_is_missing(tmp_path, absent):
+    """S0.51: `import vecall` works; what needs the extra names it."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, absent],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
+        'vecall.server needs starlette and uvicorn: pip install "vecall[server]"',
+        "1 1",
+    ]
+    for line in done.stderr.splitlines():
+        assert "vecall[server]" in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_importing_vecall_imports_nothing_of_the_server():
+    """S0.51."""
+    code = "import sys, vecall; print({'starlette', 'uvicorn', 'h11'} & {*sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize(

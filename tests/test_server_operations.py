@@ -67,7 +67,9 @@ def test_what_was_added_is_found_listed_shown_exported_and_deleted(door):
     )
     gone = opened.ask("DELETE", f"{ALICE}/sessions/trip")
     assert gone.json() == {"deleted": 1}
-    assert opened.ask("DELETE", f"{ALICE}/memories").json() == {"deleted": 2}
+    assert opened.ask("DELETE", f"{ALICE}/memories?confirm=true").json() == {
+        "deleted": 2
+    }
     assert opened.ask("GET", f"{ALICE}/memories").json() == {"memories": []}
 
 

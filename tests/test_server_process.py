@@ -13,8 +13,10 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
-from helpers.http import ALICE, all_of, running
+from helpers.http import ALICE, all_of, bearing, running, serving
+from helpers.processes import HOLDER, child, said, tell
 from vecall import MemoryService
+from vecall.server import TokenFile, mint
 
 SEARCH = f"{ALICE}/memories/search"
 JSON = "Content-Type: application/json"
@@ -80,6 +82,77 @@ def test_every_status_comes_over_the_wire(server):
         assert seen == [201, 409, 204, 400, 422, 401, 403, 404, 405, 415, 200]
         many = {client.get(f"{ALICE}/memories").status_code for _ in range(20)}
         assert many == {200, 429}
+
+
+def test_every_request_of_the_table_is_answered_over_the_wire(tmp_path):
+    """By `vecall serve`, with a token of the user and an admin's."""
+    admin, token = mint(admin=True)
+    TokenFile(tmp_path / "memory.db.tokens").change(lambda _: [token])
+    session = f"{ALICE}/sessions/s"
+    one = f"{ALICE}/memories/1"
+    turn = {"events": [{"content": "Tea?", "id": "1"}]}
+    asked = [
+        ("POST", f"{ALICE}/memories", {"memories": [{"content": "a", "id": "1"}]}, 201),
+        ("POST", f"{ALICE}/events", turn, 201),
+        ("PATCH", f"{ALICE}/memory", {"sessionId": "s"}, 400),  # no loader
+        ("POST", SEARCH, {"query": "tea"}, 200),
+        ("GET", f"{ALICE}/memories", None, 200),
+        ("HEAD", f"{ALICE}/memories", None, 200),
+        ("GET", one, None, 200),
+        ("PATCH", one, {"content": "b"}, 200),
+        ("GET", f"{one}/history", None, 200),
+        ("POST", f"{one}/archive", None, 204),
+        ("POST", f"{one}/archive", None, 404),
+        ("POST", f"{one}/restore", None, 200),
+        ("POST", f"{ALICE}/memories/used", {"ids": ["1"]}, 200),
+        ("POST", f"{ALICE}/memories/delete", {"filter": {"kind": "x"}}, 200),
+        ("POST", f"{ALICE}/memories/delete", {"filter": {}}, 422),
+        ("POST", f"{session}/observe", turn, 200),
+        ("POST", f"{session}/end", {}, 200),
+        ("DELETE", session, None, 200),
+        ("DELETE", one, None, 204),
+        ("GET", f"{ALICE}/export", None, 200),
+        ("DELETE", f"{ALICE}/memories", None, 422),
+        ("DELETE", f"{ALICE}/memories?confirm=true", None, 200),
+        ("GET", "/healthz", None, 200),
+        ("GET", "/openapi.json", None, 200),
+    ]
+    of_admins = [
+        ("GET", "/metrics", 200),
+        ("POST", "/admin/backup", 201),
+        ("DELETE", "/admin/apps/hotel/users/alice?confirm=true", 200),
+        ("DELETE", "/admin/apps/hotel", 422),
+        ("DELETE", "/admin/apps/hotel?confirm=true", 200),
+    ]
+    backups = tmp_path / "backups"
+    with (
+        serving(tmp_path, "--backups", backups) as (server, _),
+        server.client() as client,
+    ):
+        for method, path, body, status in asked:
+            answer = client.request(method, path, json=body)
+            assert (method, path, answer.status_code) == (method, path, status)
+        for method, path, status in of_admins:
+            answer = client.request(method, path)
+            assert answer.status_code == 403
+            answer = client.request(method, path, headers=bearing(admin))
+            assert (path, answer.status_code) == (path, status)
+    assert len(list(backups.iterdir())) == 1
+
+
+def test_a_write_that_must_wait_too_long_is_told_to_come_again(hasty):
+    """503 while another process keeps the file, and 201 after that."""
+    add = {"json": {"memories": ["Likes tea."]}}
+    with child(HOLDER, hasty.path) as holder, hasty.client() as client:
+        assert said(holder) == "held"
+        answer = client.post(f"{ALICE}/memories", **add)
+        assert answer.status_code == 503
+        assert answer.json()["error"]["code"] in ("busy", "timeout")
+        assert answer.headers["retry-after"] == "1"
+        assert client.post(SEARCH, json={"query": "tea"}).status_code == 200
+        tell(holder, "let go")
+        assert said(holder) == "free"
+        assert client.post(f"{ALICE}/memories", **add).status_code == 201
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -191,6 +264,38 @@ def test_the_slowest_make_room_and_those_that_have_been_served_stay(server):
             connection.settimeout(5.0)  # half of the time for headers
             assert all_of(connection) == b""
         _answered(old, get)
+
+
+def test_connections_that_nobody_uses_make_room_for_a_new_one(hasty):
+    """Of 16 that were served the one that was idle for longest is closed."""
+    get = hasty.head("GET", "/healthz")
+    with ExitStack() as stack:
+        idle = [stack.enter_context(hasty.connect()) for _ in range(16)]
+        for connection in idle:
+            _answered(connection, get)
+        with hasty.connect() as late:
+            _answered(late, get)
+        assert all_of(idle[0]) == b""
+        _answered(idle[-1], get)
+
+
+def test_bodies_and_readers_that_do_not_come_on_make_room_too(tmp_path):
+    """A token holds no place: the slowest are closed, and the newcomer is answered."""
+    with running(tmp_path, max_connections=8) as server, ExitStack() as stack:
+        lines = JSON, "Content-Length: 1000", "Expect: 100-continue"
+        begin = server.head("POST", SEARCH, *lines)
+        slow = [stack.enter_context(server.connect()) for _ in range(8)]
+        for connection in slow:
+            connection.sendall(begin)
+            assert b" 100 " in connection.recv(100)  # its body is waited for
+        get = server.head("GET", "/healthz")
+        for _ in range(5):
+            with server.connect() as late:
+                _answered(late, get)
+        assert all_of(slow[0]) == b""
+        body = b'{"query": "tea"}'
+        slow[-1].sendall(body + b" " * (1000 - len(body)))
+        assert b" 200 " in slow[-1].recv(1000)
 
 
 def _answered(connection, request):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -148,6 +149,27 @@ def running(folder: Any, **limits: Any) -> Iterator[Server]:
     path = folder / "memory.db"
     with child(SERVER, path, tokens, json.dumps(limits)) as process:
         yield Server(said(process), bearer, path)
+
+
+COMMAND = """
+import sys
+from vecall.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+OPTIONS = "--port 0 --writes-per-second 10000 --reads-per-second 10000"
+
+
+@contextmanager
+def serving(
+    folder: Any, *more: Any, **bound: Any
+) -> Iterator[tuple[Server, subprocess.Popen[str]]]:
+    """`vecall serve` on a new file, and its process; the token is alice's."""
+    path = folder / "memory.db"
+    bearer, token = mint(**(bound or {"app": "hotel", "user": "alice"}))
+    TokenFile(f"{path}.tokens").change(lambda tokens: [*tokens, token])
+    arguments = ["serve", "--path", path, *OPTIONS.split(), *more]
+    with child(COMMAND, *arguments) as process:
+        yield Server(said(process).removeprefix("serving "), bearer, path), process
 
 
 def all_of(connection: socket.socket) -> bytes:

@@ -11,11 +11,13 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vecall.cli.options import add_file, add_json, opened
+from vecall.cli.options import add_file, add_json
 from vecall.errors import ConfigError
+from vecall.service import MemoryService
 from vecall.timestamps import to_seconds
 
 if TYPE_CHECKING:
@@ -24,6 +26,22 @@ if TYPE_CHECKING:
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
+_LENGTH = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
+
+# The fields of HttpLimits, which cannot be imported without the extra.
+LIMITS: dict[str, Callable[[str], float]] = {
+    "max_body_bytes": int,
+    "max_batch": int,
+    "max_answer_bytes": int,
+    "max_header_bytes": int,
+    "header_seconds": float,
+    "body_seconds": float,
+    "request_seconds": float,
+    "max_connections": int,
+    "writes_per_second": int,
+    "reads_per_second": int,
+}
+_COUNTED = {"inactivity": "inactivity_ms", "message_count": "message_count"}
 
 
 def add_commands(commands: Any) -> None:
@@ -63,6 +81,28 @@ def add_commands(commands: Any) -> None:
         metavar="MODULE:NAME",
         help="async function of app_name, user_id and session_id that finds sessions",
     )
+    serve.add_argument(
+        "--read-only", action="store_true", help="answer questions, refuse every write"
+    )
+    serve.add_argument(
+        "--trigger",
+        metavar="NAME[:NUMBER]",
+        help="when observed sessions are remembered: session_end, compaction, "
+        "inactivity:MILLISECONDS or message_count:TURNS",
+    )
+    serve.add_argument(
+        "--ttl", help="how long memories live if nobody says: seconds, or 12h or 30d"
+    )
+    serve.add_argument(
+        "--backups",
+        type=Path,
+        metavar="FOLDER",
+        help="where an admin may have the file copied to; made if it is not there",
+    )
+    limits = serve.add_argument_group("limits, as in vecall.server.HttpLimits")
+    for name, kind in LIMITS.items():
+        flag = f"--{name.replace('_', '-')}"
+        limits.add_argument(flag, type=kind, metavar="N")
     serve.set_defaults(run=run_serve)
 
     token = commands.add_parser("token", help="let somebody in over HTTP")
@@ -71,7 +111,9 @@ def add_commands(commands: Any) -> None:
     create.add_argument("--app", help="the app whose memories it opens")
     create.add_argument("--user", help="only this user's")
     create.add_argument("--read-only", action="store_true", help="it may not write")
-    create.add_argument("--admin", action="store_true", help="metrics, and no memories")
+    create.add_argument(
+        "--admin", action="store_true", help="counts, backups, deleting; no memories"
+    )
     create.add_argument(
         "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
     )
@@ -104,7 +146,10 @@ def run_serve(options: argparse.Namespace) -> int:
     from vecall.server import HttpLimits, create_app
     from vecall.server.run import Binding, serve
 
-    limits = HttpLimits()
+    given = {name: getattr(options, name) for name in LIMITS}
+    limits = HttpLimits(
+        **{key: value for key, value in given.items() if value is not None}
+    )
     try:
         binding = Binding(
             host=options.host,
@@ -126,17 +171,57 @@ def run_serve(options: argparse.Namespace) -> int:
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     signal.signal(signal.SIGTERM, _end)  # so that the file is closed
-    with opened(options.path, options.embedder) as memory:
+    if options.backups is not None:
+        _make_folder(options.backups)
+    loader = session_loader(options.session_loader)
+    with _opened(options) as memory:
         app = create_app(
             memory,
             tokens=file,
-            session_loader=session_loader(options.session_loader),
+            session_loader=loader,
             limits=limits,
             hosts=options.allow_host,
             origins=options.allow_origin,
+            backups=options.backups,
         )
         serve(app, binding, limits, lambda url: print(f"serving {url}", flush=True))
     return 0
+
+
+def _opened(options: argparse.Namespace) -> MemoryService:
+    return MemoryService(
+        options.path,
+        embedder=None if options.embedder == "none" else options.embedder,
+        warn_raw=False,
+        read_only=options.read_only,
+        trigger=trigger(options.trigger),
+        ttl=options.ttl and (_length(options.ttl) or options.ttl),
+    )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        msg = f"backups: the folder cannot be made: {error.strerror}"
+        raise ConfigError(msg) from error
+
+
+def trigger(given: str | None) -> Mapping[str, object] | None:
+    """Return what is told as NAME or NAME:NUMBER, as the memory service takes it.
+
+    Raises:
+        ConfigError: The number is none, or there is one where none belongs.
+    """
+    if given is None:
+        return None
+    name, colon, number = given.partition(":")
+    if not colon:
+        return {"type": name}
+    if name not in _COUNTED or not re.fullmatch("[0-9]{1,15}", number, re.ASCII):
+        msg = "trigger: expected a name, or inactivity:NUMBER or message_count:NUMBER"
+        raise ConfigError(msg)
+    return {"type": name, _COUNTED[name]: int(number)}
 
 
 def _end(*_: object) -> NoReturn:
@@ -200,10 +285,14 @@ def _expiry(given: str | None) -> float | None:
     """Seconds since 1970 of a time, or of a length of time from now."""
     if given is None:
         return None
-    length = re.fullmatch(r"([0-9]{1,6})([smhd])", given, re.ASCII)
-    if length:
-        return time.time() + int(length[1]) * _UNITS[length[2]]
-    return to_seconds(given, "expires")
+    length = _length(given)
+    return to_seconds(given, "expires") if length is None else time.time() + length
+
+
+def _length(given: str) -> int | None:
+    """The seconds of a length of time such as 12h or 30d; None if it is none."""
+    length = _LENGTH.fullmatch(given)
+    return int(length[1]) * _UNITS[length[2]] if length else None
 
 
 def session_loader(given: str | None) -> SessionLoader | None:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+try:
+    import h11  # noqa: F401
+    import starlette  # noqa: F401
+    import uvicorn  # noqa: F401
+except ImportError as error:
+    msg = 'vecall.server needs starlette and uvicorn: pip install "vecall[server]"'
+    raise ImportError(msg) from error
+
 from vecall.server.app import create_app
 from vecall.server.limits import HttpLimits
 from vecall.server.token_file import TokenFile

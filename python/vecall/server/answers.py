@@ -114,6 +114,17 @@ def as_response(error: HttpError, request_id: str) -> Response:
 def json_response(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a value as JSON, in ASCII: lone surrogates in it have no UTF-8."""
-    body = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return Response(body, status, headers, "application/json")
+    """Return a value as JSON."""
+    return raw_json(as_json(value), status, headers)
+
+
+def raw_json(
+    text: str, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return what is JSON already."""
+    return Response(text, status, headers, "application/json")
+
+
+def as_json(value: object) -> str:
+    """Write JSON, in ASCII: lone surrogates in it have no UTF-8."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

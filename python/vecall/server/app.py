@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vecall.config import Limits
+from vecall.errors import ConfigError
 from vecall.server.answers import HttpError, answer_to, as_response, internal
 from vecall.server.bodies import read_json, read_query
 from vecall.server.guards import (
@@ -52,6 +53,7 @@ def create_app(
     limits: HttpLimits | None = None,
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
+    backups: str | Path | None = None,
 ) -> ASGIApp:
     """Return an ASGI app that serves one memory service.
 
@@ -69,9 +71,17 @@ def create_app(
             127.0.0.1, localhost and [::1] with the port of the server.
         origins: Allowed values of the Origin header; a request without one is no web
             page's.
+        backups: A folder, to which an admin may have the file copied.
+
+    Raises:
+        ConfigError: There is no such folder of backups.
     """
+    folder = None if backups is None else Path(backups)
+    if folder is not None and not folder.is_dir():
+        msg = "backups: there is no such folder"
+        raise ConfigError(msg)
     return _Application(
-        Door(memory, limits or HttpLimits(), session_loader),
+        Door(memory, limits or HttpLimits(), session_loader, backups=folder),
         tokens,
         frozenset(host.lower() for host in hosts),
         frozenset(origin.lower() for origin in origins),
@@ -116,11 +126,14 @@ class _Application:
         exchange.operation = operation
         if operation.access != "public":
             self._admit(request, operation, names)
-        query = read_query(request, self._validator, operation.query)
+        query = read_query(request, self._validator, operation.query, operation.needs)
         body = {}
         if operation.body is not None:
             schema = ref(operation.body)
             body = await read_json(request, door.limits, self._validator, schema)
+        elif operation.method == "DELETE" and _has_body(request):
+            # Whoever sends a filter here must not lose everything else.
+            raise HttpError(422, "invalid", "body: is not read here; leave it out")
         call = Call(door, names, query, body)
         if not operation.timed:
             return await operation.handler(call)
@@ -138,7 +151,7 @@ class _Application:
         self, request: Request, operation: Operation, names: dict[str, str]
     ) -> None:
         token = authenticate(request, self._tokens)
-        kind = "write" if operation.access == "write" else "read"
+        kind = "write" if operation.access.endswith("write") else "read"
         seconds = self._rates.wait(token.id, kind)
         if seconds:
             headers = {"Retry-After": str(int(seconds) + 1)}

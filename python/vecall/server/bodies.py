@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Collection
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -75,7 +76,11 @@ def _too_large(most: int) -> HttpError:
 
 def _parse(body: bytes, validator: Validator, schema: Schema) -> dict[str, Any]:
     try:
-        value = json.loads(body.decode(), parse_constant=_refuse)
+        value = json.loads(
+            body.decode(),
+            parse_constant=_refuse,
+            object_pairs_hook=_object,
+        )
     except (ValueError, RecursionError):
         raise HttpError(400, "not_json", "The body is not JSON.") from None
     validator.check(value, schema)
@@ -88,8 +93,20 @@ def _refuse(_: str) -> NoReturn:
     raise ValueError(msg)
 
 
+def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose fields have different names: whoever checked it saw the same."""
+    value = dict(fields)
+    if len(value) < len(fields):
+        msg = "body: an object has a field twice"
+        raise HttpError(422, "invalid", msg)
+    return value
+
+
 def read_query(
-    request: Request, validator: Validator, schemas: dict[str, Schema]
+    request: Request,
+    validator: Validator,
+    schemas: dict[str, Schema],
+    needs: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the values of a query that fits its schemas.
 
@@ -109,6 +126,9 @@ def read_query(
             raise HttpError(422, "invalid", msg)
         values[name] = _typed(value, schemas[name]["type"])
         validator.check(values[name], schemas[name], f"query.{name}")
+    for name in needs:
+        if name not in values:
+            raise HttpError(422, "invalid", f"query.{name}: is missing")
     return values
 
 

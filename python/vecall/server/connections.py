@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Any, cast
+from enum import Enum
+from typing import Any, ClassVar, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,12 +16,27 @@ from vecall.server.limits import HttpLimits
 
 _log = logging.getLogger("vecall.server")
 
+_PATIENCE_S = 1.0  # what takes longer is slow: a request mostly comes in one piece
+
+
+class Wait(Enum):
+    """What a client keeps a connection waiting for; the first make room first."""
+
+    REQUEST = "request"
+    NEXT_REQUEST = "next request"
+    ANSWER_TAKEN = "answer taken"
+
+
+Rooms = dict[Wait, dict["GuardedProtocol", None]]
+"""Who waits for what, those that came first in front."""
+
 
 def guarded(limits: HttpLimits) -> type[H11Protocol]:
     """Return uvicorn's protocol with limits on headers and connections."""
 
     class Guarded(GuardedProtocol):
         allowed = limits
+        rooms: ClassVar[Rooms] = {wait: {} for wait in Wait}
 
     return Guarded
 
@@ -32,22 +48,43 @@ class GuardedProtocol(H11Protocol):
     once there are many connections.
     """
 
-    allowed = HttpLimits()
+    allowed: ClassVar[HttpLimits]
+    rooms: ClassVar[Rooms]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection; where there are too many, let go of another."""
         super().connection_made(cast(asyncio.Transport, transport))
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        self.idle_since = self.loop.time()
+        self._room: Wait | None = None
+        self._since = 0.0
         self._wait_for_headers()
         if len(self.connections) > self.allowed.max_connections:
-            known: Any = self.connections
-            idle = [each for each in known if each.is_idle]  # with this one
-            # Rather one that has begun a request than one that may be used again.
-            longest = min(idle, key=lambda each: (not each.has_begun, each.idle_since))
-            longest.transport.abort()
-            known.discard(longest)  # at once, so that the next to come finds another
+            self._make_room()
+        self._find_room()
+
+    def _make_room(self) -> None:
+        """Let go of the one that keeps the server waiting for longest."""
+        longest = [next(iter(room)) for room in self.rooms.values() if room]
+        since = self.loop.time() - _PATIENCE_S
+        slow = [each for each in longest if each._since < since]
+        leaves = (slow or longest or [self])[0]
+        leaves.transport.abort()
+        leaves._leave_room()
+        self.connections.discard(leaves)  # at once, for the next that comes
+
+    def _find_room(self) -> None:
+        """Stand where those stand that wait for the same."""
+        wait = self._wait()
+        if wait is not self._room:
+            self._leave_room()
+            self._room, self._since = wait, self.loop.time()
+            if wait is not None:
+                self.rooms[wait][self] = None
+
+    def _leave_room(self) -> None:
+        if self._room is not None:
+            self.rooms[self._room].pop(self, None)
 
     def data_received(self, data: bytes) -> None:
         """Take what came; the first byte of a request starts its time."""
@@ -58,30 +95,35 @@ class GuardedProtocol(H11Protocol):
             self._stop_waiting()
         elif self._timer is None and not self.transport.is_closing():
             self._wait_for_headers()
+        self._find_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_waiting()
+        self._leave_room()
         if self._stalled is not None:
             self._stalled.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
         """Be idle from now on, unless another request is there already."""
-        self.idle_since = self.loop.time()
         super().on_response_complete()
+        self._find_room()
 
     def pause_writing(self) -> None:
         """Wait for a client that does not take its answer, but not for ever."""
         super().pause_writing()
         seconds = self.allowed.request_seconds
         self._stalled = self.loop.call_later(seconds, self._give_up)
+        self._find_room()
 
     def resume_writing(self) -> None:
         """Go on; the client took what was sent."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
+            self._stalled = None
+        self._find_room()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Answer what is no HTTP, or has too large headers, as JSON."""
@@ -95,16 +137,17 @@ class GuardedProtocol(H11Protocol):
                 self.transport.write(self.conn.send(event))
         self.transport.close()
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request is there that is being answered."""
+    def _wait(self) -> Wait | None:
+        """What its client keeps it waiting for; None where it is the server's turn."""
         cycle: Any = self.cycle  # None before the first request
-        return cycle is None or bool(cycle.response_complete)
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether its first headers, or some of the next ones, are being waited for."""
-        return self._timer is not None
+        answered = cycle is None or cycle.response_complete
+        if self._stalled is not None:
+            return Wait.ANSWER_TAKEN
+        if answered and self._timer is None:
+            return Wait.NEXT_REQUEST
+        if answered or self.conn.their_state is h11.SEND_BODY:
+            return Wait.REQUEST
+        return None
 
     def _give_up(self) -> None:
         _log.info("a connection was closed: its answer was not taken")

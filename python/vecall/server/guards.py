@@ -92,17 +92,17 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
 
     Args:
         token: Who asks.
-        access: "read", "write" or "admin".
+        access: As in `Operation`, but for "public".
         names: The app and the user that are asked for, unless it is an admin's.
 
     Raises:
         HttpError: 403.
     """
-    if access == "admin":
+    if access.startswith("admin"):
         allowed = token.admin
     else:
         allowed = token.opens(names["app"], names["user"])
-        if access == "write" and token.read_only:
-            raise HttpError(403, "read_only", "The token may only read.")
+    if access.endswith("write") and token.read_only:
+        raise HttpError(403, "read_only", "The token may only read.")
     if not allowed:
         raise HttpError(403, "forbidden", "The token is not for this.")

@@ -18,6 +18,8 @@ class HttpLimits:
     Attributes:
         max_body_bytes: A request's body.
         max_batch: Memories or events in one request.
+        max_answer_bytes: The memories in an answer, as JSON; those that no longer fit
+            are left out, which the answer says. One always fits. Not of an export.
         max_header_bytes: The request line and headers together.
         header_seconds: Until the headers are there, from the first byte on.
         body_seconds: Until the body is there.
@@ -31,6 +33,7 @@ class HttpLimits:
 
     max_body_bytes: int = 4 * 1024 * 1024
     max_batch: int = 256
+    max_answer_bytes: int = 4 * 1024 * 1024
     max_header_bytes: int = 16 * 1024
     header_seconds: float = 10.0
     body_seconds: float = 30.0

@@ -12,14 +12,14 @@ from vecall.server.schemas import NAME, Schema, ref
 
 _SAYS = {
     200: "Done.",
-    201: "Remembered.",
+    201: "Made.",
     204: "Deleted, or not there.",
     400: "Not JSON, not UTF-8, headers too large, or nothing to ask is configured.",
     401: "No valid token.",
     403: "The token, the Host or the Origin is not allowed.",
     404: "Not there.",
     408: "The body came too slowly.",
-    409: "The idempotency key was used for other content.",
+    409: "The idempotency key was used for other content, or a backup is being made.",
     413: "The body is too large.",
     415: "The body is not of type application/json.",
     422: "A field breaks a rule; the message names both.",
@@ -66,7 +66,12 @@ def _operation(operation: Operation) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": NAME} for name in names
     ]
     parameters += [
-        {"name": name, "in": "query", "required": False, "schema": schema}
+        {
+            "name": name,
+            "in": "query",
+            "required": name in operation.needs,
+            "schema": schema,
+        }
         for name, schema in operation.query.items()
     ]
     told = {
@@ -115,6 +120,6 @@ def _errors(operation: Operation) -> set[int]:
         errors |= {422}
     if operation.body is not None:
         errors |= {408, 413, 415}
-    if operation.access == "write":
+    if operation.access.endswith("write"):
         errors |= {507}
     return errors

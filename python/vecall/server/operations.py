@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from starlette.responses import Response
 
 from vecall._duck import read
 from vecall.config import check_name
+from vecall.corrections import Revision
 from vecall.server.answers import NO_LOADER, NO_SESSION, HttpError, json_response
-from vecall.server.metrics import as_text
+from vecall.server.memories import answered, best, newest, one, page
 from vecall.server.routing import Call
 from vecall.server.streams import FileStream
 from vecall.types import Filter, MemoryEntry
@@ -21,32 +21,55 @@ from vecall.types import Filter, MemoryEntry
 DEFAULT_K = 5
 DEFAULT_PAGE = 100
 
-_DUMPED_AT_ONCE = 32  # memories: more of them are written on another thread
-
 
 async def ingest_session(call: Call) -> Response:
     """Remember the turns of a session that the loader finds."""
     memory = call.memory
-    if call.door.load_session is None:
-        raise HttpError(400, "not_configured", NO_LOADER)
     wanted = call.body.get("sessionId", call.body.get("session_id"))
-    expected = (*call.whose.values(), wanted)
-    for name, value in zip(("app", "user", "sessionId"), expected, strict=True):
-        check_name(value, name, memory.limits)
-    session = await _loaded(call, wanted)
-    # What belongs to somebody else is not there, whatever the loader found.
-    if session is None or _head(session) != expected:
-        raise HttpError(404, "not_found", NO_SESSION)
+    session = await _loaded(call, "sessionId", wanted)
     return json_response({"ids": await memory.add_session_to_memory(session)})
 
 
-async def _loaded(call: Call, session_id: object) -> object:
-    assert call.door.load_session is not None
+async def observe_session(call: Call) -> Response:
+    """Keep what is new in a session until the trigger says to remember it."""
+    ids = await call.memory.observe_session(await _told(call))
+    return json_response({"ids": ids})
+
+
+async def end_session(call: Call) -> Response:
+    """Remember what is kept of a session."""
+    if "events" in call.body or call.door.load_session is not None:
+        ids = await call.memory.end_session(await _told(call))
+    else:
+        session_id = call.names["session"]
+        ids = await call.memory.end_session(**call.whose, session_id=session_id)
+    return json_response({"ids": ids})
+
+
+async def _told(call: Call) -> object:
+    """The session with the turns that came, or as the loader finds it."""
+    id_ = call.names["session"]
+    if "events" in call.body:
+        return {**call.whose, "id": id_, "events": call.body["events"]}
+    return await _loaded(call, "session", id_)
+
+
+async def _loaded(call: Call, field: str, session_id: object) -> object:
+    """The session that the loader finds, if it is this user's."""
+    if call.door.load_session is None:
+        raise HttpError(400, "not_configured", NO_LOADER)
+    expected = (*call.whose.values(), session_id)
+    for name, value in zip(("app", "user", field), expected, strict=True):
+        check_name(value, name, call.memory.limits)
     try:
-        return await call.door.load_session(**call.whose, session_id=session_id)
+        session = await call.door.load_session(**call.whose, session_id=session_id)
     except Exception as error:
         msg = "The session loader failed."
-        raise HttpError(503, "session_loader", msg) from error
+        raise HttpError(503, "session_loader", msg, {"Retry-After": "1"}) from error
+    # What belongs to somebody else is not there, whatever the loader found.
+    if session is None or _head(session) != expected:
+        raise HttpError(404, "not_found", NO_SESSION)
+    return session
 
 
 def _head(session: object) -> tuple[object, object, object]:
@@ -72,29 +95,83 @@ async def search(call: Call) -> Response:
     """Find what the past says about a query."""
     body = call.body
     asked = body.get("filter")
-    found = await call.memory.search_memory(
-        **call.whose,
-        query=body["query"],
-        top_k=int(body.get("k", DEFAULT_K)),
-        min_score=body.get("min_score"),
-        min_confidence=body.get("min_confidence"),
-        filter=None if asked is None else Filter(**asked),
-        explain=body.get("explain", False),
-    )
-    return await _memories(found.memories)
+    k = int(body.get("k", DEFAULT_K))
+
+    async def ask() -> list[MemoryEntry]:
+        answer = await call.memory.search_memory(
+            **call.whose,
+            query=body["query"],
+            top_k=k,
+            min_score=body.get("min_score"),
+            min_confidence=body.get("min_confidence"),
+            filter=None if asked is None else Filter(**asked),
+            explain=body.get("explain", False),
+        )
+        return answer.memories
+
+    return await answered(call, k, ask, best)
 
 
 async def list_memories(call: Call) -> Response:
     """Return a page of memories in the order of their making."""
-    limit = min(DEFAULT_PAGE, call.memory.limits.max_top_k)
-    query = {"limit": limit, **call.query}
-    return await _memories(await call.memory.list_memories(**call.whose, **query))
+    memory = call.memory
+    limit = call.query.get("limit", min(DEFAULT_PAGE, memory.limits.max_top_k))
+    query = {**call.query, "limit": limit}
+
+    async def ask() -> list[MemoryEntry]:
+        return await memory.list_memories(**call.whose, **query)
+
+    return await answered(call, limit, ask, partial(page, limit=limit))
 
 
 async def get_memory(call: Call) -> Response:
     """Return one memory."""
     entry = await call.memory.get_memory(**call.whose, memory_id=call.names["id"])
-    return json_response(_shown(entry))
+    return await one(entry)
+
+
+async def update_memory(call: Call) -> Response:
+    """Correct one memory; what it said before stays in its history."""
+    memory_id = call.names["id"]
+    entry = await call.memory.update_memory(
+        **call.whose, memory_id=memory_id, **call.body
+    )
+    return await one(entry)
+
+
+async def memory_history(call: Call) -> Response:
+    """Return what a memory was and is, and what it replaced."""
+
+    async def ask() -> list[Revision]:
+        memory_id = call.names["id"]
+        return await call.memory.memory_history(**call.whose, memory_id=memory_id)
+
+    return await answered(call, None, ask, newest)
+
+
+async def archive_memory(call: Call) -> Response:
+    """Keep a memory, but find it no more."""
+    await call.memory.archive_memory(**call.whose, memory_id=call.names["id"])
+    return Response(status_code=204)
+
+
+async def restore_memory(call: Call) -> Response:
+    """Bring back what was archived or held."""
+    ids = await call.memory.restore_memory(**call.whose, memory_id=call.names["id"])
+    return json_response({"ids": ids})
+
+
+async def mark_used(call: Call) -> Response:
+    """Count that memories were put to use."""
+    count = await call.memory.mark_used(**call.whose, memory_ids=call.body["ids"])
+    return json_response({"marked": count})
+
+
+async def delete_where(call: Call) -> Response:
+    """Delete the memories that a filter lets through."""
+    asked = Filter(**call.body["filter"])
+    count = await call.memory.delete_where(**call.whose, filter=asked)
+    return json_response({"deleted": count})
 
 
 async def delete_memory(call: Call) -> Response:
@@ -112,9 +189,9 @@ async def delete_session(call: Call) -> Response:
 
 async def delete_user(call: Call) -> Response:
     """Delete all memories of a user."""
-    return json_response(
-        {"deleted": await call.memory.delete_user(**call.whose, **call.query)}
-    )
+    forget = call.query.get("forget", False)
+    count = await call.memory.delete_user(**call.whose, forget=forget)
+    return json_response({"deleted": count})
 
 
 async def export_user(call: Call) -> Response:
@@ -140,28 +217,6 @@ async def health(_: Call) -> Response:
     return json_response({"status": "ok"})
 
 
-async def metrics(call: Call) -> Response:
-    """Show counts in the text format of Prometheus."""
-    text = as_text(await call.memory.stats(), call.door.answered)
-    return Response(text, media_type="text/plain; version=0.0.4")
-
-
 async def document(call: Call) -> Response:
     """Show the OpenAPI document."""
     return json_response(call.door.document)
-
-
-async def _memories(entries: list[MemoryEntry]) -> Response:
-    def written() -> Response:
-        return json_response({"memories": [_shown(entry) for entry in entries]})
-
-    if len(entries) <= _DUMPED_AT_ONCE:
-        return written()
-    return await asyncio.to_thread(written)
-
-
-def _shown(entry: MemoryEntry) -> dict[str, Any]:
-    """A memory as JSON, without what it does not have."""
-    fields = dataclasses.fields(entry)
-    told = {field.name: getattr(entry, field.name) for field in fields}
-    return {name: value for name, value in told.items() if value not in (None, {})}

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 from urllib.parse import quote, unquote
 
@@ -21,8 +22,9 @@ from vecall.server.limits import HttpLimits
 from vecall.server.validation import Schema
 from vecall.service import MemoryService
 
-Access = Literal["public", "read", "write", "admin"]
-"""Who may: anybody, a token of the user, one that may write, an admin's."""
+Access = Literal["public", "read", "write", "admin", "admin_write"]
+"""Who may: anybody, a token of the user, one that may write, an admin's, one of those
+that may write."""
 
 SessionLoader = Callable[..., Awaitable[Any]]
 """Called with app_name, user_id and session_id; gives the session, or None."""
@@ -45,7 +47,10 @@ class Door:
         load_session: Finds sessions, if there is one who does.
         document: The OpenAPI document.
         answered: How many requests were answered, by operation and status.
+        backups: The folder of backups, if there is one.
         exports: Keeps many exports from filling the disk at once.
+        large: Keeps many large answers from filling the memory at once.
+        backing_up: Whether a backup is being made.
     """
 
     memory: MemoryService | None
@@ -53,7 +58,10 @@ class Door:
     load_session: SessionLoader | None
     document: dict[str, Any] = field(default_factory=dict)
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
+    backups: Path | None = None
     exports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    backing_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,7 @@ class Operation:
         answer: The name of the answer's schema, or its media type; None is no body.
         body: The name of the body's schema.
         query: Schemas of what the query may hold.
+        needs: What of that it must hold.
         errors: Statuses of its own errors.
         timed: Whether it is given up after a while.
     """
@@ -118,6 +127,7 @@ class Operation:
     answer: str | None = None
     body: str | None = None
     query: dict[str, Schema] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
     errors: tuple[int, ...] = ()
     timed: bool = True
 
@@ -138,20 +148,24 @@ class Router:
     def find(self, request: Request) -> tuple[Operation, dict[str, str]]:
         """Return what is asked for, and the names in the path.
 
+        HEAD is answered as GET is; the server leaves the body out.
+
         Raises:
             HttpError: 400 a name is not UTF-8, 404 no such path, 405 no such method.
         """
         segments = _raw_path(request).split("/")
+        method = "GET" if request.method == "HEAD" else request.method
         allowed: set[str] = set()
         for path, methods in self._paths.items():
             found = _match(path.split("/"), segments)
             if found is None:
                 continue
-            operation = methods.get(request.method)
+            operation = methods.get(method)
             if operation is not None:
                 return operation, _decoded(found)
             allowed |= methods.keys()
         if allowed:
+            allowed |= {"HEAD"} if "GET" in allowed else set()
             msg = "The method is not allowed here."
             headers = {"Allow": ", ".join(sorted(allowed))}
             raise HttpError(405, "method_not_allowed", msg, headers)

@@ -10,6 +10,8 @@ Schema = dict[str, Any]
 
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 512}
 _WORD: Schema = {"type": "string"}
+_LABEL: Schema = {"type": "string", "maxLength": 512}
+_NULL: Schema = {"type": "null"}
 _META: Schema = {
     "type": "object",
     "description": 'JSON values; "ttl" (seconds or "3600s") makes a memory expire.',
@@ -27,6 +29,7 @@ _DONE: Schema = {"type": "integer", "minimum": 0}
 NAME = _NAME
 STATE: Schema = {"type": "string", "enum": ["live", "archived", "quarantined"]}
 FLAG: Schema = {"type": "boolean"}
+YES: Schema = {"type": "boolean", "enum": [True]}
 
 
 def ref(name: str) -> Schema:
@@ -48,6 +51,10 @@ def _closed(properties: dict[str, Schema], *required: str) -> Schema:
     return {**schema, "required": list(required)} if required else schema
 
 
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [_NULL, *schema.get("anyOf", [schema])]}
+
+
 def _open(properties: dict[str, Schema], *required: str) -> Schema:
     return {"type": "object", "properties": properties, "required": list(required)}
 
@@ -56,18 +63,26 @@ def _batch(items: Schema, limits: HttpLimits) -> Schema:
     return {"type": "array", "items": items, "maxItems": limits.max_batch}
 
 
+def _all(name: str) -> Schema:
+    return {"type": "array", "items": ref(name)}
+
+
 _PARTS = _open(
-    {"parts": {"type": "array", "items": {"type": "object"}}, "role": _WORD}, "parts"
+    {
+        "parts": {"type": "array", "items": {"type": "object"}, "maxItems": 1024},
+        "role": _LABEL,
+    },
+    "parts",
 )
 _CONTENT: Schema = {"anyOf": [{"type": "string"}, _PARTS]}
 _NEW_CONTENT: Schema = {"anyOf": [{"type": "string", "minLength": 1}, _PARTS]}
 _TOLD = {
     "content": _NEW_CONTENT,
-    "author": _WORD,
+    "author": _LABEL,
     "timestamp": _TIME,
-    "kind": _WORD,
-    "source": _WORD,
-    "trust": _WORD,
+    "kind": _LABEL,
+    "source": _LABEL,
+    "trust": _LABEL,
     "custom_metadata": _META,
     "importance": _SHARE,
 }
@@ -80,6 +95,16 @@ _FILTER = _closed(
         "kind": _NAME,
     }
 )
+_CHANGES = {
+    "content": _NEW_CONTENT,
+    "author": _or_null(_LABEL),
+    "timestamp": _or_null(_TIME),
+    "kind": _or_null(_LABEL),
+    "source": _or_null(_LABEL),
+    "custom_metadata": _META,
+    "importance": _or_null(_SHARE),
+    "valid_until": _or_null(_TIME),
+}
 _NEW_MEMORY = _closed(
     {
         **_TOLD,
@@ -117,6 +142,17 @@ _MEMORY = _open(
     "id",
     "content",
     "scope",
+)
+_REVISION = _open(
+    {
+        "memory": ref("Memory"),
+        "state": {"type": "string", "enum": [*STATE["enum"], "overwritten"]},
+        "at": _SECONDS,
+        "why": _WORD,
+        "by": _WORD,
+    },
+    "memory",
+    "state",
 )
 _HOW = {
     "custom_metadata": _META,
@@ -157,7 +193,11 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
             {"events": _batch(ref("NewEvent"), limits), "session_id": _NAME, **_HOW},
             "events",
         ),
+        "Change": {**_closed(_CHANGES), "minProperties": 1},
+        "Used": _closed({"ids": _batch(_NAME, limits)}, "ids"),
+        "Turns": _closed({"events": _batch(ref("NewEvent"), limits)}),
         "Filter": _FILTER,
+        "DeleteWhere": _closed({"filter": {**_FILTER, "minProperties": 1}}, "filter"),
         "Search": _closed(
             {
                 "query": {"type": "string"},
@@ -170,11 +210,16 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
             "query",
         ),
         "Memory": _MEMORY,
-        "Memories": _open(
-            {"memories": {"type": "array", "items": ref("Memory")}}, "memories"
+        "Found": _open({"memories": _all("Memory"), "truncated": YES}, "memories"),
+        "Page": _open({"memories": _all("Memory"), "next": _WORD}, "memories"),
+        "Revision": _REVISION,
+        "History": _open(
+            {"revisions": _all("Revision"), "truncated": YES}, "revisions"
         ),
         "Ids": ids,
+        "Marked": _open({"marked": _DONE}, "marked"),
         "Deleted": _open({"deleted": _DONE}, "deleted"),
+        "Backup": _open({"name": _WORD, "bytes": _DONE}, "name", "bytes"),
         "Health": _open({"status": {"type": "string", "enum": ["ok"]}}, "status"),
         "Document": {"type": "object"},
         "Error": _ERROR,

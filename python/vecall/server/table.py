@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vecall.server import operations
+from vecall.server import admin, operations
 from vecall.server.routing import Operation
-from vecall.server.schemas import FLAG, NAME, STATE, page_size
+from vecall.server.schemas import FLAG, NAME, STATE, YES, page_size
 
 _USER = "/apps/{app}/users/{user}"
 
@@ -16,17 +16,16 @@ def all_operations(most: int) -> list[Operation]:
         most: The largest page of memories.
     """
     return [
-        Operation(
-            id="ingestSession",
-            method="PATCH",
-            path=f"{_USER}/memory",
-            summary="Remember the turns of a stored session.",
-            access="write",
-            handler=operations.ingest_session,
-            body="Ingest",
-            answer="Ids",
-            errors=(404,),
-        ),
+        *_of_sessions(),
+        *_of_memories(most),
+        *_of_one_memory(),
+        *_of_the_server(),
+    ]
+
+
+def _of_memories(most: int) -> list[Operation]:
+    """Operations on a user's memories."""
+    return [
         Operation(
             id="addMemories",
             method="POST",
@@ -38,6 +37,152 @@ def all_operations(most: int) -> list[Operation]:
             status=201,
             answer="Ids",
             errors=(404, 409),
+        ),
+        Operation(
+            id="searchMemories",
+            method="POST",
+            path=f"{_USER}/memories/search",
+            summary="Find what a user's past says about a query, best first.",
+            access="read",
+            handler=operations.search,
+            body="Search",
+            answer="Found",
+        ),
+        Operation(
+            id="listMemories",
+            method="GET",
+            path=f"{_USER}/memories",
+            summary="List memories in the order in which they were made.",
+            access="read",
+            handler=operations.list_memories,
+            query={"state": STATE, "after": NAME, "limit": page_size(most)},
+            answer="Page",
+            errors=(404,),
+        ),
+        Operation(
+            id="deleteUser",
+            method="DELETE",
+            path=f"{_USER}/memories",
+            summary="Delete all memories of a user.",
+            access="write",
+            handler=operations.delete_user,
+            query={"confirm": YES, "forget": FLAG},
+            needs=("confirm",),
+            answer="Deleted",
+        ),
+        Operation(
+            id="markUsed",
+            method="POST",
+            path=f"{_USER}/memories/used",
+            summary="Count that memories were put to use.",
+            access="write",
+            handler=operations.mark_used,
+            body="Used",
+            answer="Marked",
+        ),
+        Operation(
+            id="deleteWhere",
+            method="POST",
+            path=f"{_USER}/memories/delete",
+            summary="Delete the memories that a filter lets through.",
+            access="write",
+            handler=operations.delete_where,
+            body="DeleteWhere",
+            answer="Deleted",
+        ),
+        Operation(
+            id="exportUser",
+            method="GET",
+            path=f"{_USER}/export",
+            summary="Stream all memories of a user as JSON lines.",
+            access="read",
+            handler=operations.export_user,
+            query={"vectors": FLAG},
+            answer="application/x-ndjson",
+            timed=False,
+        ),
+    ]
+
+
+def _of_one_memory() -> list[Operation]:
+    """Operations on one memory."""
+    return [
+        Operation(
+            id="getMemory",
+            method="GET",
+            path=f"{_USER}/memories/{{id}}",
+            summary="Return one memory.",
+            access="read",
+            handler=operations.get_memory,
+            answer="Memory",
+            errors=(404,),
+        ),
+        Operation(
+            id="updateMemory",
+            method="PATCH",
+            path=f"{_USER}/memories/{{id}}",
+            summary="Correct one memory; what it said before stays in its history.",
+            access="write",
+            handler=operations.update_memory,
+            body="Change",
+            answer="Memory",
+            errors=(404,),
+        ),
+        Operation(
+            id="deleteMemory",
+            method="DELETE",
+            path=f"{_USER}/memories/{{id}}",
+            summary="Delete one memory.",
+            access="write",
+            handler=operations.delete_memory,
+            status=204,
+        ),
+        Operation(
+            id="memoryHistory",
+            method="GET",
+            path=f"{_USER}/memories/{{id}}/history",
+            summary="Return what a memory was and is, oldest first.",
+            access="read",
+            handler=operations.memory_history,
+            answer="History",
+            errors=(404,),
+        ),
+        Operation(
+            id="archiveMemory",
+            method="POST",
+            path=f"{_USER}/memories/{{id}}/archive",
+            summary="Keep a memory, but find it no more.",
+            access="write",
+            handler=operations.archive_memory,
+            status=204,
+            errors=(404,),
+        ),
+        Operation(
+            id="restoreMemory",
+            method="POST",
+            path=f"{_USER}/memories/{{id}}/restore",
+            summary="Bring back an archived memory, or release one that is held.",
+            access="write",
+            handler=operations.restore_memory,
+            answer="Ids",
+            errors=(404,),
+        ),
+    ]
+
+
+def _of_sessions() -> list[Operation]:
+    """Operations on what was said."""
+    return [
+        Operation(
+            id="ingestSession",
+            method="PATCH",
+            path=f"{_USER}/memory",
+            summary="Remember the turns of a stored session.",
+            access="write",
+            handler=operations.ingest_session,
+            body="Ingest",
+            answer="Ids",
+            errors=(404,),
         ),
         Operation(
             id="addEvents",
@@ -52,55 +197,6 @@ def all_operations(most: int) -> list[Operation]:
             errors=(409,),
         ),
         Operation(
-            id="searchMemories",
-            method="POST",
-            path=f"{_USER}/memories/search",
-            summary="Find what a user's past says about a query, best first.",
-            access="read",
-            handler=operations.search,
-            body="Search",
-            answer="Memories",
-        ),
-        Operation(
-            id="listMemories",
-            method="GET",
-            path=f"{_USER}/memories",
-            summary="List memories in the order in which they were made.",
-            access="read",
-            handler=operations.list_memories,
-            query={"state": STATE, "after": NAME, "limit": page_size(most)},
-            answer="Memories",
-        ),
-        Operation(
-            id="deleteUser",
-            method="DELETE",
-            path=f"{_USER}/memories",
-            summary="Delete all memories of a user.",
-            access="write",
-            handler=operations.delete_user,
-            query={"forget": FLAG},
-            answer="Deleted",
-        ),
-        Operation(
-            id="getMemory",
-            method="GET",
-            path=f"{_USER}/memories/{{id}}",
-            summary="Return one memory.",
-            access="read",
-            handler=operations.get_memory,
-            answer="Memory",
-            errors=(404,),
-        ),
-        Operation(
-            id="deleteMemory",
-            method="DELETE",
-            path=f"{_USER}/memories/{{id}}",
-            summary="Delete one memory.",
-            access="write",
-            handler=operations.delete_memory,
-            status=204,
-        ),
-        Operation(
             id="deleteSession",
             method="DELETE",
             path=f"{_USER}/sessions/{{session}}",
@@ -110,15 +206,76 @@ def all_operations(most: int) -> list[Operation]:
             answer="Deleted",
         ),
         Operation(
-            id="exportUser",
+            id="observeSession",
+            method="POST",
+            path=f"{_USER}/sessions/{{session}}/observe",
+            summary="Keep new turns until the trigger says to remember them.",
+            access="write",
+            handler=operations.observe_session,
+            body="Turns",
+            answer="Ids",
+            errors=(404,),
+        ),
+        Operation(
+            id="endSession",
+            method="POST",
+            path=f"{_USER}/sessions/{{session}}/end",
+            summary="Remember what is kept of a session.",
+            access="write",
+            handler=operations.end_session,
+            body="Turns",
+            answer="Ids",
+            errors=(404,),
+        ),
+    ]
+
+
+def _of_the_server() -> list[Operation]:
+    """Operations on all of it."""
+    return [
+        Operation(
+            id="metrics",
             method="GET",
-            path=f"{_USER}/export",
-            summary="Stream all memories of a user as JSON lines.",
-            access="read",
-            handler=operations.export_user,
-            query={"vectors": FLAG},
-            answer="application/x-ndjson",
+            path="/metrics",
+            summary="Show counts in the text format of Prometheus.",
+            access="admin",
+            handler=admin.metrics,
+            answer="text/plain",
+        ),
+        Operation(
+            id="backup",
+            method="POST",
+            path="/admin/backup",
+            summary="Copy the file to the folder of backups.",
+            access="admin",
+            handler=admin.backup,
+            status=201,
+            answer="Backup",
+            errors=(409, 507),
             timed=False,
+        ),
+        Operation(
+            id="adminDeleteApp",
+            method="DELETE",
+            path="/admin/apps/{app}",
+            summary="Delete all memories of all users of an app.",
+            access="admin_write",
+            handler=admin.delete_app,
+            query={"confirm": YES, "forget": FLAG},
+            needs=("confirm",),
+            answer="Deleted",
+            timed=False,
+        ),
+        Operation(
+            id="adminDeleteUser",
+            method="DELETE",
+            path="/admin/apps/{app}/users/{user}",
+            summary="Delete all memories of a user.",
+            access="admin_write",
+            handler=operations.delete_user,
+            query={"confirm": YES, "forget": FLAG},
+            needs=("confirm",),
+            answer="Deleted",
         ),
         Operation(
             id="health",
@@ -128,15 +285,6 @@ def all_operations(most: int) -> list[Operation]:
             access="public",
             handler=operations.health,
             answer="Health",
-        ),
-        Operation(
-            id="metrics",
-            method="GET",
-            path="/metrics",
-            summary="Show counts in the text format of Prometheus.",
-            access="admin",
-            handler=operations.metrics,
-            answer="text/plain",
         ),
         Operation(
             id="openapi",

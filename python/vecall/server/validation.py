@@ -74,7 +74,8 @@ class Validator:
         if not _TYPES[kind](value):
             raise _broken(where, f"expected {_article(kind)} {kind}")
         if "enum" in schema and value not in schema["enum"]:
-            raise _broken(where, f"must be one of {', '.join(schema['enum'])}")
+            words = (str(word).lower() for word in schema["enum"])
+            raise _broken(where, f"must be one of {', '.join(words)}")
         for keyword, measure, floor, rule in _BOUNDS:
             if keyword in schema:
                 bound, given = schema[keyword], measure(value)
