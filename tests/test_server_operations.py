@@ -105,6 +105,26 @@ def test_a_search_returns_five_memories_unless_it_says_otherwise(door):
         assert len(found.json()["memories"]) == expected
 
 
+def test_a_search_looks_only_at_memories_with_the_metadata_that_it_names(door):
+    """S1.22: over HTTP too; what is no single value breaks a rule."""
+    opened = door()
+    for topic in ("green", "black"):
+        told = {"memories": [f"{topic} tea"], "custom_metadata": {"topic": topic}}
+        opened.ask("POST", f"{ALICE}/memories", json=told)
+
+    def search(metadata):
+        body = {"query": "tea", "filter": {"metadata": metadata}}
+        return opened.ask("POST", f"{ALICE}/memories/search", json=body)
+
+    found = search({"topic": "black"}).json()["memories"]
+    assert [each["content"] for each in found] == ["black tea"]
+    assert search({"topic": "white"}).json()["memories"] == []
+    assert refused(search({"topic": ["black"]})) == (422, "invalid")
+    whole = {"filter": {"metadata": {"topic": "black"}}}
+    answer = opened.ask("POST", f"{ALICE}/memories/delete", json=whole)
+    assert refused(answer) == (422, "invalid")
+
+
 def test_a_session_is_not_found_where_the_loader_has_none_of_this_user(door):
     """S0.50; a session that belongs to another user is not there."""
     opened = door(session_loader=load_session)

@@ -12,6 +12,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vecall._duck import as_list
 from vecall._embedding import Wait, embedded_text
 from vecall._ingest import Scope, entry_drafts, event_drafts, scope_of, session_head
@@ -36,8 +39,16 @@ from vecall.errors import (
 )
 from vecall.ranking import Ranking
 from vecall.slices import in_slices
-from vecall.store import AddMemories, Change, Draft, Known, known_of
-from vecall.types import Filter, SearchMemoryResponse, check_share
+from vecall.store import (
+    AddMemories,
+    Change,
+    Draft,
+    Known,
+    known_of,
+    partition_state,
+)
+from vecall.store.metadata import has_values, likely_rows, passing
+from vecall.types import Filter, Scalar, SearchMemoryResponse, check_share
 
 P = ParamSpec("P")
 
@@ -297,20 +308,58 @@ class Memory(Opened):
             self.top_k if top_k is None else check_top_k(top_k, limits),
             min_score,
             min_confidence,
-            None if asked.filter is None else check_filter(asked.filter, limits),
+            None
+            if asked.filter is None
+            else check_filter(asked.filter, limits, by_metadata=True),
             ranking,
             bool(asked.explain),
         )
         others = self._other_keys(asked)
-        found = await serving.recall.search(wait, request)
+        found = await self._ask(wait, serving, request)
         if not others:
             return found
         answers = {"user": found}
         for scope, other in others.items():
-            answers[scope] = await serving.recall.search(
-                wait, replace(request, key=other)
-            )
+            answers[scope] = await self._ask(wait, serving, replace(request, key=other))
         return merged(answers, request.top_k)
+
+    async def _ask(
+        self, wait: Wait, serving: Serving, request: Request
+    ) -> SearchMemoryResponse:
+        """Search one partition; if metadata are asked, only the rows that have them."""
+        wanted = None if request.filter is None else request.filter.metadata
+        if wanted is None:
+            return await serving.recall.search(wait, request)
+        only: NDArray[np.int64] = await wait(
+            serving.loader.submit(self._with_metadata, *request.key, wanted)
+        )
+        if not len(only):
+            return SearchMemoryResponse()
+        found = await serving.recall.search(wait, replace(request, only=only))
+        # A row that was found may have been changed since its metadata were read.
+        return SearchMemoryResponse(
+            [
+                memory
+                for memory in found.memories
+                if has_values(memory.custom_metadata, wanted)
+            ]
+        )
+
+    def _with_metadata(
+        self, app: str, user: str, wanted: Mapping[str, Scalar]
+    ) -> NDArray[np.int64]:
+        target = self.database.partition(app, user)
+        if target is None:
+            return np.empty(0, np.int64)
+        part = target[0]
+        with self.database.snapshot() as connection:
+            if partition_state(connection, part, app, user) is None:
+                return np.empty(0, np.int64)  # forgotten meanwhile
+            rows: Iterable[tuple[int, str]] = likely_rows(connection, part, wanted)
+            if self.database.path is not None:
+                return np.fromiter(passing(rows, wanted), np.int64)
+            rows = list(rows)  # in memory nobody else reads or writes meanwhile
+        return np.fromiter(passing(rows, wanted), np.int64)
 
     def _other_keys(self, asked: Asked) -> dict[str, tuple[str, str]]:
         """The partitions beside the user's own in which a search looks."""

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vecall import _reorder
 from vecall._core import Engine
 from vecall._duck import clean
@@ -45,6 +48,7 @@ class Request:
     filter: Filter | None = None
     ranking: Ranking = field(default_factory=Ranking)
     explain: bool = False
+    only: NDArray[np.int64] | None = None  # rows that pass the filter by metadata
 
 
 class Recall:
@@ -247,6 +251,8 @@ def _options(request: Request) -> dict[str, Any]:
             options["before"] = to_micros(to_seconds(asked.before, "filter.before"))
     if request.min_score is not None:
         options["min_similarity"] = request.min_score
+    if request.only is not None:
+        options["only"] = request.only
     return options
 
 

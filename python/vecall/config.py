@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import operator
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -14,10 +16,12 @@ from vecall.errors import (
     LimitExceededError,
 )
 from vecall.timestamps import to_seconds
-from vecall.types import Filter
+from vecall.types import Filter, Scalar
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """What makes room where a user has too much: nothing, or one of three orders."""
+
+_METADATA_KEYS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,12 +185,19 @@ def check_path(path: object) -> Path | None:
     return Path(path)
 
 
-def check_filter(asked: object, limits: Limits) -> Filter:
+def check_filter(asked: object, limits: Limits, *, by_metadata: bool = False) -> Filter:
     """Return `asked` if it is a filter whose values can be used.
 
+    Args:
+        asked: The filter.
+        limits: How large its values may be.
+        by_metadata: Whether the caller can filter by metadata.
+
     Raises:
-        InvalidTypeError: Not a `Filter`.
-        InvalidArgumentError: A bad session id or time.
+        InvalidTypeError: Not a `Filter`, or metadata that are no JSON scalars.
+        InvalidArgumentError: A bad session id, time or number; metadata where nothing
+            filters by them, or not 1 to 16 of them.
+        LimitExceededError: A name or the metadata are too long.
     """
     if not isinstance(asked, Filter):
         msg = "filter: expected a vecall.Filter"
@@ -201,4 +212,35 @@ def check_filter(asked: object, limits: Limits) -> Filter:
     for value, name in ((asked.after, "filter.after"), (asked.before, "filter.before")):
         if value is not None:
             to_seconds(value, name)
-    return asked
+    if asked.metadata is None:
+        return asked
+    if not by_metadata:
+        msg = "filter.metadata: only a search of a MemoryService filters by metadata"
+        raise InvalidArgumentError(msg)
+    return replace(asked, metadata=_check_metadata(asked.metadata, limits))
+
+
+def _check_metadata(given: object, limits: Limits) -> dict[str, Scalar]:
+    if not isinstance(given, Mapping):
+        msg = "filter.metadata: expected a mapping"
+        raise InvalidTypeError(msg)
+    wanted = dict(given)
+    if not 1 <= len(wanted) <= _METADATA_KEYS:
+        msg = f"filter.metadata: must have 1 to {_METADATA_KEYS} keys"
+        raise InvalidArgumentError(msg)
+    for name, value in wanted.items():
+        scalar = value is None or isinstance(value, str | int | float)
+        if not (isinstance(name, str) and scalar):
+            msg = "filter.metadata: expected JSON scalars under string keys"
+            raise InvalidTypeError(msg)
+    try:
+        size = len(json.dumps(wanted, allow_nan=False))
+    except ValueError:  # also for an integer of thousands of digits
+        msg = "filter.metadata: must not contain NaN, Inf or numbers too long for JSON"
+        raise InvalidArgumentError(msg) from None
+    if size > limits.max_metadata_bytes:
+        msg = (
+            f"filter.metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
+        )
+        raise LimitExceededError(msg)
+    return wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import json
 import math
 import re
 import unicodedata
@@ -25,6 +26,7 @@ from vecall.ranking import Ranking
 from vecall.service import MemoryService
 from vecall.slices import in_slices
 from vecall.store import Database, EmbeddingModel, Row, load_partition, partition_state
+from vecall.store.metadata import has_values
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
 
@@ -153,6 +155,10 @@ def _conditions(asked: Filter, now: float) -> Callable[[Row], bool]:
             and asked.kind in (None, row.kind)
             and (after is None or after <= micros)
             and (before is None or micros < before)
+            and (
+                asked.metadata is None
+                or has_values(json.loads(row.meta or "{}"), asked.metadata)
+            )
         )
 
     return passes

@@ -134,8 +134,8 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         """Find what this user's past says about a query; see `MemoryService`.
 
         Raises:
-            InvalidArgumentError: A filter by author or kind, which stores do not have,
-                or another value that is not allowed.
+            InvalidArgumentError: A filter by author, kind or metadata, which stores do
+                not have, or another value that is not allowed.
             EmbedderError: The embedder failed.
             InvalidMemoryError: A row that this service did not write.
             ClosedError: The service was closed.

@@ -12,6 +12,9 @@ from vecall.timestamps import Time, to_seconds
 Content = str | Mapping[str, Any]
 """A text, or a mapping with "parts": [{"text": …}] as chat models exchange it."""
 
+Scalar = str | int | float | bool | None
+"""A JSON value that holds no other."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
@@ -147,6 +150,10 @@ class Filter:
         before: Only memories before this time.
         author: Only memories by this author.
         kind: Only memories of this kind, such as "episode" or "fact".
+        metadata: Only memories whose custom_metadata has each of these 1 to 16 keys
+            with this value, as JSON compares them: 1 is 1.0 and not true, and None is
+            null, not a missing key. For searches of services that keep their own file
+            or memory; others refuse it.
 
     The time of a memory without timestamp is when it was stored.
     """
@@ -156,6 +163,7 @@ class Filter:
     before: Time | None = None
     author: str | None = None
     kind: str | None = None
+    metadata: Mapping[str, Scalar] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,15 +86,21 @@ _TOLD = {
     "custom_metadata": _META,
     "importance": _SHARE,
 }
-_FILTER = _closed(
-    {
-        "session_id": _NAME,
-        "after": _TIME,
-        "before": _TIME,
-        "author": _NAME,
-        "kind": _NAME,
-    }
-)
+_CONDITIONS = {
+    "session_id": _NAME,
+    "after": _TIME,
+    "before": _TIME,
+    "author": _NAME,
+    "kind": _NAME,
+}
+_VALUES: Schema = {
+    "type": "object",
+    "description": "Keys of custom_metadata and the value that each must have: "
+    "a string, a number, true, false or null.",
+    "minProperties": 1,
+    "maxProperties": 16,
+}
+_FILTER = _closed({**_CONDITIONS, "metadata": _VALUES})
 _CHANGES = {
     "content": _NEW_CONTENT,
     "author": _or_null(_LABEL),
@@ -197,7 +203,9 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
         "Used": _closed({"ids": _batch(_NAME, limits)}, "ids"),
         "Turns": _closed({"events": _batch(ref("NewEvent"), limits)}),
         "Filter": _FILTER,
-        "DeleteWhere": _closed({"filter": {**_FILTER, "minProperties": 1}}, "filter"),
+        "DeleteWhere": _closed(
+            {"filter": {**_closed(_CONDITIONS), "minProperties": 1}}, "filter"
+        ),
         "Search": _closed(
             {
                 "query": {"type": "string"},
