@@ -124,6 +124,20 @@ class VecallMemoryPlugin(BasePlugin):
         if isinstance(service, VecallMemoryService):
             self._submit(self._note(service, invocation_context))
 
+    async def on_run_error_callback(
+        self,
+        *,
+        invocation_context: InvocationContext,
+        error: Exception,  # noqa: ARG002
+    ) -> None:
+        """Take note of a run that failed: what the user said in it was said.
+
+        Args:
+            invocation_context: Says which session, and which memory.
+            error: Why it failed.
+        """
+        await self.after_run_callback(invocation_context=invocation_context)
+
     async def after_agent_callback(
         self,
         *,
@@ -163,12 +177,18 @@ class VecallMemoryPlugin(BasePlugin):
             followed = self._followed.setdefault(
                 key, FollowedSession(key, service, session, self._to_text)
             )
-            followed.service, followed.session = service, session
+            followed.service = service
+            followed.left_by_run(session)
             followed.artifact_service = context.artifact_service
             self._followed.move_to_end(key)
             if len(self._followed) > self._most:
-                self._followed.popitem(last=False)
+                self._let_go()
         return followed
+
+    def _let_go(self) -> None:
+        """Let go of the session that is the longest without a turn and remembered."""
+        told = (key for key, each in self._followed.items() if not each.has_more())
+        del self._followed[next(told, next(iter(self._followed)))]
 
     def _submit(self, followed: FollowedSession) -> None:
         """Have a session remembered, once however often it is asked for."""

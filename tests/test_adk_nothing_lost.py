@@ -1,0 +1,182 @@
+"""Turns that are refused, runs that fail or overlap: nothing else is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk")
+
+from google.adk.models import LlmRequest, LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from helpers.adk import (
+    PARROT,
+    ROOM,
+    ScriptedLlm,
+    a_runner,
+    adk_service,
+    entries,
+    needs_plugins_told_of_ends,
+    say,
+    shown_in,
+    stored,
+)
+from vecall import Limits
+from vecall.adk import VecallMemoryPlugin, VecallMemoryService
+
+service = pytest.fixture(adk_service)
+LONG = "zebra " * 50_000
+SECRET = "My secret is okapi."
+
+
+@pytest.mark.parametrize("ingest", ["delta", "session"])
+def test_a_turn_that_is_too_long_does_not_keep_the_others_out(
+    service: VecallMemoryService, ingest: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S1.46: it is refused each time, so it is left out and the log says so."""
+    plugin = VecallMemoryPlugin(ingest)
+
+    async def scenario() -> None:
+        runner, _ = a_runner(service, plugins=(plugin,))
+        for text in (PARROT, LONG, ROOM):
+            await say(runner, text)
+            await plugin.flush()
+        await runner.close()
+
+    with caplog.at_level(logging.WARNING, logger="vecall"):
+        asyncio.run(scenario())
+    assert stored(service) == 5
+    assert {PARROT, ROOM} <= set(entries(service, "parrots quiet room"))
+    told = [each.getMessage() for each in caplog.records if each.name == "vecall"]
+    assert told == ["1 turns cannot be remembered and are left out"]
+
+
+@pytest.mark.parametrize("told_before", [True, False])
+@pytest.mark.parametrize("ingest", ["delta", "session"])
+def test_a_refused_turn_does_not_bring_back_what_was_rewound(
+    service: VecallMemoryService, ingest: Any, told_before: bool
+) -> None:
+    """S3.22: the rewind and the refused turn are told at once."""
+    plugin = VecallMemoryPlugin(ingest)
+
+    async def scenario() -> None:
+        first, _ = a_runner(service, plugins=(plugin,) if told_before else ())
+        events = await say(first, SECRET)
+        await plugin.flush()
+        assert stored(service) == 2 * told_before
+        await first.rewind_async(
+            user_id="alice",
+            session_id="trip-1",
+            rewind_before_invocation_id=events[0].invocation_id,
+        )
+        sessions = first.session_service
+        second, _ = a_runner(service, plugins=(plugin,), sessions=sessions)
+        await say(second, LONG)
+        await say(second, ROOM)
+        await plugin.flush()
+
+    asyncio.run(scenario())
+    assert ROOM in entries(service, "quiet room")
+    assert SECRET not in entries(service, "secret okapi")
+
+
+def test_one_refused_turn_among_many_is_found_in_few_calls() -> None:
+    """S1.46: the others are told by halves, not one by one."""
+    calls: list[int] = []
+
+    class Counting(VecallMemoryService):
+        async def add_events_to_memory(self, *, events: Any, **where: Any) -> None:
+            calls.append(len(events))
+            await super().add_events_to_memory(events=events, **where)
+
+    memory = Counting(limits=Limits(max_text_bytes=200))
+    plugin = VecallMemoryPlugin("delta")
+
+    async def scenario() -> None:
+        before, _ = a_runner(memory)
+        for number in range(30):
+            await say(before, "x" * 300 if number == 17 else f"okapi {number}")
+        sessions = before.session_service
+        after, _ = a_runner(memory, plugins=(plugin,), sessions=sessions)
+        await say(after, ROOM)
+        await plugin.flush()
+
+    asyncio.run(scenario())
+    assert stored(memory) == 2 * 31 - 1
+    assert len(calls) < 20
+    memory.close()
+
+
+class Failing(ScriptedLlm):
+    """Fails where it is asked to."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        if PARROT in shown_in(llm_request.contents[-1]):
+            raise ConnectionError
+        async for answer in super().generate_content_async(llm_request, stream):
+            yield answer
+
+
+def test_what_was_said_in_a_run_that_failed_is_remembered(
+    service: VecallMemoryService,
+) -> None:
+    """S1.46: the user said it, whatever became of the answer."""
+    if not hasattr(BasePlugin, "on_run_error_callback"):
+        pytest.skip("this google-adk does not tell plugins of runs that fail")
+    plugin = VecallMemoryPlugin()
+
+    async def scenario() -> None:
+        runner, _ = a_runner(service, plugins=(plugin,))
+        runner.agent.model = Failing(script=[], requests=[])
+        await say(runner, ROOM)
+        with pytest.raises(ConnectionError):
+            await say(runner, PARROT)
+        await plugin.flush()
+
+    asyncio.run(scenario())
+    assert PARROT in entries(service, "parrots")
+    assert stored(service) == 3
+
+
+def test_runs_of_one_session_at_once_are_both_remembered() -> None:
+    """S1.46: each has a copy of the session that lacks what the other one said."""
+    needs_plugins_told_of_ends()
+    may_go_on = threading.Event()
+    may_go_on.set()
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        may_go_on.wait(20)
+        return [[1.0, float(len(text))] for text in texts]
+
+    memory = VecallMemoryService(embedder=embed, warn_raw=False)
+    plugin = VecallMemoryPlugin()
+
+    class Slow(ScriptedLlm):
+        async def generate_content_async(
+            self, llm_request: LlmRequest, stream: bool = False
+        ) -> AsyncGenerator[LlmResponse, None]:
+            await asyncio.sleep(0.05)
+            async for answer in super().generate_content_async(llm_request, stream):
+                yield answer
+
+    async def scenario() -> None:
+        runner, _ = a_runner(memory, plugins=(plugin,))
+        runner.agent.model = Slow(script=[], requests=[])
+        await say(runner, "hello there")
+        await plugin.flush()
+        may_go_on.clear()
+        await say(runner, "something else", session="other")
+        await asyncio.gather(say(runner, PARROT), say(runner, ROOM))
+        may_go_on.set()
+        await plugin.flush()
+
+    asyncio.run(scenario())
+    assert stored(memory) == 8
+    memory.close()
