@@ -145,6 +145,24 @@ def test_what_was_said_in_a_run_that_failed_is_remembered(
     assert stored(service) == 3
 
 
+def test_memories_that_share_a_plugin_get_their_own_turns() -> None:
+    """S1.46: also of sessions with the same names."""
+    plugin = VecallMemoryPlugin()
+    memories = VecallMemoryService(), VecallMemoryService()
+
+    async def scenario() -> None:
+        for memory, said in zip(memories, (PARROT, ROOM), strict=True):
+            runner, _ = a_runner(memory, plugins=(plugin,))
+            await say(runner, said)
+        await plugin.flush()
+
+    asyncio.run(scenario())
+    for memory, said in zip(memories, (PARROT, ROOM), strict=True):
+        assert stored(memory) == 2
+        assert said in entries(memory, "parrots quiet room")
+        memory.close()
+
+
 def test_runs_of_one_session_at_once_are_both_remembered() -> None:
     """S1.46: each has a copy of the session that lacks what the other one said."""
     needs_plugins_told_of_ends()

@@ -21,7 +21,11 @@ from vecall.adk.followed_session import FollowedSession, Ingest, Key
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError
 
+_MOST_EVENTS = 50_000  # of all sessions that are known; 4 kB each, and their blobs
+
 _log = logging.getLogger("vecall")
+
+_Place = tuple[int, Key]  # which memory, and which session
 
 
 @functools.cache
@@ -60,8 +64,8 @@ class VecallMemoryPlugin(BasePlugin):
             and its name to a text, or None, reads more. It runs on the plugin's thread,
             as the artifact service then does.
         name: The plugin's name.
-        sessions: So many sessions are known at a time; of one that was let go of, all
-            is handed over again, which changes nothing.
+        sessions: So many sessions are known at a time, of 50,000 events together; of
+            one that was let go of, all is handed over again, which changes nothing.
 
     Raises:
         ConfigError: Another `ingest` or `index_artifacts`, or fewer than one session.
@@ -91,8 +95,8 @@ class VecallMemoryPlugin(BasePlugin):
         self._to_text = text_of if index_artifacts is True else index_artifacts or None
         self._most = sessions
         self._lock = threading.Lock()
-        self._followed: OrderedDict[Key, FollowedSession] = OrderedDict()
-        self._waiting: dict[Key, FollowedSession] = {}
+        self._followed: OrderedDict[_Place, FollowedSession] = OrderedDict()
+        self._waiting: dict[_Place, FollowedSession] = {}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vecall-adk")
         self._warned = False
 
@@ -173,17 +177,21 @@ class VecallMemoryPlugin(BasePlugin):
     ) -> FollowedSession:
         session = context.session
         key = (session.app_name, session.user_id, session.id)
+        place = (id(service), key)
         with self._lock:
             followed = self._followed.setdefault(
-                key, FollowedSession(key, service, session, self._to_text)
+                place, FollowedSession(key, service, session, self._to_text)
             )
-            followed.service = service
             followed.left_by_run(session)
             followed.artifact_service = context.artifact_service
-            self._followed.move_to_end(key)
-            if len(self._followed) > self._most:
+            self._followed.move_to_end(place)
+            while len(self._followed) > 1 and self._holds_too_much():
                 self._let_go()
         return followed
+
+    def _holds_too_much(self) -> bool:
+        events = sum(len(each.session.events) for each in self._followed.values())
+        return len(self._followed) > self._most or events > _MOST_EVENTS
 
     def _let_go(self) -> None:
         """Let go of the session that is the longest without a turn and remembered."""
@@ -192,15 +200,16 @@ class VecallMemoryPlugin(BasePlugin):
 
     def _submit(self, followed: FollowedSession) -> None:
         """Have a session remembered, once however often it is asked for."""
+        place = (id(followed.service), followed.key)
         with self._lock:
-            is_queued = followed.key in self._waiting
-            self._waiting[followed.key] = followed
+            is_queued = place in self._waiting
+            self._waiting[place] = followed
         if not is_queued:
-            self._worker.submit(self._remember, followed.key)
+            self._worker.submit(self._remember, place)
 
-    def _remember(self, key: Key) -> None:
+    def _remember(self, place: _Place) -> None:
         with self._lock:
-            followed = self._waiting.pop(key)
+            followed = self._waiting.pop(place)
         try:
             asyncio.run(followed.hand_over(self._ingest))
         except Exception as error:
