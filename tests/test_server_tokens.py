@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 
 import pytest
 
@@ -130,6 +131,44 @@ def test_a_field_of_another_type_is_no_token(tmp_path, change):
     path.chmod(0o600)
     with pytest.raises(ConfigError):
         TokenFile(path).read()
+
+
+def test_a_file_that_is_closed_to_others_again_is_used_again(tmp_path):
+    """As the message about it asks for."""
+    path = tmp_path / "tokens"
+    file = TokenFile(path)
+    bearer, token = mint(app="hotel")
+    file.change(lambda _: [token])
+    path.chmod(0o644)
+    assert file.find(bearer) is None
+    path.chmod(0o600)
+    assert file.find(bearer) == token
+
+
+def test_what_is_no_file_opens_to_nobody(tmp_path):
+    """Nor do the tokens that were there before."""
+    path = tmp_path / "tokens"
+    file = TokenFile(path)
+    bearer, token = mint(app="hotel")
+    file.change(lambda _: [token])
+    assert file.find(bearer) == token
+    path.unlink()
+    path.mkdir()
+    assert file.find(bearer) is None
+    path.rmdir()
+    os.mkfifo(path, 0o600)
+    assert file.find(bearer) is None
+
+
+def test_an_expiry_of_hundreds_of_digits_is_a_far_one(tmp_path):
+    """It is a number, if one that no float holds."""
+    path = tmp_path / "tokens"
+    bearer, token = mint(app="hotel")
+    TokenFile(path).change(lambda _: [token])
+    told = json.loads(path.read_text())
+    told["tokens"][0]["expires_at"] = 10**400
+    path.write_text(json.dumps(told))
+    assert TokenFile(path).find(bearer) is not None
 
 
 def test_a_file_that_others_may_read_is_not_used(tmp_path):

@@ -282,6 +282,8 @@ def _metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
     """Metadata as JSON with sorted keys, so that equal metadata is equal text."""
     if not meta:
         return None
+    if _has_more(meta, limits.max_metadata_bytes):
+        raise LimitExceededError(_too_large(limits))
     if _depth(meta, limits.max_metadata_depth) > limits.max_metadata_depth:
         msg = (
             f"custom_metadata: at most max_metadata_depth = {limits.max_metadata_depth}"
@@ -296,11 +298,26 @@ def _metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
         msg = "custom_metadata: expected JSON values under string keys, no NaN or Inf"
         raise InvalidTypeError(msg)
     if len(text) > limits.max_metadata_bytes:
-        msg = (
-            f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
-        )
-        raise LimitExceededError(msg)
+        raise LimitExceededError(_too_large(limits))
     return text
+
+
+def _too_large(limits: Limits) -> str:
+    return f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
+
+
+def _has_more(value: object, most: int) -> bool:
+    """Whether there are more values in it, each of which takes a character of JSON."""
+    ahead: list[object] = [value]
+    seen = 0
+    while ahead and seen + len(ahead) <= most:
+        inner = ahead.pop()
+        seen += 1
+        if isinstance(inner, Mapping):
+            ahead.extend(inner.values())
+        elif isinstance(inner, list | tuple):
+            ahead.extend(inner)
+    return bool(ahead)
 
 
 def _has_string_keys(value: object) -> bool:

@@ -21,6 +21,7 @@ from vecall.server.bodies import read_json, read_query
 from vecall.server.guards import (
     authenticate,
     authorize,
+    check_framing,
     check_header_size,
     check_host,
     check_origin,
@@ -120,6 +121,7 @@ class _Application:
         """Let a request in and do what it asks for."""
         request, door = exchange.request, self._door
         check_header_size(request, door.limits)
+        check_framing(request)
         check_host(request, self._hosts)
         check_origin(request, self._origins)
         operation, names = self._router.find(request)

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vecall.server.answers import HttpError, as_response
 from vecall.server.limits import HttpLimits
+from vecall.server.listener import Listener
 
 _log = logging.getLogger("vecall.server")
 
@@ -31,11 +32,17 @@ Rooms = dict[Wait, dict["GuardedProtocol", None]]
 """Who waits for what, those that came first in front."""
 
 
-def guarded(limits: HttpLimits) -> type[H11Protocol]:
-    """Return uvicorn's protocol with limits on headers and connections."""
+def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
+    """Return uvicorn's protocol with limits on headers and connections.
+
+    Args:
+        limits: The limits.
+        listener: Takes the connections.
+    """
 
     class Guarded(GuardedProtocol):
         allowed = limits
+        taken_from = listener
         rooms: ClassVar[Rooms] = {wait: {} for wait in Wait}
 
     return Guarded
@@ -49,11 +56,13 @@ class GuardedProtocol(H11Protocol):
     """
 
     allowed: ClassVar[HttpLimits]
+    taken_from: ClassVar[Listener]
     rooms: ClassVar[Rooms]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection; where there are too many, let go of another."""
         super().connection_made(cast(asyncio.Transport, transport))
+        self.taken_from.begun(transport.get_extra_info("socket").fileno())
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._room: Wait | None = None

@@ -32,6 +32,18 @@ def check_header_size(request: Request, limits: HttpLimits) -> None:
         raise HttpError(400, "headers_too_large", msg)
 
 
+def check_framing(request: Request) -> None:
+    """Refuse a body whose end a proxy may see elsewhere.
+
+    Raises:
+        HttpError: 400.
+    """
+    headers = request.headers
+    if "transfer-encoding" in headers and "content-length" in headers:
+        msg = "A body has a length or is chunked, not both."
+        raise HttpError(400, "bad_request", msg)
+
+
 def check_host(request: Request, hosts: Collection[str]) -> None:
     """Refuse a request that was meant for another host, as DNS rebinding makes them.
 

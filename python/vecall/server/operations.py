@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +21,8 @@ from vecall.types import Filter, MemoryEntry
 
 DEFAULT_K = 5
 DEFAULT_PAGE = 100
+
+_EXPORTS = 16  # more at once would fill the disk and take the places of others
 
 
 async def ingest_session(call: Call) -> Response:
@@ -198,9 +201,11 @@ async def export_user(call: Call) -> Response:
     """Stream a user's memories as JSON lines, all of one state of the file."""
     for name, value in call.whose.items():
         check_name(value, name, call.memory.limits)
-    async with call.door.exports:
-        file = await _exported(call)
-    return FileStream(file, "application/x-ndjson")
+    with ExitStack() as place:
+        place.enter_context(call.door.export_place(_EXPORTS))
+        async with call.door.exports:
+            file = place.enter_context(await _exported(call))
+        return FileStream(file, "application/x-ndjson", place.pop_all())
 
 
 async def _exported(call: Call) -> BinaryIO:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -48,7 +49,8 @@ class Door:
         document: The OpenAPI document.
         answered: How many requests were answered, by operation and status.
         backups: The folder of backups, if there is one.
-        exports: Keeps many exports from filling the disk at once.
+        exports: Keeps many exports from being made at once.
+        exporting: How many exports are waited for, made or sent; each is a file.
         large: Keeps many large answers from filling the memory at once.
         backing_up: Whether a backup is being made.
     """
@@ -60,8 +62,28 @@ class Door:
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
     backups: Path | None = None
     exports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    exporting: int = 0
     large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
     backing_up: bool = False
+
+    @contextmanager
+    def export_place(self, most: int) -> Iterator[None]:
+        """Keep a place for an export until its last byte is sent.
+
+        Args:
+            most: How many there are.
+
+        Raises:
+            HttpError: 503, all are taken.
+        """
+        if self.exporting >= most:
+            msg = "Many exports are under way."
+            raise HttpError(503, "busy", msg, {"Retry-After": "5"})
+        self.exporting += 1
+        try:
+            yield
+        finally:
+            self.exporting -= 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp
 from vecall.errors import ConfigError
 from vecall.server.connections import guarded
 from vecall.server.limits import HttpLimits
+from vecall.server.listener import Listener
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +93,13 @@ def serve(
         ConfigError: The address cannot be used.
     """
     listener = listen(binding)
+    listener.most = limits.max_connections
     port = listener.getsockname()[1]
     scheme = "http" if binding.certificate is None else "https"
     shown = f"[{binding.host}]" if ":" in binding.host else binding.host
     config = uvicorn.Config(
         app,
-        http=guarded(limits),
+        http=guarded(limits, listener),
         ws="none",
         loop="asyncio",
         log_config=None,
@@ -104,16 +107,24 @@ def serve(
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=limits.max_header_bytes,
+        backlog=128,  # so many are taken at once, before any of them can be let go
         timeout_graceful_shutdown=5,
         ssl_certfile=binding.certificate,
         ssl_keyfile=binding.key,
     )
+    logging.getLogger("uvicorn.error").addFilter(_without_trace)
     with listener:
         started(f"{scheme}://{shown}:{port}")
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def listen(binding: Binding) -> socket.socket:
+def _without_trace(record: logging.LogRecord) -> bool:
+    """Log of an error that it was, and not its message, which may hold content."""
+    record.exc_info = None
+    return True
+
+
+def listen(binding: Binding) -> Listener:
     """Return a socket that listens.
 
     Its connections send at once: an answer is a head and a body, and the body would
@@ -124,10 +135,11 @@ def listen(binding: Binding) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
     try:
-        listener = socket.create_server((binding.host, binding.port), family=family)
+        opened = socket.create_server((binding.host, binding.port), family=family)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or "not a port"
         msg = f"the address cannot be listened on: {why}"
         raise ConfigError(msg) from error
+    listener = Listener(fileno=opened.detach())
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import ExitStack
 from typing import BinaryIO
 
 from starlette.responses import Response
@@ -13,23 +14,25 @@ _CHUNK = 256 * 1024
 
 
 class FileStream(Response):
-    """Sends a file in pieces, reading them on another thread, and closes it.
+    """Sends a file in pieces, reading them on another thread.
 
     Args:
         file: The file, at its beginning.
         media_type: What is in it.
+        done: Is closed when the file was sent or the client left; closes the file.
     """
 
-    def __init__(self, file: BinaryIO, media_type: str) -> None:
+    def __init__(self, file: BinaryIO, media_type: str, done: ExitStack) -> None:
         """Take the file; its size tells a client whether all of it came."""
         size = os.fstat(file.fileno()).st_size
         headers = {"content-length": str(size)}
         super().__init__(headers=headers, media_type=media_type)
         self._file = file
+        self._done = done
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send the file."""
-        with self._file:
+        with self._done:
             start = {"type": "http.response.start", "status": self.status_code}
             await send({**start, "headers": self.raw_headers})
             while chunk := await asyncio.to_thread(self._file.read, _CHUNK):

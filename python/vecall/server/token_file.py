@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,11 +39,11 @@ class TokenFile:
         version = self._version_now()
         if version != self._version:
             self._version = version
+            self._tokens = Tokens()  # whatever happens
             try:
                 self._tokens = Tokens(self.read())
             except (ConfigError, StorageError):
                 _log.error("tokens: the file cannot be used; nobody is let in")
-                self._tokens = Tokens()
         return self._tokens.find(bearer)
 
     def read(self) -> list[Token]:
@@ -53,12 +54,18 @@ class TokenFile:
             StorageError: It cannot be read.
         """
         try:
-            handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            handle = os.open(
+                self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
         except FileNotFoundError:
             return []
         except OSError as error:
             msg = f"tokens: the file cannot be read: {error.strerror}"
             raise StorageError(msg) from error
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            msg = "tokens: not a file"
+            raise ConfigError(msg)
         with os.fdopen(handle, encoding="utf-8") as file:
             if os.fstat(handle).st_mode & 0o077:
                 msg = "tokens: the file must not be open to others: chmod 600"
@@ -115,4 +122,4 @@ class TokenFile:
             facts = self._path.lstat()
         except OSError:
             return None
-        return facts.st_ino, facts.st_mtime_ns, facts.st_size
+        return facts.st_ino, facts.st_ctime_ns, facts.st_size  # chmod counts

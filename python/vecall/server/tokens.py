@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf
 from typing import Any, Protocol
 
 from vecall.config import Limits, check_name
@@ -162,7 +162,7 @@ def from_json(text: str) -> list[Token]:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(msg) from None
-    finite = (type(number) in (int, float) and isfinite(number) for number in numbers)
+    finite = (type(number) in (int, float) and abs(number) < inf for number in numbers)
     if not all(finite):
         raise ConfigError(msg)
     if not all(type(flag) is bool for flag in flags):

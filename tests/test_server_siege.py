@@ -1,0 +1,84 @@
+"""Clients that hold on to what others need: exports, handshakes, connections."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+from helpers.http import ALICE, Server, all_of, serving
+from vecall.server.listener import Listener
+from vecall.server.run import Binding, listen
+
+EXPORTS = 16
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with 15 MB of memories, more than what sockets hold."""
+    with serving(tmp_path_factory.mktemp("siege")) as (opened, _):
+        with opened.client() as client:
+            for part in range(5):
+                texts = [f"{part}.{n} " + "tea " * 50_000 for n in range(15)]
+                answer = client.post(f"{ALICE}/memories", json={"memories": texts})
+                assert answer.status_code == 201
+        yield opened
+
+
+def test_exports_that_nobody_reads_do_not_keep_others_waiting(server):
+    """They are told at once that it is busy, and served when a place is free."""
+    with ExitStack() as opened, server.client() as client:
+        for _ in range(EXPORTS):
+            reader = opened.enter_context(server.connect())
+            reader.sendall(server.head("GET", f"{ALICE}/export"))
+            assert reader.recv(12) == b"HTTP/1.1 200"
+        refused = client.get(f"{ALICE}/export")
+        assert refused.status_code == 503
+        assert refused.headers["Retry-After"] == "5"
+        assert client.get(f"{ALICE}/memories/unknown").status_code == 404
+    with server.client() as client:
+        for _ in range(100):  # until the server has seen that they left
+            answer = client.get(f"{ALICE}/export")
+            if answer.status_code == 200:
+                break
+            time.sleep(0.1)
+        assert len(answer.content) > 15_000_000
+
+
+def test_a_body_with_two_ends_is_refused_and_the_connection_closed(server):
+    """RFC 9112, 6.1: a proxy in front may see the end elsewhere."""
+    both = "Content-Length: 5", "Transfer-Encoding: chunked"
+    kind = "Content-Type: application/json"
+    with server.connect() as connection:
+        head = server.head("POST", f"{ALICE}/memories", kind, *both)
+        connection.sendall(head + b"0\r\n\r\n")
+        assert all_of(connection).startswith(b"HTTP/1.1 400")
+
+
+def test_of_too_many_handshakes_the_oldest_are_given_up():
+    """What the server knows of already is none of them."""
+    with listen(Binding(port=0)) as listener, ExitStack() as opened:
+        assert isinstance(listener, Listener)
+        listener.most = 2
+
+        def connect() -> tuple[socket.socket, socket.socket]:
+            client = socket.create_connection(listener.getsockname(), timeout=5.0)
+            opened.enter_context(client)
+            ours, _ = listener.accept()
+            return client, opened.enter_context(ours)
+
+        known, ours = connect()
+        listener.begun(ours.fileno())
+        oldest, _ = connect()
+        others = [connect()[0] for _ in range(2)]
+        assert oldest.recv(1) == b""
+        for each in (known, *others):
+            each.settimeout(0.05)
+            with pytest.raises(TimeoutError):
+                each.recv(1)
