@@ -53,11 +53,12 @@ def test_exports_that_nobody_reads_do_not_keep_others_waiting(server):
 
 def test_a_body_with_two_ends_is_refused_and_the_connection_closed(server):
     """RFC 9112, 6.1: a proxy in front may see the end elsewhere."""
-    both = "Content-Length: 5", "Transfer-Encoding: chunked"
+    body = b'{"memories": ["x"]}'
+    both = f"Content-Length: {len(body)}", "Transfer-Encoding: chunked"
     kind = "Content-Type: application/json"
     with server.connect() as connection:
         head = server.head("POST", f"{ALICE}/memories", kind, *both)
-        connection.sendall(head + b"0\r\n\r\n")
+        connection.sendall(head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
         assert all_of(connection).startswith(b"HTTP/1.1 400")
 
 
