@@ -152,7 +152,8 @@ def running(folder: Any, **limits: Any) -> Iterator[Server]:
 
 
 COMMAND = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
 from vecall.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
