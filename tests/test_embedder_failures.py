@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import traceback
 from collections.abc import Sequence
 
@@ -111,6 +112,24 @@ def test_a_logged_error_of_the_embedder_does_not_leak_the_text(open_service):
         service.sync.add_memory(**ALICE, memories=[SECRET])
     printed = "".join(traceback.format_exception(caught.value))
     assert f"cannot embed ['{SECRET}']" not in printed
+
+
+def test_trying_again_leaves_the_random_numbers_of_its_host_alone(open_service):
+    """A program that seeds them expects the same ones from run to run."""
+    failures = [ConnectionError, TimeoutError]
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        if "zebra" in texts[0] and failures:
+            raise failures.pop()
+        return [[1.0, 2.0, 3.0]] * len(texts)
+
+    service = open_service(
+        embedder=FunctionEmbedder(embed, dimensions=3, model_id="late")
+    )
+    before = random.getstate()
+    service.sync.add_memory(**ALICE, memories=["zebra"])
+    assert not failures
+    assert random.getstate() == before
 
 
 def test_a_failing_batch_writes_nothing_of_the_call(open_service):

@@ -30,6 +30,8 @@ from vecall.errors import BusyError, StorageError
 _GATE, _HEAD = 0, 1
 _SHORT_S = 0.0001  # between two looks of the head of the queue
 _LONG_S = 0.002
+_chance = random.Random()  # a host that seeds its own is not disturbed
+
 _QUEUE_S = 0.0005
 
 
@@ -71,7 +73,7 @@ class WriteGate:
             if time.monotonic() >= deadline:
                 raise _busy(timeout_s)
             # At random, so that nobody in the queue has the better chance.
-            time.sleep(_QUEUE_S * random.uniform(0.5, 1.5))
+            time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
         try:
             pause = _SHORT_S
             while not self._lock(_GATE):
