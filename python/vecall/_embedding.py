@@ -35,8 +35,7 @@ _AHEAD = 4  # batches that are on their way at once
 _AT_ONCE = 8  # calls of an embedder that says how many it allows
 _QUERIES_KEPT = 1_024
 _TEXTS_KEPT = 4_096
-_chance = random.Random()  # a host that seeds its own is not disturbed
-
+_chance = random.SystemRandom()  # the host's own numbers stay, and forks differ
 _TRIES = 3
 _PAUSE = 0.1  # seconds before the second try, then twice that, both plus up to as much
 _PASSING = (  # until Python 3.11 the three timeouts are classes of their own

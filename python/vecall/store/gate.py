@@ -30,8 +30,7 @@ from vecall.errors import BusyError, StorageError
 _GATE, _HEAD = 0, 1
 _SHORT_S = 0.0001  # between two looks of the head of the queue
 _LONG_S = 0.002
-_chance = random.Random()  # a host that seeds its own is not disturbed
-
+_chance = random.SystemRandom()  # the host's own numbers stay, and forks differ
 _QUEUE_S = 0.0005
 
 
