@@ -21,6 +21,13 @@ from vecall.adk.uri import parse_uri
 from vecall.write_gate import ALLOW, REJECT
 
 
+@pytest.fixture(autouse=True)
+def untraced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """google-adk's server has the whole process traced, and all other tests with it."""
+    trace = pytest.importorskip("opentelemetry.trace")
+    monkeypatch.setattr(trace, "set_tracer_provider", lambda *_, **__: None)
+
+
 def test_the_default_is_five_memories() -> None:
     """2.0 Result count."""
     for options, expected in [({}, 5), ({"top_k": 2}, 2)]:
