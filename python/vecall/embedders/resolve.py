@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from vecall.embedders.auto import automatic
 from vecall.embedders.base import Embedder
 from vecall.embedders.function import FunctionEmbedder
 from vecall.errors import ConfigError
@@ -23,13 +24,19 @@ _NAMED = {
 }
 
 
+AUTO: Final = "auto"
+"""Leaves the choice to vecall; see `vecall.embedders.auto`."""
+
+
 def resolve(embedder: EmbedderLike) -> Embedder | None:
     """Return an embedder for a name, a callable or an embedder; None stays None.
 
     Args:
-        embedder: "local", "openai", "gemini", "fastembed" or "sentence-transformers",
-            all but the first also with a model, as "openai:text-embedding-3-large"; or
-            an embedder, or a function from texts to vectors.
+        embedder: "none", which is None; "auto", which is "local" where vecall[local] is
+            installed, else None (`automatic` says what it is for a file); "local",
+            "openai", "gemini", "fastembed" or "sentence-transformers", of these all but
+            the first also with a model, as "openai:text-embedding-3-large"; or an
+            embedder, or a function from texts to vectors.
 
     Raises:
         ConfigError: An unknown name, or something that is none of these; or the named
@@ -39,7 +46,9 @@ def resolve(embedder: EmbedderLike) -> Embedder | None:
     if embedder is None:
         return None
     if isinstance(embedder, str):
-        return _named(embedder)
+        if embedder == "none":
+            return None
+        return automatic() if embedder == AUTO else _named(embedder)
     if callable(getattr(embedder, "embed", None)):
         return _checked(cast("Embedder", embedder))
     if callable(embedder):
@@ -53,8 +62,8 @@ def _named(text: str) -> Embedder:
     if name not in _NAMED or (colon and (name == "local" or not model)):
         names = ", ".join(f"'{name}'" for name in _NAMED)
         msg = (
-            f"embedder: the known names are {names}, all but the first also as "
-            f"'NAME:MODEL'; or give an Embedder"
+            f"embedder: the known names are 'auto', 'none', {names}, all but the first "
+            f"three also as 'NAME:MODEL'; or give an Embedder"
         )
         raise ConfigError(msg)
     module, kind = _NAMED[name]

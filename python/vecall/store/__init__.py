@@ -12,7 +12,13 @@ from vecall.store.filesystem import require_unrelated
 from vecall.store.history import Past, history, listed, old_sessions
 from vecall.store.jobs import WriteJob, run_alone
 from vecall.store.known import Known, known_of
-from vecall.store.models import EmbeddingModel, active_model, adopt, require_same
+from vecall.store.models import (
+    EmbeddingModel,
+    active_model,
+    adopt,
+    has_memories,
+    require_same,
+)
 from vecall.store.pending import (
     ClaimSession,
     DueSession,
@@ -120,6 +126,7 @@ __all__ = [
     "export_lines",
     "export_partitions",
     "find",
+    "has_memories",
     "header_model",
     "history",
     "known_of",

