@@ -92,7 +92,7 @@ def test_a_model_sums_up_only_what_the_hook_lets_through(open_service):
     assert not [word for word in (SECRET, "reject", "word3") if word in shown]
     assert memories(service) == [summed(1, 4)]
     (held,) = service.sync.list_memories(**ALICE, state="quarantined")
-    service.sync.restore_memory(**ALICE, memory_id=held.id)
+    service.sync.release_memory(**ALICE, memory_id=held.id)
     assert "turn quarantine word3" in memories(service)
 
 

@@ -25,6 +25,7 @@ from vecall import (
     Scopes,
     VectorMemoryService,
 )
+from vecall.write_gate import ALLOW, QUARANTINE
 
 SESSION = {**ALICE, "id": "s", "events": [{"id": "e9", "text": "zebra new"}]}
 
@@ -39,6 +40,7 @@ WRITING: dict[str, dict[str, Any]] = {
     "update_memory": {**ALICE, "memory_id": "f", "content": "zebra new"},
     "archive_memory": {**ALICE, "memory_id": "f"},
     "restore_memory": {**ALICE, "memory_id": "archived"},
+    "release_memory": {**ALICE, "memory_id": "held"},
     "propose_forget": {**ALICE, "query": "zebra"},
     "confirm_forget": {**ALICE, "token": "token"},
     "consolidate": {**ALICE},
@@ -79,13 +81,19 @@ class Later(Clock):
 def corpus(open_service, tmp_path) -> Path:
     """A file with something for every method to do, and its export."""
     path = tmp_path / "m.db"
-    service = open_service(path, trigger=Inactivity(1000), sweep_interval=None)
+    service = open_service(
+        path,
+        trigger=Inactivity(1000),
+        sweep_interval=None,
+        on_write=lambda write: QUARANTINE if write.memory.id == "held" else ALLOW,
+    )
     events = [{"id": f"e{n}", "text": f"zebra {n}", "timestamp": n} for n in range(3)]
     service.sync.add_session_to_memory({**ALICE, "id": "s", "events": events})
     facts = [
         MemoryEntry("zebra fact", id="f", kind="fact"),
         MemoryEntry("the zebra fact", id="f2", kind="fact"),
         MemoryEntry("zebra archived", id="archived"),
+        MemoryEntry("zebra held", id="held"),
     ]
     service.sync.add_memory(**ALICE, memories=facts)
     service.sync.add_memory(

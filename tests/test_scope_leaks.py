@@ -206,6 +206,7 @@ def test_every_method_that_takes_a_name_is_called():
         *("delete_memory", "delete_session", "delete_where", "delete_user"),
         *("delete_app", "export", "warm", "mark_used", "expand_session"),
         *("memory_history", "list_memories", "archive_memory", "restore_memory"),
+        "release_memory",
         *("propose_forget", "confirm_forget", "consolidate", "update_memory"),
     } <= names
 

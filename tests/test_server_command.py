@@ -348,7 +348,7 @@ def test_an_expiry_as_a_time_is_taken_as_it_is(run, tmp_path):
 def test_a_session_loader_that_cannot_be_imported_is_refused(given):
     """Before anything listens."""
     with pytest.raises(ConfigError):
-        serving.session_loader(given)
+        serving.named(given, "session-loader")
 
 
 def test_answers_are_sent_without_waiting_for_acknowledgements():

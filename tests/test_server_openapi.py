@@ -75,7 +75,7 @@ ADMINS = "adminDeleteApp adminDeleteUser backup metrics".split()
 ASKED = "deleteUser exportUser listMemories".split()  # with a query
 TOLD = (  # with a body
     "addEvents addMemories deleteWhere endSession ingestSession markUsed "
-    "observeSession searchMemories updateMemory"
+    "observeSession releaseMemory searchMemories updateMemory"
 ).split()
 NAMED = (  # by their paths alone
     "archiveMemory deleteMemory deleteSession getMemory memoryHistory restoreMemory"

@@ -175,7 +175,8 @@ def moved(open_service, tmp_path, lived, clock, embedder) -> MemoryService:
 def test_what_was_held_or_archived_is_brought_back_elsewhere(moved):
     """S2.5: links and standing mean there what they meant here."""
     assert not {"held zebra", "zebra old", "zebra put away"} & {*found(moved)}
-    for id_ in ("h", "away", "old"):
+    assert moved.sync.release_memory(**ALICE, memory_id="h") == ["h"]
+    for id_ in ("away", "old"):
         assert moved.sync.restore_memory(**ALICE, memory_id=id_) == [id_]
     assert {"held zebra", "zebra old", "zebra put away"} <= {*found(moved)}
     (summary,) = (
@@ -232,7 +233,7 @@ def test_an_import_changes_nothing_that_is_newer(
 ):
     """The later word counts, in either direction, held and archived ones too."""
     clock.now += 10
-    moved.sync.restore_memory(**ALICE, memory_id="h")
+    moved.sync.release_memory(**ALICE, memory_id="h")
     moved.sync.archive_memory(**ALICE, memory_id="c")
     moved.sync.delete_memory(**ALICE, memory_id="new")
     moved.sync.update_memory(**ALICE, memory_id="t2", content="zebra here")

@@ -79,10 +79,10 @@ def test_what_is_held_is_released_by_its_id(open_service, tmp_path, judge):
     events = [turn(1, "zebra 1"), turn(2, "held zebra 2"), turn(3, "zebra 3")]
     ids = service.sync.add_session_to_memory(session(*events))
     service.sync.add_memory(**ALICE, memories=[HELD])
-    refuses(NotFoundError, lambda: service.sync.restore_memory(**BOB, memory_id=ids[1]))
+    refuses(NotFoundError, lambda: service.sync.release_memory(**BOB, memory_id=ids[1]))
     for id_ in ("h", ids[1]):
-        assert service.sync.restore_memory(**ALICE, memory_id=id_) == [id_]
-    refuses(NotFoundError, lambda: service.sync.restore_memory(**ALICE, memory_id="h"))
+        assert service.sync.release_memory(**ALICE, memory_id=id_) == [id_]
+    refuses(NotFoundError, lambda: service.sync.release_memory(**ALICE, memory_id="h"))
     assert listed(service, "quarantined") == []
     everything = ["held zebra", "held zebra 2", "zebra 1", "zebra 3"]
     assert found(service) == everything
@@ -104,7 +104,7 @@ def test_a_released_memory_that_says_something_else_is_judged_anew(open_service,
     """A release is for what somebody has read, not for what comes under its id."""
     service = open_service(on_write=judge)
     service.sync.add_memory(**ALICE, memories=[HELD])
-    service.sync.restore_memory(**ALICE, memory_id="h")
+    service.sync.release_memory(**ALICE, memory_id="h")
     other = MemoryEntry("held zebra, and more", id="h")
     service.sync.add_memory(**ALICE, memories=[other])
     assert found(service) == []
@@ -119,7 +119,7 @@ def test_a_released_memory_with_an_end_is_not_held_again(open_service, judge, op
     for _ in range(3):
         service.sync.add_memory(**ALICE, memories=[entry], custom_metadata=options)
         if listed(service, "quarantined"):
-            service.sync.restore_memory(**ALICE, memory_id="h")
+            service.sync.release_memory(**ALICE, memory_id="h")
         (memory,) = service.sync.list_memories(**ALICE)
         assert memory.valid_until == entry.valid_until
         assert found(service) == ["held zebra"]
@@ -160,7 +160,7 @@ def test_what_is_held_is_deleted_like_all_else(open_service, tmp_path, judge):
         assert listed(service, "quarantined") == []
         refuses(
             NotFoundError,
-            lambda s=service: s.sync.restore_memory(**ALICE, memory_id="h"),
+            lambda s=service: s.sync.release_memory(**ALICE, memory_id="h"),
         )
         service.sync.purge()
         service.close()
@@ -174,7 +174,7 @@ def test_a_held_memory_takes_nothing_away(open_service, judge):
     newer = MemoryEntry("held zebra", id="g", supersedes="f")
     service.sync.add_memory(**ALICE, memories=[newer])
     assert found(service) == ["zebra"]
-    service.sync.restore_memory(**ALICE, memory_id="g")
+    service.sync.release_memory(**ALICE, memory_id="g")
     assert found(service) == ["held zebra"]
     assert listed(service, "archived") == ["zebra"]
 
@@ -189,9 +189,9 @@ def test_what_is_held_in_a_place_beside_the_users_is_released_there(
         service.sync.add_memory(**ALICE, memories=[HELD], scope=scope)
         assert listed(service, "quarantined", scope=scope) == ["held zebra"]
         refuses(
-            NotFoundError, lambda: service.sync.restore_memory(**ALICE, memory_id="h")
+            NotFoundError, lambda: service.sync.release_memory(**ALICE, memory_id="h")
         )
-        assert service.sync.restore_memory(**ALICE, memory_id="h", scope=scope) == ["h"]
+        assert service.sync.release_memory(**ALICE, memory_id="h", scope=scope) == ["h"]
         assert listed(service, "quarantined", scope=scope) == []
     assert found(service) == ["held zebra"] * 2
     assert {
@@ -292,7 +292,7 @@ def test_an_update_that_is_held_says_what_became_of_it(open_service):
     changed = service.sync.update_memory(**ALICE, memory_id="f", content="held zebra")
     assert changed.text == "held zebra"
     assert found(service) == []
-    service.sync.restore_memory(**ALICE, memory_id="f")
+    service.sync.release_memory(**ALICE, memory_id="f")
     assert found(service) == ["held zebra"]
     states = [
         (past.memory.text, past.state)

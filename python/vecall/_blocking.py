@@ -226,10 +226,13 @@ class SyncMemoryService(SyncLivingMemoryService):
         vectors: bool = True,
         app_name: str | None = None,
         user_id: str | None = None,
+        quarantined: bool = True,
     ) -> int:
         """Write memories to a new file of JSON lines; return how many."""
         return drive(
-            self._maintenance.export(blocking, path, vectors, app_name, user_id)
+            self._maintenance.export(
+                blocking, path, vectors, app_name, user_id, quarantined
+            )
         )
 
     def import_(

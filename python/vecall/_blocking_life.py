@@ -89,8 +89,30 @@ class SyncLivingMemoryService:
     def restore_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> list[str]:
-        """Bring back an archived memory, or release one that is held."""
+        """Make an archived memory live again."""
         return drive(self._life.restore(blocking, app_name, user_id, memory_id, scope))
+
+    def release_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        updated_at: float | None = None,
+        scope: Scope = "user",
+    ) -> list[str]:
+        """Make a quarantined memory live: the act of a reviewer."""
+        return drive(
+            self._life.restore(
+                blocking,
+                app_name,
+                user_id,
+                memory_id,
+                scope,
+                "quarantined",
+                updated_at,
+            )
+        )
 
     def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5

@@ -46,7 +46,7 @@ from vecall.store import (
     text_hash,
 )
 from vecall.summaries import SummaryProvider
-from vecall.timestamps import ttl_seconds
+from vecall.timestamps import to_seconds, ttl_seconds
 from vecall.types import MemoryEntry
 
 Key = tuple[str, str]
@@ -202,16 +202,23 @@ class Life:
 
     @observed("restore", len)
     async def restore(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        scope: str,
+        state: State = "archived",
+        updated_at: float | None = None,
     ) -> list[str]:
-        """Bring back what was archived or held."""
-        key = self._memory.key(app_name, user_id, scope, write=True)
-        check_name(memory_id, "memory_id", self._memory.limits)
-        change: Change = await wait(
-            self._memory.writer.submit(
-                RestoreMemory(*key, memory_id, bounds_of(self._memory.limits))
-            )
-        )
+        """Make a memory of the given state live."""
+        memory = self._memory
+        key = memory.key(app_name, user_id, scope, write=True)
+        check_name(memory_id, "memory_id", memory.limits)
+        seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
+        bounds = bounds_of(memory.limits)
+        job = RestoreMemory(*key, memory_id, bounds, state, seen)
+        change: Change = await wait(memory.writer.submit(job))
         return list(change.ids)
 
     @observed("propose_forget")

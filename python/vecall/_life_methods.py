@@ -165,18 +165,52 @@ class LivingMemoryService:
     async def restore_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> list[str]:
-        """Bring back an archived memory, or release one that is held.
+        """Make an archived memory live again.
 
         Of a summary that took the place of turns, those turns come back and the summary
-        goes.
+        goes. A quarantined memory stays quarantined: see `release_memory`.
 
         Returns:
             The ids of what is found again.
 
         Raises:
-            NotFoundError: There is nothing of that id to bring back.
+            NotFoundError: There is no archived memory of that id.
         """
         return await self._life.restore(on_loop, app_name, user_id, memory_id, scope)
+
+    async def release_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        updated_at: float | None = None,
+        scope: Scope = "user",
+    ) -> list[str]:
+        """Make a quarantined memory live: the act of a reviewer, not of its writer.
+
+        The service does not know who calls: offer this method to reviewers alone. Over
+        HTTP it needs a token with the right "review".
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            updated_at: The `updated_at` of the memory that was reviewed, as
+                `list_memories(state="quarantined")` returned it. Without it a text that
+                was written after the review is released, too.
+            scope: Where it is.
+
+        Returns:
+            The ids of what is found from now on.
+
+        Raises:
+            NotFoundError: There is no quarantined memory of that id.
+            ConflictError: It was changed since `updated_at`.
+        """
+        return await self._life.restore(
+            on_loop, app_name, user_id, memory_id, scope, "quarantined", updated_at
+        )
 
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5

@@ -241,6 +241,7 @@ class Maintenance:
         vectors: bool,
         app_name: str | None,
         user_id: str | None,
+        quarantined: bool = True,
     ) -> int:
         """Write memories to a file of JSON lines."""
         opened = self._opened
@@ -257,6 +258,7 @@ class Maintenance:
                 vectors=vectors,
                 app=app_name,
                 user=user_id,
+                quarantined=quarantined,
             )
         )
         return count

@@ -25,6 +25,7 @@ from vecall.store import (
     export_header,
     export_lines,
     export_partitions,
+    free_lines,
     require_same,
     require_unrelated,
 )
@@ -43,6 +44,7 @@ def export(
     vectors: bool,
     app: str | None,
     user: str | None,
+    quarantined: bool = True,
 ) -> int:
     """Write all memories, or some, to a new file; return how many.
 
@@ -63,7 +65,7 @@ def export(
         raise StorageError(msg) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            count = _export(database, file, vectors, app, user)
+            count = _export(database, file, vectors, app, user, quarantined)
             file.flush()
             os.fsync(file.fileno())
     except BaseException as error:
@@ -76,7 +78,12 @@ def export(
 
 
 def _export(
-    database: Database, file: TextIO, vectors: bool, app: str | None, user: str | None
+    database: Database,
+    file: TextIO,
+    vectors: bool,
+    app: str | None,
+    user: str | None,
+    quarantined: bool,
 ) -> int:
     count = 0
     with database.snapshot() as connection:
@@ -86,7 +93,8 @@ def _export(
         for part, in_app, of_user, made in export_partitions(connection, app, user):
             told = {"app": in_app, "user": of_user, "created_at": made}
             _write(file, {"part": told})
-            for kind, values in export_lines(connection, part, number):
+            lines = export_lines(connection, part, number)
+            for kind, values in lines if quarantined else free_lines(lines):
                 _write(file, {kind: values})
                 count += kind == "mem"
     return count

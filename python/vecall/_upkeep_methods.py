@@ -196,6 +196,7 @@ class MaintainedMemoryService:
         vectors: bool = True,
         app_name: str | None = None,
         user_id: str | None = None,
+        quarantined: bool = True,
     ) -> int:
         """Write memories to a new file of JSON lines; return how many.
 
@@ -204,11 +205,15 @@ class MaintainedMemoryService:
             vectors: Whether vectors go with them, as base64 of float32.
             app_name: Only this app's.
             user_id: Only this user's.
+            quarantined: Whether memories, versions and waiting turns that are
+                quarantined go with them.
 
         Raises:
             ConfigError: There is a file of that name.
         """
-        return await self._maintenance.export(on_loop, path, vectors, app_name, user_id)
+        return await self._maintenance.export(
+            on_loop, path, vectors, app_name, user_id, quarantined
+        )
 
     async def import_(
         self, path: str | Path, *, vectors: bool = True, restore: bool = False

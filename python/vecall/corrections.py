@@ -15,7 +15,8 @@ class Revision:
     Attributes:
         memory: What it says.
         state: "live"; "archived", kept but not found; "quarantined", held until
-            somebody releases it; or "overwritten", by the revision that follows.
+            `release_memory`, or, with a time in `at`, held until it was overwritten; or
+            "overwritten", by the revision that follows.
         at: Seconds since 1970 at which it was overwritten or archived; None for what
             stands.
         why: "update" by a later ingest or "edit" by `update_memory` for what was

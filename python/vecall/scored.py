@@ -10,10 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
 from vecall.timestamps import to_seconds
+from vecall.trust import TRUST_TIERS
 from vecall.types import MemoryEntry
-
-TRUST_TIERS = ("first-party", "third-party-public", "third-party-private", "unknown")
-"""The tiers that vecall writes in its documentation; `trust` may be any string."""
 
 _TIMES = ("timestamp", "created_at", "updated_at", "valid_until")
 _NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "supersedes")
@@ -39,9 +37,9 @@ class ScoredMemory:
         event_id: The event of that session.
         kind: What it is, for example "episode", "fact", "preference", "decision".
         source: Where it was learned, for example a tool or a document.
-        trust: How far its source is trusted: "first-party", "third-party-public",
-            "third-party-private" or "unknown", or a tier of your own. It is never
-            guessed from the rest and never raised.
+        trust: How far its source is trusted: "first-party", "third-party-private",
+            "third-party-public", "unverified" or "unknown", or a tier of your own. It
+            is never guessed from the rest and never raised.
         custom_metadata: Your own JSON values, copied.
         score: What the search ranked it by; comparable within one answer only.
         similarity: Cosine of query and memory; None without vectors.

@@ -31,7 +31,7 @@ class Verdict:
 
     Attributes:
         outcome: "allow" writes it; "redact" writes `text` in its place; "quarantine"
-            keeps it where no search finds it until `restore_memory` releases it;
+            keeps it where no search finds it until `release_memory` releases it;
             "reject" does not write it.
         text: What is written in place of a redacted text; a blank one writes nothing.
     """

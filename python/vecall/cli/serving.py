@@ -1,32 +1,22 @@
-"""`vecall serve` and `vecall token`."""
+"""`vecall serve`."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import logging
 import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from vecall.cli.options import add_file, add_json
+from vecall.cli import tokens
+from vecall.cli.options import add_file
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
-from vecall.timestamps import to_seconds
-
-if TYPE_CHECKING:
-    from vecall.server.routing import SessionLoader
-    from vecall.server.token_file import TokenFile
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
-_LENGTH = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 
 # The fields of HttpLimits, which cannot be imported without the extra.
 LIMITS: dict[str, Callable[[str], float]] = {
@@ -52,7 +42,7 @@ def add_commands(commands: Any) -> None:
         description="Serve a file over HTTP, to this machine unless told otherwise.",
     )
     add_file(serve)
-    _add_tokens(serve)
+    tokens.add_tokens(serve)
     serve.add_argument("--host", default="127.0.0.1", help="address (%(default)s)")
     serve.add_argument("--port", type=int, default=8765, help="port (%(default)s)")
     serve.add_argument("--tls-certificate", type=Path, help="PEM file of the chain")
@@ -82,6 +72,11 @@ def add_commands(commands: Any) -> None:
         help="async function of app_name, user_id and session_id that finds sessions",
     )
     serve.add_argument(
+        "--on-write",
+        metavar="MODULE:NAME",
+        help="function that judges every write, as on_write of MemoryService",
+    )
+    serve.add_argument(
         "--read-only", action="store_true", help="answer questions, refuse every write"
     )
     serve.add_argument(
@@ -105,44 +100,12 @@ def add_commands(commands: Any) -> None:
         limits.add_argument(flag, type=kind, metavar="N")
     serve.set_defaults(run=run_serve)
 
-    token = commands.add_parser("token", help="let somebody in over HTTP")
-    actions = token.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="make a token and print it, once")
-    create.add_argument("--app", help="the app whose memories it opens")
-    create.add_argument("--user", help="only this user's")
-    create.add_argument("--read-only", action="store_true", help="it may not write")
-    create.add_argument(
-        "--admin", action="store_true", help="counts, backups, deleting; no memories"
-    )
-    create.add_argument(
-        "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
-    )
-    listed = actions.add_parser("list", help="show whom tokens let in")
-    revoke = actions.add_parser("revoke", help="let somebody in no more")
-    revoke.add_argument("id", help="as `vecall token list` shows it")
-    for action, run in (
-        (create, run_create),
-        (listed, run_list),
-        (revoke, run_revoke),
-    ):
-        action.add_argument(
-            "--path", default="memory.db", help="the file (%(default)s)"
-        )
-        _add_tokens(action)
-        action.set_defaults(run=run)
-    add_json(create)
-    add_json(listed)
-
-
-def _add_tokens(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--tokens", type=Path, help="the file of tokens (<path>.tokens)"
-    )
+    tokens.add_commands(commands)
 
 
 def run_serve(options: argparse.Namespace) -> int:
     """Serve until the process is asked to end; 2 if it must not begin."""
-    file = _token_file(options)
+    file = tokens.token_file(options)
     from vecall.server import HttpLimits, create_app
     from vecall.server.run import Binding, serve
 
@@ -159,12 +122,12 @@ def run_serve(options: argparse.Namespace) -> int:
             insecure=options.insecure_bind,
             hosts=options.allow_host,
         )
-        tokens = len(file.read())
-        binding.check(tokens=tokens)
+        known = len(file.read())
+        binding.check(tokens=known)
     except ConfigError as error:
         print(f"vecall: {error}", file=sys.stderr)
         return 2
-    if not tokens:
+    if not known:
         print("vecall: nobody is let in yet: vecall token create", file=sys.stderr)
     os.umask(0o077)
     logging.basicConfig(
@@ -173,7 +136,7 @@ def run_serve(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _end)  # so that the file is closed
     if options.backups is not None:
         _make_folder(options.backups)
-    loader = session_loader(options.session_loader)
+    loader = named(options.session_loader, "session-loader")
     with _opened(options) as memory:
         app = create_app(
             memory,
@@ -195,7 +158,8 @@ def _opened(options: argparse.Namespace) -> MemoryService:
         warn_raw=False,
         read_only=options.read_only,
         trigger=trigger(options.trigger),
-        ttl=options.ttl and (_length(options.ttl) or options.ttl),
+        on_write=named(options.on_write, "on-write"),
+        ttl=options.ttl and (tokens.length(options.ttl) or options.ttl),
     )
 
 
@@ -228,85 +192,24 @@ def _end(*_: object) -> NoReturn:
     sys.exit(0)
 
 
-def run_create(options: argparse.Namespace) -> int:
-    """Make a token; its file keeps only its hash."""
-    file = _token_file(options)
-    from vecall.server import mint
+def named(given: str | None, option: str) -> Any:
+    """Return the function that is named as module:name; None where none is.
 
-    bearer, token = mint(
-        app=options.app,
-        user=options.user,
-        read_only=options.read_only,
-        admin=options.admin,
-        expires_at=_expiry(options.expires),
-    )
-    file.change(lambda tokens: [*tokens, token])
-    print(json.dumps({"id": token.id, "token": bearer}) if options.json else bearer)
-    return 0
-
-
-def run_list(options: argparse.Namespace) -> int:
-    """Show all tokens, but for what makes them tokens."""
-    file = _token_file(options)
-    from vecall.server.tokens import to_json
-
-    told = [to_json(token) for token in file.read()]
-    for item in told:
-        del item["sha256"]
-    if options.json:
-        print(json.dumps({"tokens": told}))
-        return 0
-    for item in told:
-        words = [f"{name}={value}" for name, value in item.items() if name != "id"]
-        print(item["id"], *words)
-    return 0
-
-
-def run_revoke(options: argparse.Namespace) -> int:
-    """Forget a token."""
-    file = _token_file(options)
-    known = {token.id for token in file.read()}
-    if options.id not in known:
-        msg = "id: there is no such token"
-        raise ConfigError(msg)
-    file.change(lambda tokens: [token for token in tokens if token.id != options.id])
-    return 0
-
-
-def _token_file(options: argparse.Namespace) -> TokenFile:
-    try:
-        from vecall.server import TokenFile
-    except ImportError as error:
-        raise ConfigError(_NEEDS) from error
-    return TokenFile(options.tokens or f"{options.path}.tokens")
-
-
-def _expiry(given: str | None) -> float | None:
-    """Seconds since 1970 of a time, or of a length of time from now."""
-    if given is None:
-        return None
-    length = _length(given)
-    return to_seconds(given, "expires") if length is None else time.time() + length
-
-
-def _length(given: str) -> int | None:
-    """The seconds of a length of time such as 12h or 30d; None if it is none."""
-    length = _LENGTH.fullmatch(given)
-    return int(length[1]) * _UNITS[length[2]] if length else None
-
-
-def session_loader(given: str | None) -> SessionLoader | None:
-    """Return the function that is named as module:name.
+    Args:
+        given: The name.
+        option: The option that names it, without dashes at its beginning.
 
     Raises:
-        ConfigError: It cannot be imported.
+        ConfigError: It cannot be imported, or called.
     """
     if given is None:
         return None
     module, _, name = given.partition(":")
     try:
-        loader: SessionLoader = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError):
-        msg = "session-loader: expected MODULE:NAME of a function that can be imported"
-        raise ConfigError(msg) from None
-    return loader
+        found = None
+    if not callable(found):
+        msg = f"{option}: expected MODULE:NAME of a function that can be imported"
+        raise ConfigError(msg)
+    return found

@@ -66,7 +66,7 @@ _RETRY = {"Retry-After": "1"}
 # and its rule.
 _OF: list[tuple[type[VecallError], int, str, str | None]] = [
     (NotFoundError, 404, "not_found", "There is no such memory."),
-    (ConflictError, 409, "conflict", "The idempotency key was used for other content."),
+    (ConflictError, 409, "conflict", None),
     (MemoryNotConfiguredError, 400, "not_configured", NO_MEMORY),
     (InvalidArgumentError, 422, "invalid", None),
     (ConfigError, 422, "invalid", None),

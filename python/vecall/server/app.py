@@ -21,6 +21,7 @@ from vecall.server.bodies import read_json, read_query
 from vecall.server.guards import (
     authenticate,
     authorize,
+    changes,
     check_framing,
     check_header_size,
     check_host,
@@ -31,7 +32,7 @@ from vecall.server.openapi import openapi
 from vecall.server.routing import Call, Door, Operation, Router, SessionLoader
 from vecall.server.schemas import ref, shared_schemas
 from vecall.server.table import all_operations
-from vecall.server.tokens import TokenSource
+from vecall.server.tokens import Token, TokenSource
 from vecall.server.validation import Validator
 from vecall.service import MemoryService
 
@@ -126,8 +127,9 @@ class _Application:
         check_origin(request, self._origins)
         operation, names = self._router.find(request)
         exchange.operation = operation
+        token = None
         if operation.access != "public":
-            self._admit(request, operation, names)
+            token = self._admit(request, operation, names)
         query = read_query(request, self._validator, operation.query, operation.needs)
         body = {}
         if operation.body is not None:
@@ -136,7 +138,7 @@ class _Application:
         elif operation.method == "DELETE" and _has_body(request):
             # Whoever sends a filter here must not lose everything else.
             raise HttpError(422, "invalid", "body: is not read here; leave it out")
-        call = Call(door, names, query, body)
+        call = Call(door, names, query, body, token)
         if not operation.timed:
             return await operation.handler(call)
         seconds = door.limits.request_seconds
@@ -151,15 +153,16 @@ class _Application:
 
     def _admit(
         self, request: Request, operation: Operation, names: dict[str, str]
-    ) -> None:
+    ) -> Token:
         token = authenticate(request, self._tokens)
-        kind = "write" if operation.access.endswith("write") else "read"
+        kind = "write" if changes(operation.access) else "read"
         seconds = self._rates.wait(token.id, kind)
         if seconds:
             headers = {"Retry-After": str(int(seconds) + 1)}
             msg = "Too many requests with this token."
             raise HttpError(429, "too_many_requests", msg, headers)
         authorize(token, operation.access, names)
+        return token
 
     def count(self, operation: str, status: int) -> None:
         """Count an answer."""

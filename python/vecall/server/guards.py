@@ -114,7 +114,25 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
         allowed = token.admin
     else:
         allowed = token.opens(names["app"], names["user"])
-    if access.endswith("write") and token.read_only:
+    if changes(access) and token.read_only:
         raise HttpError(403, "read_only", "The token may only read.")
     if not allowed:
         raise HttpError(403, "forbidden", "The token is not for this.")
+    if access == "review":
+        check_reviewer(token)
+
+
+def changes(access: str) -> bool:
+    """Whether an access may change something."""
+    return access.endswith("write") or access == "review"
+
+
+def check_reviewer(token: Token) -> None:
+    """Refuse what only a reviewer may see or do.
+
+    Raises:
+        HttpError: 403.
+    """
+    if not token.review:
+        msg = "This needs a token with the right to review."
+        raise HttpError(403, "review", msg)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import vecall
+from vecall.server.guards import changes
 from vecall.server.routing import Operation
 from vecall.server.schemas import NAME, Schema, ref
 
@@ -19,7 +20,8 @@ _SAYS = {
     403: "The token, the Host or the Origin is not allowed.",
     404: "Not there.",
     408: "The body came too slowly.",
-    409: "The idempotency key was used for other content, or a backup is being made.",
+    409: "The idempotency key was used for other content, the memory was changed since "
+    "it was read, or a backup is being made.",
     413: "The body is too large.",
     415: "The body is not of type application/json.",
     422: "A field breaks a rule; the message names both.",
@@ -120,6 +122,6 @@ def _errors(operation: Operation) -> set[int]:
         errors |= {422}
     if operation.body is not None:
         errors |= {408, 413, 415}
-    if operation.access.endswith("write"):
+    if changes(operation.access):
         errors |= {507}
     return errors

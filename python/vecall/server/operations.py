@@ -13,7 +13,9 @@ from starlette.responses import Response
 from vecall._duck import read
 from vecall.config import check_name
 from vecall.corrections import Revision
+from vecall.errors import NotFoundError
 from vecall.server.answers import NO_LOADER, NO_SESSION, HttpError, json_response
+from vecall.server.guards import check_reviewer
 from vecall.server.memories import answered, best, newest, one, page
 from vecall.server.routing import Call
 from vecall.server.streams import FileStream
@@ -118,6 +120,8 @@ async def search(call: Call) -> Response:
 async def list_memories(call: Call) -> Response:
     """Return a page of memories in the order of their making."""
     memory = call.memory
+    if call.query.get("state") == "quarantined":
+        check_reviewer(call.by)
     limit = call.query.get("limit", min(DEFAULT_PAGE, memory.limits.max_top_k))
     query = {**call.query, "limit": limit}
 
@@ -147,7 +151,14 @@ async def memory_history(call: Call) -> Response:
 
     async def ask() -> list[Revision]:
         memory_id = call.names["id"]
-        return await call.memory.memory_history(**call.whose, memory_id=memory_id)
+        past = await call.memory.memory_history(**call.whose, memory_id=memory_id)
+        if call.by.review:
+            return past
+        shown = [each for each in past if each.state != "quarantined"]
+        if not shown:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return shown
 
     return await answered(call, None, ask, newest)
 
@@ -159,8 +170,17 @@ async def archive_memory(call: Call) -> Response:
 
 
 async def restore_memory(call: Call) -> Response:
-    """Bring back what was archived or held."""
+    """Make an archived memory live again."""
     ids = await call.memory.restore_memory(**call.whose, memory_id=call.names["id"])
+    return json_response({"ids": ids})
+
+
+async def release_memory(call: Call) -> Response:
+    """Make a quarantined memory live."""
+    memory_id = call.names["id"]
+    ids = await call.memory.release_memory(
+        **call.whose, memory_id=memory_id, **call.body
+    )
     return json_response({"ids": ids})
 
 
@@ -213,7 +233,9 @@ async def _exported(call: Call) -> BinaryIO:
     with tempfile.TemporaryDirectory(prefix="vecall-") as folder:
         path = Path(folder) / "export.jsonl"
         vectors = call.query.get("vectors", False)
-        await call.memory.export(path, vectors=vectors, **call.whose)
+        await call.memory.export(
+            path, vectors=vectors, quarantined=call.by.review, **call.whose
+        )
         return path.open("rb")
 
 

@@ -20,12 +20,13 @@ from starlette.responses import Response
 
 from vecall.server.answers import NO_MEMORY, HttpError
 from vecall.server.limits import HttpLimits
+from vecall.server.tokens import Token
 from vecall.server.validation import Schema
 from vecall.service import MemoryService
 
-Access = Literal["public", "read", "write", "admin", "admin_write"]
-"""Who may: anybody, a token of the user, one that may write, an admin's, one of those
-that may write."""
+Access = Literal["public", "read", "write", "review", "admin", "admin_write"]
+"""Who may: anybody, a token of the user, one that may write, one that may write and
+review, an admin's, one of those that may write."""
 
 SessionLoader = Callable[..., Awaitable[Any]]
 """Called with app_name, user_id and session_id; gives the session, or None."""
@@ -95,12 +96,14 @@ class Call:
         names: The names in the path.
         query: The values in the query.
         body: The body.
+        token: Who asks; None where anybody may.
     """
 
     door: Door
     names: dict[str, str]
     query: dict[str, Any]
     body: dict[str, Any]
+    token: Token | None = None
 
     @property
     def memory(self) -> MemoryService:
@@ -112,6 +115,12 @@ class Call:
         if self.door.memory is None:
             raise HttpError(400, "not_configured", NO_MEMORY)
         return self.door.memory
+
+    @property
+    def by(self) -> Token:
+        """Who asks."""
+        assert self.token is not None, "the operation is public"
+        return self.token
 
     @property
     def whose(self) -> Whose:

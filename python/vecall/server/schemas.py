@@ -200,6 +200,7 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
             "events",
         ),
         "Change": {**_closed(_CHANGES), "minProperties": 1},
+        "Release": _closed({"updated_at": _SECONDS}),
         "Used": _closed({"ids": _batch(_NAME, limits)}, "ids"),
         "Turns": _closed({"events": _batch(ref("NewEvent"), limits)}),
         "Filter": _FILTER,

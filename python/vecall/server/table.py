@@ -161,11 +161,22 @@ def _of_one_memory() -> list[Operation]:
             id="restoreMemory",
             method="POST",
             path=f"{_USER}/memories/{{id}}/restore",
-            summary="Bring back an archived memory, or release one that is held.",
+            summary="Make an archived memory live again.",
             access="write",
             handler=operations.restore_memory,
             answer="Ids",
             errors=(404,),
+        ),
+        Operation(
+            id="releaseMemory",
+            method="POST",
+            path=f"{_USER}/memories/{{id}}/release",
+            summary="Make a quarantined memory live; needs the right to review.",
+            access="review",
+            handler=operations.release_memory,
+            body="Release",
+            answer="Ids",
+            errors=(404, 409),
         ),
     ]
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from vecall.config import Limits, check_name
 from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.trust import check_tier
 
 SECRET_BYTES = 32
 
@@ -34,8 +35,14 @@ class Token:
         app: The app whose memories it opens; None for an admin's.
         user: The user whose memories it opens; None opens those of all users.
         read_only: Whether it may only read.
+        review: Whether it sees what is quarantined, and, unless it may only read,
+            releases it.
         admin: Whether it is an admin's, who sees metrics and nobody's memories.
         expires_at: Seconds since 1970 from which on it is worth nothing.
+        trust: The highest tier, of `TRUST_TIERS`, of what it writes; None is
+            "unverified" for a token of one user and any tier for one of an app.
+        source: The source of all that it writes; None leaves it to the writer.
+        author: The author of all that it writes; None leaves it to the writer.
     """
 
     id: str
@@ -43,8 +50,12 @@ class Token:
     app: str | None = None
     user: str | None = None
     read_only: bool = False
+    review: bool = False
     admin: bool = False
     expires_at: float | None = None
+    trust: str | None = None
+    source: str | None = None
+    author: str | None = None
 
     def __post_init__(self) -> None:
         """Check that it opens one app, or is an admin's."""
@@ -52,15 +63,30 @@ class Token:
             msg = "token: expected an id and a SHA-256 in hex"
             raise ConfigError(msg)
         bound = self.app is not None
+        if self.admin and self.review:
+            msg = "token: an admin sees nobody's memories and reviews none"
+            raise ConfigError(msg)
         if bound == self.admin or (self.user is not None and not bound):
             msg = "token: must be bound to an app, and perhaps a user, or be an admin's"
             raise ConfigError(msg)
         try:
-            for name in (self.app, self.user):
+            for name in (self.app, self.user, self.source, self.author):
                 if name is not None:
                     check_name(name, "token", Limits())
+            if self.trust is not None:
+                check_tier(self.trust, "token.trust")
         except InvalidArgumentError as error:
             raise ConfigError(str(error)) from None
+
+    @property
+    def flags(self) -> tuple[bool, ...]:
+        """Its rights that are either there or not."""
+        return self.read_only, self.review, self.admin
+
+    @property
+    def ceiling(self) -> str | None:
+        """The highest tier of trust of what it writes; None is any."""
+        return self.trust or (None if self.user is None else "unverified")
 
     def opens(self, app: str, user: str) -> bool:
         """Whether it may see this user's memories."""
@@ -80,8 +106,12 @@ def mint(
     app: str | None = None,
     user: str | None = None,
     read_only: bool = False,
+    review: bool = False,
     admin: bool = False,
     expires_at: float | None = None,
+    trust: str | None = None,
+    source: str | None = None,
+    author: str | None = None,
 ) -> tuple[str, Token]:
     """Make a token.
 
@@ -89,14 +119,18 @@ def mint(
         app: As in `Token`.
         user: As in `Token`.
         read_only: As in `Token`.
+        review: As in `Token`.
         admin: As in `Token`.
         expires_at: As in `Token`.
+        trust: As in `Token`.
+        source: As in `Token`.
+        author: As in `Token`.
 
     Returns:
         The token for the client, to be shown once, and what is kept of it.
 
     Raises:
-        ConfigError: Neither an app nor an admin's, or both.
+        ConfigError: Neither an app nor an admin's, or both; or another tier of trust.
     """
     id_ = secrets.token_hex(8)
     bearer = f"vecall_{id_}_{secrets.token_urlsafe(SECRET_BYTES)}"
@@ -106,8 +140,12 @@ def mint(
         app=app,
         user=user,
         read_only=read_only,
+        review=review,
         admin=admin,
         expires_at=expires_at,
+        trust=trust,
+        source=source,
+        author=author,
     )
     return bearer, token
 
@@ -157,7 +195,7 @@ def from_json(text: str) -> list[Token]:
         told = json.loads(text)["tokens"]
         tokens = [Token(**item) for item in told]
         numbers = [token.expires_at for token in tokens if token.expires_at is not None]
-        flags = [flag for token in tokens for flag in (token.read_only, token.admin)]
+        flags = [flag for token in tokens for flag in token.flags]
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, ConfigError):
             raise

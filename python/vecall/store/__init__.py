@@ -66,6 +66,7 @@ from vecall.store.transfer import (
     export_header,
     export_lines,
     export_partitions,
+    free_lines,
     header_model,
 )
 from vecall.store.upkeep import backup, purge
@@ -126,6 +127,7 @@ __all__ = [
     "export_lines",
     "export_partitions",
     "find",
+    "free_lines",
     "has_memories",
     "header_model",
     "history",

@@ -17,7 +17,7 @@ class Past(NamedTuple):
     Attributes:
         row: What it says.
         state: "live", "archived" or "quarantined" as it stands there now; for what was
-            overwritten "overwritten".
+            overwritten "overwritten", or "quarantined" where it was so until then.
         at: When it was overwritten or archived, in seconds; None for what stands.
         why: The operation that did it, or the reason why it is archived.
         by: The id of the memory that stands in its place.
@@ -76,19 +76,24 @@ def _of_one(
     if not rows:
         return []
     now = rows[0]
-    past = [
-        Past(_as_it_was(now, json.loads(old)), "overwritten", at, operation, None)
-        for at, operation, old in connection.execute(
-            "SELECT at, op, old FROM hist WHERE part = ? AND id = ? "
-            f"AND {alive} ORDER BY seq",
-            (*own, time),
-        )
-        if "digest" not in json.loads(old)
-    ]
+    past = []
+    for at, operation, text in connection.execute(
+        "SELECT at, op, old FROM hist WHERE part = ? AND id = ? "
+        f"AND {alive} ORDER BY seq",
+        (*own, time),
+    ):
+        old = json.loads(text)
+        if "digest" not in old:
+            was = "quarantined" if _was_held(old) else "overwritten"
+            past.append(Past(_as_it_was(now, old), was, at, operation, None))
     by = connection.execute(
         "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?", own
     ).fetchone()
     return [*past, Past(now, state, *(by or (None, None, None)))]
+
+
+def _was_held(old: dict[str, Any]) -> bool:
+    return old.get("state") == "quarantined"
 
 
 def _as_it_was(now: Row, old: dict[str, Any]) -> Row:

@@ -116,16 +116,18 @@ def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> li
     return removed
 
 
-def bring_back(partition: PartitionWriter, ids: Sequence[str]) -> list[StoredRow]:
-    """Make archived and held memories live again; damaged ones stay as they are.
+def bring_back(
+    partition: PartitionWriter, ids: Sequence[str], state: State
+) -> list[StoredRow]:
+    """Make the memories of one state live; damaged ones stay as they are.
 
     What had lapsed is valid again without an end.
     """
     found = select_in(
         partition.connection,
-        "SELECT rid, state FROM mem WHERE part = ? AND state <> 'live' "
+        "SELECT rid, state FROM mem WHERE part = ? AND state = ? "
         "AND ifnull(expires_at, 9e99) > ? AND id IN",
-        [partition.id, partition.expiry_now],
+        [partition.id, state, partition.expiry_now],
         ids,
     )
     query = (

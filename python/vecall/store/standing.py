@@ -6,13 +6,20 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vecall.errors import NotFoundError
+from vecall.errors import ConflictError, NotFoundError
 from vecall.store.batches import select_in
 from vecall.store.delete import Doomed, bury, delete_rows
 from vecall.store.evict import Bounds, evict
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
-from vecall.store.rewrite import Reason, archive, bring_back, rewrite, supersede
+from vecall.store.rewrite import (
+    Reason,
+    State,
+    archive,
+    bring_back,
+    rewrite,
+    supersede,
+)
 from vecall.store.rows import Change
 
 _ROW_BYTES = 200  # what the change of a standing takes, with the log
@@ -51,42 +58,50 @@ class ArchiveMemories:
 
 @dataclass(slots=True)
 class RestoreMemory:
-    """Makes an archived or held memory of one user live again.
+    """Makes an archived or quarantined memory of one user live again.
 
-    Of one that sums up others, those others come back in its place.
+    Of an archived one that sums up others, those others come back in its place.
 
     Attributes:
         app: The app.
         user: The user.
         id: Its id.
         bounds: How much the user may have.
+        state: The state that it must have: "archived" or "quarantined".
+        seen: The time of the last change that the caller has seen, in seconds; None
+            takes any.
     """
 
     app: str
     user: str
     id: str
     bounds: Bounds | None = None
+    state: State = "archived"
+    seen: float | None = None
     growth: int = _ROW_BYTES
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction.
 
         Raises:
-            NotFoundError: There is no such memory, or it is live and sums up nothing.
+            NotFoundError: There is no such memory, or it has another state and sums up
+                nothing.
+            ConflictError: It was changed after the caller has seen it.
         """
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         doomed: list[Doomed] = []
-        written = bring_back(partition, [self.id])
-        if not written:
+        self._check_seen(partition)
+        written = bring_back(partition, [self.id], self.state)
+        if not written and self.state == "archived":
             folded = connection.execute(
                 "SELECT id FROM replaced WHERE part = ? AND by = ? AND why = 'folded'",
                 (partition.id, self.id),
             ).fetchall()
-            written = bring_back(partition, [id_ for (id_,) in folded])
+            written = bring_back(partition, [id_ for (id_,) in folded], "archived")
             if written:
                 doomed = self._summary(partition)
         if not written:
-            msg = "memory_id: this user has no such memory to bring back"
+            msg = f"memory_id: this user has no {self.state} memory of that id"
             raise NotFoundError(msg)
         removed = [row.rid for row in doomed]
         rows = [entry.row for entry in written]
@@ -97,6 +112,18 @@ class RestoreMemory:
         gone = set(removed)
         kept = [entry for entry in written if entry.row.rid not in gone]
         return partition.changed(kept, removed, [row.id for row in rows])
+
+    def _check_seen(self, partition: PartitionWriter) -> None:
+        if self.seen is None:
+            return
+        changed = partition.connection.execute(
+            "SELECT 1 FROM mem WHERE part = ? AND id = ? AND state = ? "
+            "AND updated_at <> ?",
+            (partition.id, self.id, self.state, self.seen),
+        )
+        if changed.fetchone():
+            msg = "updated_at: the memory was changed since then; read it again"
+            raise ConflictError(msg)
 
     def _summary(self, partition: PartitionWriter) -> list[Doomed]:
         found = partition.connection.execute(

@@ -8,8 +8,9 @@ import is the same as the export.
 from __future__ import annotations
 
 import base64
+import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,6 +152,30 @@ def export_lines(
         for row in rows:
             values = dict(zip(columns, row, strict=True))
             yield table, {k: v for k, v in values.items() if v is not None}
+
+
+def free_lines(
+    lines: Iterable[tuple[str, dict[str, Any]]],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of one partition but for what is or was quarantined.
+
+    Left out are memories that are quarantined with all of their history, versions that
+    were quarantined when they were overwritten, and waiting turns that are.
+
+    Args:
+        lines: What `export_lines` yields of one partition: memories come first.
+    """
+    held: set[str] = set()
+    for kind, values in lines:
+        if kind == "mem" and values["state"] == "quarantined":
+            held.add(values["id"])
+        elif kind == "told" and "quarantined" in json.loads(values.get("event", "{}")):
+            continue
+        elif kind != "hist" or not (
+            values["id"] in held
+            or json.loads(values["old"]).get("state") == "quarantined"
+        ):
+            yield kind, values
 
 
 def exported_memory(

@@ -213,6 +213,8 @@ def remember_old(
         default_ttl: Seconds that this is kept if the draft does not say.
     """
     kept = {name: getattr(old, name) for name in COMPARED}
+    if old.state == "quarantined":
+        kept["state"] = old.state
     if says_the_same(draft, old):
         return
     if old.state == "quarantined" and not old.is_whole(draft.id):

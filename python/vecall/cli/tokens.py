@@ -1,0 +1,133 @@
+"""`vecall token`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vecall.cli.options import add_json
+from vecall.errors import ConfigError
+from vecall.timestamps import to_seconds
+
+if TYPE_CHECKING:
+    from vecall.server.token_file import TokenFile
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_NEEDS = "this needs the extra vecall[server]: pip install 'vecall[server]'"
+_LENGTH = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    token = commands.add_parser("token", help="let somebody in over HTTP")
+    actions = token.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="make a token and print it, once")
+    create.add_argument("--app", help="the app whose memories it opens")
+    create.add_argument("--user", help="only this user's")
+    create.add_argument("--read-only", action="store_true", help="it may not write")
+    create.add_argument(
+        "--review",
+        action="store_true",
+        help="it sees what is quarantined, and may release it",
+    )
+    create.add_argument(
+        "--admin", action="store_true", help="counts, backups, deleting; no memories"
+    )
+    create.add_argument(
+        "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
+    )
+    listed = actions.add_parser("list", help="show whom tokens let in")
+    revoke = actions.add_parser("revoke", help="let somebody in no more")
+    revoke.add_argument("id", help="as `vecall token list` shows it")
+    for action, run in (
+        (create, run_create),
+        (listed, run_list),
+        (revoke, run_revoke),
+    ):
+        action.add_argument(
+            "--path", default="memory.db", help="the file (%(default)s)"
+        )
+        add_tokens(action)
+        action.set_defaults(run=run)
+    add_json(create)
+    add_json(listed)
+
+
+def add_tokens(command: argparse.ArgumentParser) -> None:
+    """Add --tokens."""
+    command.add_argument(
+        "--tokens", type=Path, help="the file of tokens (<path>.tokens)"
+    )
+
+
+def run_create(options: argparse.Namespace) -> int:
+    """Make a token; its file keeps only its hash."""
+    file = token_file(options)
+    from vecall.server import mint
+
+    bearer, token = mint(
+        app=options.app,
+        user=options.user,
+        read_only=options.read_only,
+        review=options.review,
+        admin=options.admin,
+        expires_at=_expiry(options.expires),
+    )
+    file.change(lambda tokens: [*tokens, token])
+    print(json.dumps({"id": token.id, "token": bearer}) if options.json else bearer)
+    return 0
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """Show all tokens, but for what makes them tokens."""
+    file = token_file(options)
+    from vecall.server.tokens import to_json
+
+    told = [to_json(token) for token in file.read()]
+    for item in told:
+        del item["sha256"]
+    if options.json:
+        print(json.dumps({"tokens": told}))
+        return 0
+    for item in told:
+        words = [f"{name}={value}" for name, value in item.items() if name != "id"]
+        print(item["id"], *words)
+    return 0
+
+
+def run_revoke(options: argparse.Namespace) -> int:
+    """Forget a token."""
+    file = token_file(options)
+    known = {token.id for token in file.read()}
+    if options.id not in known:
+        msg = "id: there is no such token"
+        raise ConfigError(msg)
+    file.change(lambda tokens: [token for token in tokens if token.id != options.id])
+    return 0
+
+
+def token_file(options: argparse.Namespace) -> TokenFile:
+    """Return the file of tokens that the options name."""
+    try:
+        from vecall.server import TokenFile
+    except ImportError as error:
+        raise ConfigError(_NEEDS) from error
+    return TokenFile(options.tokens or f"{options.path}.tokens")
+
+
+def _expiry(given: str | None) -> float | None:
+    """Seconds since 1970 of a time, or of a length of time from now."""
+    if given is None:
+        return None
+    seconds = length(given)
+    return to_seconds(given, "expires") if seconds is None else time.time() + seconds
+
+
+def length(given: str) -> int | None:
+    """The seconds of a length of time such as 12h or 30d; None if it is none."""
+    told = _LENGTH.fullmatch(given)
+    return int(told[1]) * _UNITS[told[2]] if told else None

@@ -1,0 +1,39 @@
+"""The tiers of trust and their order."""
+
+from __future__ import annotations
+
+from vecall.errors import InvalidArgumentError
+
+TRUST_TIERS = (
+    "first-party",
+    "third-party-private",
+    "third-party-public",
+    "unverified",
+    "unknown",
+)
+"""The tiers that vecall orders, the highest first. A memory may have a tier of your
+own; it ranks as "unknown", as does a memory without a tier."""
+
+_RANKS = {tier: rank for rank, tier in enumerate(reversed(TRUST_TIERS))}
+
+
+def check_tier(tier: object, name: str) -> str:
+    """Return a tier if it is one of `TRUST_TIERS`.
+
+    Raises:
+        InvalidArgumentError: It is not.
+    """
+    if not isinstance(tier, str) or tier not in _RANKS:
+        msg = f"{name}: must be one of {', '.join(TRUST_TIERS)}"
+        raise InvalidArgumentError(msg)
+    return tier
+
+
+def exceeds(tier: str | None, ceiling: str) -> bool:
+    """Whether a tier ranks above another one; None ranks as "unknown"."""
+    return _RANKS.get(tier or "", 0) > _RANKS[ceiling]
+
+
+def at_most(tier: str | None, ceiling: str | None) -> str | None:
+    """Return a tier, lowered to a ceiling where it ranks above it; None is none."""
+    return ceiling if ceiling is not None and exceeds(tier, ceiling) else tier
