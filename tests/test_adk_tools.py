@@ -64,7 +64,7 @@ def answer_of(
         (load_memory, {"query"}, set()),
         (recall_memory, {"query"}, {"limit"}),
         (remember, {"text"}, {"kind", "importance"}),
-        (forget_memory, set(), {"query", "token"}),
+        (forget_memory, set(), {"query", "token", "ids"}),
     ],
 )
 def test_a_model_is_told_of_what_to_ask_and_never_of_whom(

@@ -67,7 +67,7 @@ def test_the_writing_tools_ask_for_a_text_and_for_one_of_query_and_token():
     importance = remember.parameters["properties"]["importance"]
     assert (importance["minimum"], importance["maximum"]) == (0, 1)
     assert forget.name == "forget_memory"
-    assert list(forget.parameters["properties"]) == ["query", "token"]
+    assert list(forget.parameters["properties"]) == ["query", "token", "ids"]
     assert forget.parameters["required"] == []
 
 
@@ -131,7 +131,7 @@ def test_as_a_function_a_tool_has_its_own_name_doc_and_signature(
     doc = inspect.getdoc(function)
     assert doc is not None
     assert doc.startswith(tool.description)
-    types = {"string": str, "number": float}
+    types = {"string": str, "number": float, "array": list[str]}
     hints = typing.get_type_hints(function)
     assert hints.pop("return") == dict[str, Any]
     parameters = inspect.signature(function).parameters

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.life import kept
 from helpers.memories import ALICE, BOB, SECRET, texts
 from helpers.tools import SCOPE, Watched, call, ids, run, watched_service
 from vecall import Limits, MemoryService
@@ -190,6 +191,31 @@ def test_at_most_so_many_memories_go_at_once(memory: Watched):
     assert left == {f"m{n}" for n in range(10)} - set(ids(proposed))
 
 
+def test_the_user_may_choose_some_of_what_is_shown(memory: Watched):
+    """S4.60: entries have numbers, and only the chosen ids go."""
+    forget = ForgetMemory(memory, *SCOPE, max_entries=3)
+    proposed = call(forget, {"query": "zebra"})
+    assert [each["number"] for each in proposed["memories"]] == [1, 2, 3]
+    assert proposed["choose"] is True
+    chosen = ids(proposed)[1:2]
+    for wrong in ([], ["unknown"], chosen[0], [7], [*chosen, "m99"]):
+        answer = call(forget, {"token": proposed["token"], "ids": wrong})
+        assert list(answer) == ["error"]
+        assert answer["error"].startswith("ids: ")
+    assert len(texts(memory, **ALICE)) == 10
+    answer = call(forget, {"token": proposed["token"], "ids": chosen})
+    assert answer == {"status": "forgotten", "count": 1}
+    assert set(ids(proposed)) - set(chosen) <= set(kept(memory))
+
+
+def test_one_memory_is_no_choice(memory: Watched):
+    """S4.60: only the memory that was meant is shown."""
+    ingest(memory)
+    proposed = call(ForgetMemory(memory, *SCOPE), {"query": "PIN", "ids": []})
+    assert [each["number"] for each in proposed["memories"]] == [1]
+    assert "choose" not in proposed
+
+
 def test_nothing_found_needs_no_token(memory: Watched):
     """S4.60: a model is not asked to confirm nothing."""
     forget = ForgetMemory(memory, *SCOPE)
@@ -208,6 +234,8 @@ def test_nothing_found_needs_no_token(memory: Watched):
         ({"query": [SECRET]}, "query: expected a string"),
         ({"token": [SECRET]}, "token: expected a string"),
         ({"token": True}, "token: expected a string"),
+        ({"query": "zebra", "ids": ["m1"]}, "ids: expected together with the token"),
+        ({"ids": ["m1"]}, "query, token: expected exactly one of them"),
     ],
 )
 def test_forgetting_wants_a_query_or_a_token(

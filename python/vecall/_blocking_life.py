@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -119,12 +119,21 @@ class SyncLivingMemoryService:
     ) -> ForgetProposal:
         """Look for what somebody wants to be forgotten; delete nothing yet."""
         return drive(
-            self._life.propose_forget(blocking, app_name, user_id, query, top_k)
+            self._life.forgetting.propose(blocking, app_name, user_id, query, top_k)
         )
 
-    def confirm_forget(self, *, app_name: str, user_id: str, token: str) -> int:
+    def confirm_forget(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        token: str,
+        ids: Sequence[str] | None = None,
+    ) -> int:
         """Delete for good what `propose_forget` returned; return how many."""
-        return drive(self._life.confirm_forget(blocking, app_name, user_id, token))
+        return drive(
+            self._life.forgetting.confirm(blocking, app_name, user_id, token, ids)
+        )
 
     def consolidate(
         self,

@@ -8,16 +8,17 @@ from dataclasses import replace
 from typing import Any, cast, get_args
 
 from vecall._embedding import Wait
+from vecall._forgetting import Forgetting
 from vecall._ingest import Scope, entry_drafts
 from vecall._maintenance import Maintenance
-from vecall._memory import Asked, How, Memory
+from vecall._memory import How, Memory
 from vecall._observing import Observing
 from vecall._recall import to_entry
 from vecall._rules import bounds_of
 from vecall._scoring import prior_of
 from vecall._telemetry import observed
 from vecall.config import check_name, check_top_k
-from vecall.corrections import Consolidation, ForgetProposal, Revision
+from vecall.corrections import Consolidation, Revision
 from vecall.errors import (
     ConfigError,
     InvalidArgumentError,
@@ -26,13 +27,10 @@ from vecall.errors import (
 )
 from vecall.lifecycle.duplicates import duplicates
 from vecall.lifecycle.remembering import as_one, lowest_trust, summary_drafts
-from vecall.ranking import Ranking
 from vecall.store import (
-    LASTS_S,
     ArchiveMemories,
     Change,
     MergeMemories,
-    ProposeForget,
     RestoreMemory,
     Row,
     State,
@@ -52,9 +50,6 @@ from vecall.types import MemoryEntry
 Key = tuple[str, str]
 
 _SWEPT_AT_ONCE = 1_000
-# What stands beside a match is no match: nobody asked to forget it.
-_BESIDE = ("next", "previous", "after_question", "second", "session")
-_ALONE = Ranking(weights=dict.fromkeys(_BESIDE, 0.0))
 _CHANGEABLE = (
     "content author timestamp kind source custom_metadata importance valid_until"
 ).split()
@@ -85,6 +80,7 @@ class Life:
         self.telemetry = memory.telemetry
         self._maintenance = maintenance
         self._observing = observing
+        self.forgetting = Forgetting(memory, maintenance)
 
     @observed("update")
     async def update(
@@ -220,32 +216,6 @@ class Life:
         job = RestoreMemory(*key, memory_id, bounds, state, seen)
         change: Change = await wait(memory.writer.submit(job))
         return list(change.ids)
-
-    @observed("propose_forget")
-    async def propose_forget(
-        self, wait: Wait, app_name: str, user_id: str, query: str, top_k: int
-    ) -> ForgetProposal:
-        """Look for what is to be forgotten."""
-        key = self._memory.key(app_name, user_id, write=True)
-        asked = Asked(app_name, user_id, query, top_k, ranking=_ALONE, scopes=())
-        response = await self._memory.search(wait, asked)
-        found = [memory for memory in response.memories if memory.score]
-        expires_at = self._memory.database.lifetime.now() + LASTS_S
-        if not found:
-            return ForgetProposal("", [], expires_at)
-        shown = {str(memory.id): memory.text for memory in found}
-        job = ProposeForget(*key, shown)
-        await wait(self._memory.writer.submit(job))
-        return ForgetProposal(job.token, found, expires_at)
-
-    @observed("confirm_forget", int)
-    async def confirm_forget(
-        self, wait: Wait, app_name: str, user_id: str, token: str
-    ) -> int:
-        """Delete what was proposed."""
-        key = self._memory.key(app_name, user_id, write=True)
-        check_name(token, "token", self._memory.limits)
-        return await self._maintenance.delete_proposed(wait, key, token)
 
     @observed("consolidate")
     async def consolidate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -221,22 +221,47 @@ class LivingMemoryService:
             app_name: The app.
             user_id: The user.
             query: What it is about.
-            top_k: At most so many memories. With an embedder these come, however far
-                off the last ones are.
+            top_k: At most so many memories.
 
         Returns:
-            The memories, and a token that confirms it within ten minutes.
-        """
-        return await self._life.propose_forget(on_loop, app_name, user_id, query, top_k)
+            The memories that match about as well as the best one, and a token that
+            confirms it within ten minutes. Where the embedder fails, they are found by
+            words. The service's floors on score and confidence do not count here.
 
-    async def confirm_forget(self, *, app_name: str, user_id: str, token: str) -> int:
+        Raises:
+            InvalidArgumentError: top_k < 1 or a bad name.
+        """
+        return await self._life.forgetting.propose(
+            on_loop, app_name, user_id, query, top_k
+        )
+
+    async def confirm_forget(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        token: str,
+        ids: Sequence[str] | None = None,
+    ) -> int:
         """Delete for good what `propose_forget` returned; return how many.
+
+        A token counts once, whether all of its memories are deleted or some.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            token: The proposal's token.
+            ids: Only these of its memories; without it, all of them.
 
         Raises:
             NotFoundError: The token is unknown, used, too old, or another user's; or
-                one of the memories says something else by now, and all stay.
+                one of the memories to delete says something else by now, and all stay.
+            InvalidArgumentError: No id, or one that is not of this proposal; nothing
+                was deleted, and the token still counts.
         """
-        return await self._life.confirm_forget(on_loop, app_name, user_id, token)
+        return await self._life.forgetting.confirm(
+            on_loop, app_name, user_id, token, ids
+        )
 
     async def consolidate(
         self,

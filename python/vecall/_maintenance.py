@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -139,10 +139,14 @@ class Maintenance:
         return len((await self._delete(wait, job, *key)).removed)
 
     async def delete_proposed(
-        self, wait: Wait, key: tuple[str, str], token: str
+        self,
+        wait: Wait,
+        key: tuple[str, str],
+        token: str,
+        ids: Sequence[str] | None,
     ) -> int:
         """Delete what was proposed to be forgotten; return how many there were."""
-        job = DeleteMemories(*key, token=token)
+        job = DeleteMemories(*key, ids, token=token)
         return len((await self._delete(wait, job, *key)).removed)
 
     @observed("delete_session", int)

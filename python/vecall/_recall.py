@@ -116,6 +116,10 @@ class Recall:
         found = found[: request.top_k]
         return self._response(found, answer, request, now)
 
+    async def candidates(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+        """Return memories that somebody may want to delete, each explained."""
+        return await self.search(wait, request)
+
     async def _reorder(
         self, wait: Wait, request: Request, found: Found, now: float
     ) -> None:

@@ -118,6 +118,11 @@ class _MatchingRecall(Recall):
                 memories.append(memory)
         return SearchMemoryResponse(memories)
 
+    async def candidates(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+        """Return what matches; if nothing does, what has some of the words."""
+        found = await self.search(wait, request)
+        return found if found.memories else await super().search(wait, request)
+
     def _best(self, request: Request) -> list[tuple[float, Row]]:
         matches = self._matching(clean(request.query))
         passes = _conditions(request.filter or Filter(), self._lifetime.now())

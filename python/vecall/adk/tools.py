@@ -85,7 +85,7 @@ class RememberTool(VecallTool):
 
 
 class ForgetMemoryTool(VecallTool):
-    """The tool `forget_memory(query, token)`; see `vecall.tools.ForgetMemory`.
+    """The tool `forget_memory(query, token, ids)`; see `vecall.tools.ForgetMemory`.
 
     Args:
         max_entries: At most this many memories go at once.

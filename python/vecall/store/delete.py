@@ -45,7 +45,7 @@ class DeleteMemories:
         kind: Only of this kind.
         after: Only of this time, in seconds, or later.
             before: Only of before this time.
-        token: The ids are those that were proposed under it, once.
+        token: The ids must have been proposed under it; without ids, all that were.
     """
 
     app: str
@@ -63,7 +63,7 @@ class DeleteMemories:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         if self.token is not None:
-            self.ids = take_proposal(partition, self.token)
+            self.ids = take_proposal(partition, self.token, self.ids)
         query, values = self._conditions(partition.id)
         if self.ids is None:
             found = [Doomed(*row) for row in connection.execute(query, values)]

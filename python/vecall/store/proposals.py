@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vecall.errors import NotFoundError
+from vecall.errors import InvalidArgumentError, NotFoundError
 from vecall.store.batches import select_in
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Change, text_hash
@@ -53,12 +53,20 @@ class ProposeForget:
         return partition.unchanged(list(seen))
 
 
-def take_proposal(partition: PartitionWriter, token: str) -> list[str]:
-    """Return the ids of a proposal of this user, which counts no more.
+def take_proposal(
+    partition: PartitionWriter, token: str, chosen: Sequence[str] | None = None
+) -> list[str]:
+    """Return the ids to delete of a proposal of this user, which counts no more.
+
+    Args:
+        partition: The user's.
+        token: The proposal's.
+        chosen: Only these of its ids; None is all.
 
     Raises:
-        NotFoundError: There is none of this token, or not any more, or one of its
-            memories says something else by now.
+        NotFoundError: There is none of this token, or not any more, or one of the
+            memories to delete says something else by now.
+        InvalidArgumentError: A chosen id is not of this proposal.
     """
     own = (partition.id, _PREFIX + token)
     row = partition.connection.execute(
@@ -66,6 +74,11 @@ def take_proposal(partition: PartitionWriter, token: str) -> list[str]:
         (*own, partition.expiry_now - LASTS_S),
     ).fetchone()
     seen: dict[str, str] = {} if row is None else json.loads(row[0])
+    if seen and chosen is not None:
+        if not seen.keys() >= set(chosen):
+            msg = "ids: expected ids of the memories that were proposed"
+            raise InvalidArgumentError(msg)
+        seen = {id_: seen[id_] for id_ in chosen}
     hashes = "SELECT id, hash FROM mem WHERE part = ? AND id IN"
     now = select_in(partition.connection, hashes, [partition.id], list(seen))
     if not seen or any(hash_.hex() != seen[id_] for id_, hash_ in now):

@@ -24,7 +24,7 @@ Schema = Mapping[str, Mapping[str, Any]]
 Answer = Mapping[str, Any]
 
 _log = logging.getLogger("vecall")
-_TYPES: dict[str, Any] = {"string": str, "number": float}
+_TYPES: dict[str, Any] = {"string": str, "number": float, "array": list[str]}
 
 
 class MemoryTool(ABC):

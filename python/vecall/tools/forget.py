@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
-from vecall.config import check_query
+from vecall._duck import as_list
+from vecall.config import check_name, check_query
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.service import MemoryService
 from vecall.tools.answers import as_json
@@ -16,12 +17,14 @@ class ForgetMemory(MemoryTool):
     """The tool `forget_memory`, in two steps.
 
     With a query it deletes nothing and answers `{"status": "confirm", "token": …,
-    "memories": […]}`, or `{"status": "nothing_found", "memories": []}`. With the token
-    it deletes exactly those memories and answers `{"status": "forgotten", "count": n}`.
-    A token that is unknown, used, too old or another user's gives
-    `{"status": "unknown_token"}`, and so does one of memories that say something else
-    by now. What was deleted does not come back when the
-    conversation it was said in is ingested again.
+    "memories": […]}`, or `{"status": "nothing_found", "memories": []}`. The memories
+    are those that match about as well as the best one, numbered from 1; of more than
+    one, `"choose": true` says that the user should choose. With the token it deletes
+    those whose ids are given, all of them without ids, and answers `{"status":
+    "forgotten", "count": n}`. A token that is unknown, used, too old or another user's
+    gives `{"status": "unknown_token"}`, and so does one of memories that say something
+    else by now. What was deleted does not come back when the conversation it was said
+    in is ingested again.
 
     The steps keep a model from deleting what nobody has seen. They cannot make it ask
     the user; a framework that can ask should.
@@ -42,13 +45,20 @@ class ForgetMemory(MemoryTool):
     description = (
         "Forget what is remembered of the user, in two steps. First call it with "
         "query: it deletes nothing and returns the memories and a token. Show them to "
-        "the user, and only if the user agrees call it again with the token alone."
+        "the user, and only if the user agrees call it again with the token and the "
+        "ids of those that the user wants forgotten."
     )
     _properties: ClassVar[Schema] = {
         "query": {"type": "string", "description": "What to forget"},
         "token": {
             "type": "string",
             "description": "The token of the first call, to confirm it",
+        },
+        "ids": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "With the token: the ids of the memories to forget; "
+            "without ids all that were shown go",
         },
     }
     _without_memory: ClassVar[Answer] = {"status": "nothing_found", "memories": []}
@@ -71,11 +81,14 @@ class ForgetMemory(MemoryTool):
     ) -> dict[str, Any]:
         # Where every argument must be there, models send "" for what they leave out.
         asked = {name: value for name, value in given.items() if value != ""}
-        if len(asked) != 1:
+        if ("query" in asked) == ("token" in asked):
             msg = "query, token: expected exactly one of them"
             raise InvalidArgumentError(msg)
         if "token" in asked:
-            return await self._confirm(memory, asked["token"])
+            return await self._confirm(memory, asked["token"], asked.get("ids"))
+        if asked.get("ids"):
+            msg = "ids: expected together with the token of the first call"
+            raise InvalidArgumentError(msg)
         return await self._propose(memory, check_query(asked["query"]))
 
     async def _propose(self, memory: MemoryService, query: str) -> dict[str, Any]:
@@ -87,20 +100,33 @@ class ForgetMemory(MemoryTool):
         )
         if not proposal.memories:
             return {"status": "nothing_found", "memories": []}
-        return {
+        answer: dict[str, Any] = {
             "status": "confirm",
             "token": proposal.token,
-            "memories": [as_json(each) for each in proposal.memories],
+            "memories": [
+                {"number": number, **as_json(each)}
+                for number, each in enumerate(proposal.memories, 1)
+            ],
         }
+        if len(proposal.memories) > 1:
+            answer["choose"] = True
+        return answer
 
-    async def _confirm(self, memory: MemoryService, token: object) -> dict[str, Any]:
+    async def _confirm(
+        self, memory: MemoryService, token: object, ids: object
+    ) -> dict[str, Any]:
         if not isinstance(token, str):
             msg = "token: expected a string"
             raise InvalidTypeError(msg)
+        chosen = None if ids is None else as_list(ids, "ids")
+        try:
+            check_name(token, "token", self._limits)
+        except InvalidArgumentError:
+            return {"status": "unknown_token"}  # no token is like that
         try:
             count = await memory.confirm_forget(
-                app_name=self.app_name, user_id=self.user_id, token=token
+                app_name=self.app_name, user_id=self.user_id, token=token, ids=chosen
             )
-        except (NotFoundError, InvalidArgumentError):  # or what no token can be
+        except NotFoundError:
             return {"status": "unknown_token"}
         return {"status": "forgotten", "count": count}
