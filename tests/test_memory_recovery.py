@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from helpers.memories import ALICE, texts
-from vecall import _loader
+from vecall import _filling
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -17,13 +17,13 @@ def test_a_change_that_the_engine_could_not_take_is_read_back(
     service = open_service(tmp_path / "m.db" if durable else None)
     service.sync.add_memory(**ALICE, memories=["zebra one"])
     assert texts(service, "zebra") == ["zebra one"]
-    real = _loader.add_rows
+    real = _filling.add_rows
 
     def fails(*_):
-        monkeypatch.setattr(_loader, "add_rows", real)
+        monkeypatch.setattr(_filling, "add_rows", real)
         raise MemoryError
 
-    monkeypatch.setattr(_loader, "add_rows", fails)
+    monkeypatch.setattr(_filling, "add_rows", fails)
     with caplog.at_level(logging.ERROR, logger="vecall"):
         service.sync.add_memory(**ALICE, memories=["zebra two"])
     assert "read back" in caplog.text

@@ -239,7 +239,7 @@ class Life:
         if age is not None and provider is not None:
             before = self._memory.database.lifetime.wall() - age
             loader = self._memory.serving.loader
-            for session, rows in await wait(loader.submit(self._old, key, before)):
+            for session, rows in await wait(loader.submit_scan(self._old, key, before)):
                 ids = await self._fold(wait, key, provider, session, rows)
                 made += ids
                 folded += len(rows) if ids else 0
@@ -247,7 +247,7 @@ class Life:
 
     async def _merge(self, wait: Wait, key: Key) -> int:
         memory = self._memory
-        groups = await wait(memory.serving.loader.submit(self._duplicates, key))
+        groups = await wait(memory.serving.loader.submit_scan(self._duplicates, key))
         if not groups:
             return 0
         change: Change = await wait(memory.writer.submit(MergeMemories(*key, groups)))
@@ -339,7 +339,7 @@ class Life:
         """Clear away what has expired."""
         cleared = 0
         loader = self._memory.serving.loader
-        for app, user in await wait(loader.submit(self._due_users)):
+        for app, user in await wait(loader.submit_scan(self._due_users)):
             while True:
                 job = Sweep(app, user, _SWEPT_AT_ONCE)
                 change: Change = await wait(self._memory.writer.submit(job))

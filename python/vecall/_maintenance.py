@@ -211,7 +211,7 @@ class Maintenance:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)
         users: list[str] = await wait(
-            self._opened.serving.loader.submit(self._users, app_name)
+            self._opened.serving.loader.submit_scan(self._users, app_name)
         )
         count = 0
         for user in users:
@@ -313,7 +313,7 @@ class Maintenance:
         opened = self._opened
         opened.check_open()
         serving = opened.serving
-        counts: dict[str, Any] = await wait(serving.loader.submit(self._totals))
+        counts: dict[str, Any] = await wait(serving.loader.submit_scan(self._totals))
         return {
             **counts,
             "loaded_users": len(serving.engine),
@@ -338,7 +338,7 @@ class Maintenance:
         loader = self._opened.serving.loader
         target = loader.target(key)
         if target is not None and loader.loaded(key, target) is None:
-            await wait(loader.catch_up(key, target))
+            await wait(loader.catch_up(key))
 
     async def _delete(self, wait: Wait, job: WriteJob, app: str, user: str) -> Change:
         """Delete, and forget what was embedded of this user's texts."""

@@ -331,7 +331,7 @@ class Memory(Opened):
         if wanted is None:
             return await serving.recall.search(wait, request)
         only: NDArray[np.int64] = await wait(
-            serving.loader.submit(self._with_metadata, *request.key, wanted)
+            serving.loader.submit_scan(self._with_metadata, *request.key, wanted)
         )
         if not len(only):
             return SearchMemoryResponse()

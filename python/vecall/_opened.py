@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple, cast
 from vecall._backfill import Backfill
 from vecall._embedding import Embedding, model_of
 from vecall._gate import Gate
+from vecall._newest import Newest
+from vecall._read_threads import ReadThreads
 from vecall._rules import Rules
 from vecall._scoring import Scorer, Scoring
 from vecall._serving import Serving
@@ -106,6 +108,8 @@ class Opened:
             allow_network_filesystem=self._allow_network,
             clock=self.rules.clock,
         )
+        self.threads = ReadThreads()
+        self._newest = Newest() if self._path is None else None
         writer: Writer | None = None
         try:
             embedder = self._choose_embedder()
@@ -135,6 +139,8 @@ class Opened:
         serving = Serving(
             self.database,
             self.writer,
+            self.threads,
+            self._newest,
             model=model,
             embedding=embedding,
             scoring=self._recall.scoring(
@@ -161,6 +167,7 @@ class Opened:
                 raise ClosedError(msg)
             _inherited.append((self.database, self.writer, self.serving, self._retired))
             _inherited.append((self.reader, self.care, self.gate, self._backfill))
+            _inherited.append(self.threads)
             self._open(warn=False)
             self.after_fork()
 
@@ -243,6 +250,7 @@ class Opened:
         self.writer.close()
         for serving in servings:
             serving.close()
+        self.threads.close()
         self.database.close()
 
     def check_open(self) -> None:

@@ -150,25 +150,42 @@ class Recall:
         """Ask the engine once it has all that the file had when the search began."""
         loader, key = self._loader, request.key
         target = loader.target(key)
-        loaded = loader.loaded(key, target)
-        if loaded is not None:
-            hits = self._ask_engine(request, vector)
-            if loader.loaded(key, target) is loaded:
-                return hits
+        answer = self._answer(request, vector, target)
+        if answer is not None:
+            return answer
         with loader.pinned(key):
             for _ in range(_TRIES):
                 if target is None:
                     return [], _NOTHING
-                await wait(loader.catch_up(key, target))
-                loaded = loader.loaded(key, target)
-                if loaded is not None:
-                    hits = self._ask_engine(request, vector)
-                    if loader.loaded(key, target) is loaded:
-                        return hits
-                elif (now := loader.target(key)) is None or now[0] != target[0]:
+                await wait(loader.catch_up(key))
+                answer = self._answer(request, vector, target)
+                if answer is not None:
+                    return answer
+                if (now := loader.target(key)) is None or now[0] != target[0]:
                     target = now  # the user was forgotten meanwhile
         msg = "a user's memories changed faster than they could be read"
         raise BusyError(msg)
+
+    def _answer(
+        self,
+        request: Request,
+        vector: Vectors | None,
+        target: tuple[int, int] | None,
+    ) -> tuple[list[Hit], Answer] | None:
+        """Ask the engine if it has what `target` says, and had it all the time."""
+        loader, key = self._loader, request.key
+        entry = loader.loaded(key, target)
+        if entry is None:
+            return None
+        steps = entry.steps
+        found = self._ask_engine(request, vector)
+        if not loader.holds(key, entry, steps):
+            return None
+        part = entry.part
+        if any(hit.rid >> 32 != part for hit in found[0]):
+            loader.distrust(entry)  # a row number begins with its partition's number
+            return None
+        return found
 
     def _ask_engine(
         self, request: Request, vector: Vectors | None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from vecall._core import Engine
 from vecall._embedding import Embedding
 from vecall._loader import Loader
+from vecall._newest import Newest
+from vecall._read_threads import ReadThreads
 from vecall._recall import Recall
 from vecall._row_cache import RowCache
 from vecall._scoring import Scoring
@@ -22,6 +24,8 @@ class Serving:
         self,
         database: Database,
         writer: Writer,
+        threads: ReadThreads,
+        newest: Newest | None,
         *,
         model: EmbeddingModel | None,
         embedding: Embedding | None,
@@ -33,6 +37,8 @@ class Serving:
         Args:
             database: The file.
             writer: Its writer; it does not publish here yet.
+            threads: Where the file is read; shared with other servings of the file.
+            newest: The newest changes of a database in memory; shared likewise.
             model: The model of the vectors, None to serve words alone.
             embedding: Embeds with that model.
             scoring: Gives what is found its confidence and importance.
@@ -53,6 +59,8 @@ class Serving:
             self.engine,
             self.cache,
             self.snapshots,
+            threads,
+            newest,
             model=number,
             budget=budget,
         )
@@ -73,6 +81,5 @@ class Serving:
     def close(self) -> None:
         """Finish what waits and end the threads."""
         self.recall.close()
-        self.loader.close()
         if self.embedding is not None:
             self.embedding.close()

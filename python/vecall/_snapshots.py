@@ -6,11 +6,11 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, nullcontext
 
 from vecall._core import Engine
 from vecall._engine_rows import Key
+from vecall._resident import Resident
 from vecall._writer import Writer
 from vecall.errors import CorruptFileError, IncompatibleFileError, VecallError
 from vecall.store import (
@@ -21,8 +21,8 @@ from vecall.store import (
     purges,
 )
 
-if TYPE_CHECKING:
-    from vecall._loader import Loaded
+Hold = Callable[[Key], AbstractContextManager["Resident | None"]]
+"""Keeps a partition as it is, and gives its entry if it is loaded."""
 
 _log = logging.getLogger("vecall")
 
@@ -55,14 +55,14 @@ class Snapshots:
         self._engine = engine
         self._writer = writer
         self._model = model or 0
-        self._current: Callable[[Key], Loaded | None] = lambda _: None
+        self._hold: Hold = lambda _: nullcontext()
         self._waiting: set[Key] = set()
         self._mutex = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="vecall-snapshots")
 
-    def watch(self, current: Callable[[Key], Loaded | None]) -> None:
-        """Say how to find out what is loaded."""
-        self._current = current
+    def watch(self, hold: Hold) -> None:
+        """Say how to keep a partition from being changed or evicted."""
+        self._hold = hold
 
     def restore(self, key: Key, part: int, seq: int, nonce: bytes) -> int | None:
         """Load a partition from its snapshot.
@@ -94,16 +94,25 @@ class Snapshots:
             return None
         return tag.seq
 
-    def consider(self, key: Key, loaded: Loaded, rows: int) -> None:
-        """Write a snapshot soon, if the partition is large and has changed enough."""
-        if rows < _MIN_ROWS or loaded.unsaved < max(_MIN_ROWS, rows // _CHANGED_SHARE):
+    def consider(self, key: Key, unsaved: int, rows: int) -> None:
+        """Write a snapshot soon, if the partition is large and has changed enough.
+
+        Args:
+            key: The partition.
+            unsaved: Changes since its snapshot.
+            rows: How many rows it has.
+        """
+        if rows < _MIN_ROWS or unsaved < max(_MIN_ROWS, rows // _CHANGED_SHARE):
             return
         with self._mutex:
             if key in self._waiting:
                 return
             self._waiting.add(key)
-        with suppress(RuntimeError):  # closing; the next process writes it
+        try:
             self._thread.submit(self._save, key)
+        except RuntimeError:  # closing, or no thread to be had; written another time
+            with self._mutex:
+                self._waiting.discard(key)
 
     def close(self) -> None:
         """Finish what is being written and drop what waits."""
@@ -114,24 +123,20 @@ class Snapshots:
             self._waiting.discard(key)
         try:
             self._take(key)
-        except (OSError, VecallError) as error:
+        except (OSError, MemoryError, VecallError) as error:
             _log.warning("a snapshot was not written: %s", type(error).__name__)
 
     def _take(self, key: Key) -> None:
-        loaded = self._current(key)
-        if loaded is None:
-            return
         with self._database.snapshot() as connection:
             purged = purges(connection)
-        with loaded.lock:
-            # Under its lock a partition is neither written to nor evicted.
-            if self._current(key) is not loaded:
+        with self._hold(key) as entry:
+            if entry is None:
                 return
             tag = SnapshotTag.new(
-                self._database.uuid, loaded.part, loaded.seq, self._model
+                self._database.uuid, entry.part, entry.seq, self._model
             )
             data = self._engine.snapshot(key, tag.pack())
-            loaded.unsaved = 0
+            entry.unsaved = 0
         if data is None or not self._database.has_room(len(data)):
             return
         self._folder.write(tag.part, data)

@@ -105,7 +105,7 @@ class _MatchingRecall(Recall):
     async def search(self, wait: Wait, request: Request) -> SearchMemoryResponse:
         if not has_word(request.query):
             return SearchMemoryResponse()
-        found = await wait(self._loader.submit(self._best, request))
+        found = await wait(self._loader.submit_scan(self._best, request))
         now = self._lifetime.wall()
         memories = []
         for score, row in found:
