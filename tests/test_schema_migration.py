@@ -55,7 +55,8 @@ def test_an_old_file_is_migrated_with_everything_in_it(open_old, old, schema):
     assert version(old) == NEWEST
     assert len(now.pop("schema_hash")) == 32
     known.pop("schema_hash", None)
-    now.pop("clock", None)
+    for of_clock in (known, now):
+        of_clock.pop("clock", None)
     assert now == {**known, "schema": str(NEWEST)}
     # carol's only memory is embedded in the background, if that comes so far.
     for tables in (before, after):
@@ -131,9 +132,36 @@ def test_a_file_of_schema_2_keeps_lives_uses_keys_and_history(open_old, old):
         assert gone == [(None,), ("expired",)]
 
 
+@pytest.mark.parametrize("schema", [3], indirect=True)
+def test_a_file_of_schema_3_keeps_what_was_corrected_and_what_ends(open_old, old):
+    """The indexes of schema 4 find what schema 3 had: ends, lives and keys."""
+    clock = SettableClock(MADE_AT)
+    service = open_old(clock=clock)
+    alice = {"app_name": "app", "user_id": "alice"}
+    told = ["the dog is called Rex"]
+    before = service.sync.list_memories(**alice)
+    again = service.sync.add_memory(
+        **alice,
+        memories=[{"id": "dog-1", "content": told[0]}],
+        idempotency_key="k1",
+    )
+    assert again == ["dog-1"]
+    assert service.sync.list_memories(**alice) == before
+    assert "the dog is called Rex" not in texts(service, "alice", "dog")
+    for query in ("gone soon", "pass"):
+        assert texts(service, "alice", query)
+    clock.let_pass(3_700.0)
+    assert service.sync.run_due() == 2
+    with closing(sqlite3.connect(old)) as connection:
+        archived = "SELECT id FROM mem WHERE state = 'archived' ORDER BY id"
+        assert connection.execute(archived).fetchall() == [("dog-1",), ("pass",)]
+        gone = "SELECT id FROM tomb WHERE why = 'expired'"
+        assert connection.execute(gone).fetchall() == [("brief",)]
+
+
 @pytest.mark.parametrize(
     ("schema", "query"),
-    [(1, "user: bob says zebra number 4"), (2, "bob's zebra")],
+    [(1, "user: bob says zebra number 4"), (2, "bob's zebra"), (3, "bob's zebra")],
     indirect=["schema"],
 )
 def test_the_vectors_of_an_old_file_are_used(open_old, query):
@@ -184,6 +212,7 @@ def test_what_was_deleted_before_the_migration_stays_deleted(open_old, old):
     [
         (1, "bob", ("user", "agent"), [f"bob says zebra number {n}" for n in range(6)]),
         (2, "alice", ("user", "model"), ZEBRAS[2]),
+        (3, "alice", ("user", "model"), ZEBRAS[3]),
     ],
     indirect=["schema"],
 )

@@ -135,10 +135,31 @@ def _to_3(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = '3' WHERE key = 'schema'")
 
 
+# Each index begins with the partition wherever one user's rows are asked for, so that
+# the rows of other users cost nothing.
+_SCHEMA_4 = """
+DROP INDEX mem_valid;
+CREATE INDEX mem_valid ON mem (valid_until) WHERE state = 'live' AND
+  valid_until IS NOT NULL;
+CREATE INDEX mem_lapse ON mem (part, valid_until) WHERE state = 'live' AND
+  valid_until IS NOT NULL;
+CREATE INDEX mem_ends ON mem (part, expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX idem_at ON idem (part, at);
+"""
+
+
+def _to_4(connection: sqlite3.Connection) -> None:
+    for statement in _SCHEMA_4.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+    connection.execute("UPDATE meta SET value = '4' WHERE key = 'schema'")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _to_1,
     _to_2,
     _to_3,
+    _to_4,
 )
 
 NEWEST = len(_MIGRATIONS)

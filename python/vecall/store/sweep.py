@@ -71,7 +71,7 @@ def clear_away(
         Doomed(*row)
         for row in execute(
             "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
-            "INDEXED BY mem_expires WHERE expires_at <= ? AND part = ? LIMIT ?",
+            "INDEXED BY mem_ends WHERE expires_at <= ? AND part = ? LIMIT ?",
             own,
         ).fetchall()
     ]
@@ -79,7 +79,7 @@ def clear_away(
     ids = [row.id for row in expired]
     bury(partition, ids, "expired")
     lapsed = execute(
-        "SELECT rid FROM mem INDEXED BY mem_valid WHERE valid_until <= ? "
+        "SELECT rid FROM mem INDEXED BY mem_lapse WHERE valid_until <= ? "
         "AND part = ? AND state = 'live' LIMIT ?",
         own,
     ).fetchall()
