@@ -73,13 +73,12 @@ def raised(make):
     return caught
 
 
-def test_an_embedder_without_a_summarizer_warns_once():
-    """S4.45, S4.47: a warning, no error, that says how to silence it."""
-    (warning,) = raised(lambda: MemoryService(embedder=Recorder()))
+def test_an_embedder_without_a_summarizer_warns_once_where_that_is_asked_for():
+    """S4.45, S4.47: a warning, no error."""
+    (warning,) = raised(lambda: MemoryService(embedder=Recorder(), warn_raw=True))
     assert warning.category is UserWarning
     assert warning.filename == __file__
     text = str(warning.message)
-    assert "warn_raw=False" in text
     assert "without a summary" in text
     judging = "poor bad wrong should must recommend degrade quality".split()
     assert not [word for word in judging if word in text.lower()]
@@ -89,7 +88,7 @@ def test_ingesting_and_searching_raises_no_further_warning():
     """S4.47: it is said when the service is made, and not again."""
 
     def use():
-        service = MemoryService(embedder=Recorder())
+        service = MemoryService(embedder=Recorder(), warn_raw=True)
         for remember in WAYS:
             remember(service)
         service.sync.search_memory(**ALICE, query="word1")
@@ -101,13 +100,14 @@ def test_ingesting_and_searching_raises_no_further_warning():
 @pytest.mark.parametrize(
     "options",
     [
+        {},
         {"warn_raw": False},
-        {"trigger": Compaction()},
-        {"trigger": "compaction"},
-        {"summarizer": Llm().provider},
-        {"summarizer": Llm().provider, "trigger": "session_end"},
-        {"embedder": None},
-        {"embedder": None, "trigger": "session_end"},
+        {"warn_raw": True, "trigger": Compaction()},
+        {"warn_raw": True, "trigger": "compaction"},
+        {"warn_raw": True, "summarizer": Llm().provider},
+        {"warn_raw": True, "summarizer": Llm().provider, "trigger": "session_end"},
+        {"warn_raw": True, "embedder": None},
+        {"warn_raw": True, "embedder": None, "trigger": "session_end"},
     ],
 )
 def test_no_warning_where_summaries_are_made_or_raw_turns_are_meant(options):
@@ -120,7 +120,9 @@ def test_every_other_trigger_still_warns(trigger):
     """S4.47: only a compaction brings summaries of its own."""
     if isinstance(trigger, dict):
         trigger = {**trigger, "inactivity_ms": 5}
-    made = raised(lambda: MemoryService(embedder=Recorder(), trigger=trigger))
+    made = raised(
+        lambda: MemoryService(embedder=Recorder(), trigger=trigger, warn_raw=True)
+    )
     assert [warning.category for warning in made] == [UserWarning]
 
 

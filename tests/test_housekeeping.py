@@ -220,7 +220,8 @@ def test_a_service_that_nobody_has_any_more_is_not_kept_by_its_housekeeper(path)
     assert len(keepers() - before) == 1
     gone = weakref.ref(service)
     del service
-    gc.collect()
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        gc.collect()
     assert gone() is None
     eventually(lambda: keepers() == before)
 

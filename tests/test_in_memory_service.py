@@ -32,9 +32,20 @@ def found(service, query, **asked):
     return [memory.text for memory in answer(service, query, **asked)]
 
 
+OPEN = []
+
+
+@pytest.fixture(autouse=True)
+def closed_at_the_end():
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
 def filled(match, *texts):
     """A service with texts, the first of which are the oldest."""
     service = InMemoryMemoryService(match)
+    OPEN.append(service)
     service.sync.add_memory(
         **ALICE,
         memories=[

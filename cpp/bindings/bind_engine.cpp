@@ -9,6 +9,7 @@
 #include "engine/engine.hpp"
 #include "filters.hpp"
 #include "gil.hpp"
+#include "gil_release.hpp"
 #include "options.hpp"
 #include "query.hpp"
 #include "results.hpp"
@@ -22,7 +23,7 @@ using namespace py::literals;
 namespace {
 
 // For calls that may wait for a writer, or free much, and are not searches.
-using Unlocked = py::call_guard<py::gil_scoped_release>;
+using Unlocked = py::call_guard<GilRelease>;
 
 void add(Engine& engine, const Key& key, const IdVector& ids,
          const FloatMatrix& vectors) {
@@ -33,7 +34,7 @@ void add(Engine& engine, const Key& key, const IdVector& ids,
   RowBatch batch;
   batch.ids.assign(ids.values.begin(), ids.values.end());
   batch.has_vector.assign(ids.rows, 1);
-  const py::gil_scoped_release release;
+  const GilRelease release;
   batch.unit_vectors = normalised_rows(vectors.values, engine.dim(), batch.has_vector);
   engine.add(key.value, batch);
 }
@@ -99,7 +100,7 @@ void add_rows(Engine& engine, const Key& key, const IdVector& ids,
   } else if (has_vector) {
     throw InvalidArgumentError("has_vector: goes with vectors");
   }
-  const py::gil_scoped_release release;
+  const GilRelease release;
   batch.unit_vectors = normalised_rows(matrix, engine.dim(), batch.has_vector);
   engine.add(key.value, batch);
 }
@@ -129,7 +130,7 @@ std::optional<py::bytes> snapshot(const Engine& engine, const Key& key,
   const std::string copy = tag;
   std::vector<std::byte> bytes;
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     bytes = engine.snapshot(key.value, std::as_bytes(std::span(copy)));
   }
   if (bytes.empty()) return std::nullopt;
@@ -143,7 +144,7 @@ py::bytes restore(Engine& engine, const Key& key, const py::bytes& snapshot) {
   PyBytes_AsStringAndSize(snapshot.ptr(), &data, &length);
   SnapshotHeader header{};
   {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     // A copy is aligned as the sections want it.
     const auto given = std::as_bytes(std::span(data, static_cast<std::size_t>(length)));
     const std::vector<std::byte> bytes(given.begin(), given.end());
@@ -156,7 +157,7 @@ py::bytes restore(Engine& engine, const Key& key, const py::bytes& snapshot) {
 
 std::vector<std::pair<std::string, std::string>> sweep(Engine& engine, Count count) {
   std::vector<std::pair<std::string, std::string>> keys;
-  const py::gil_scoped_release release;
+  const GilRelease release;
   for (const auto& partition : engine.sweep(count.value)) {
     const PartitionKey key = partition->key();
     keys.emplace_back(key.app, key.user);
@@ -165,7 +166,7 @@ std::vector<std::pair<std::string, std::string>> sweep(Engine& engine, Count cou
 }
 
 std::size_t remove(Engine& engine, const Key& key, const IdVector& ids) {
-  const py::gil_scoped_release release;
+  const GilRelease release;
   return engine.remove(key.value, ids.values);
 }
 

@@ -10,6 +10,7 @@
 #include "bindings.hpp"
 #include "casters.hpp"
 #include "gil.hpp"
+#include "gil_release.hpp"
 #include "kernels/dispatch.hpp"
 #include "options.hpp"
 #include "partition/linker.hpp"
@@ -61,7 +62,7 @@ class Index {
     RowBatch batch;
     batch.ids.assign(ids.values.begin(), ids.values.end());
     batch.has_vector.assign(ids.rows, 1);
-    const py::gil_scoped_release release;
+    const GilRelease release;
     batch.unit_vectors = normalised_rows(vectors.values, dim(), batch.has_vector);
     Partition::check(batch, dim());
     add_rows(partition_, batch);
@@ -116,25 +117,25 @@ class Index {
   }
 
   std::size_t remove(const IdVector& ids) {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     return remove_rows(partition_, ids.values);
   }
 
   // Links here what the background would.
   void build() {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     while (partition_->link_some()) {
     }
   }
 
   void save(const Path& path) const {
-    const py::gil_scoped_release release;
+    const GilRelease release;
     write_snapshot_file(path.value, PartitionSnapshot::save(*partition_, {}));
   }
   static std::unique_ptr<Index> load(const Path& path) {
     Ref<Partition> partition;
     {
-      const py::gil_scoped_release release;
+      const GilRelease release;
       const std::vector<std::byte> bytes = read_snapshot_file(path.value);
       const SnapshotReader reader(bytes);
       if (reader.header().dim == 0) refuse_snapshot("holds no vectors");

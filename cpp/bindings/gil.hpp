@@ -12,6 +12,7 @@
 #include <optional>
 #include <shared_mutex>
 
+#include "gil_release.hpp"
 #include "sync/shared_mutex.hpp"
 
 namespace vecall::bindings {
@@ -23,7 +24,7 @@ inline constexpr std::size_t kLongWork = std::size_t{2} << 20;
 // codes it looks at.
 template <class Work, class Read>
 void with_shared_lock(SharedMutex& mutex, Work work, Read read) {
-  std::optional<pybind11::gil_scoped_release> release;
+  std::optional<GilRelease> release;
   std::shared_lock lock(mutex, std::try_to_lock);
   if (!lock.owns_lock()) {
     release.emplace();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from itertools import groupby
 
 from vecall._embedding import Embedding, embedded_text
@@ -48,6 +49,8 @@ class Backfill:
         self._embedding = embedding
         self._model = model
         self._stopping = threading.Event()
+        self.stop: Callable[[], None] = self._stopping.set
+        """Ends the thread after the batch that is being embedded; does not wait."""
         self._thread: threading.Thread | None = None
         if self._has_work():
             self._thread = threading.Thread(
@@ -64,7 +67,7 @@ class Backfill:
 
     def close(self) -> None:
         """Stop after the batch that is being embedded."""
-        self._stopping.set()
+        self.stop()
         self.wait()
 
     def _has_work(self) -> bool:

@@ -21,7 +21,7 @@ from vecall._in_flight import InFlight, Key
 from vecall._model_thread import ModelThread
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.embedders.base import is_async
-from vecall.errors import EmbedderError, VecallError
+from vecall.errors import EmbedderError, ReentrantCallError, VecallError
 from vecall.store import EmbeddingModel
 
 K = TypeVar("K")
@@ -59,7 +59,8 @@ class Embedding:
         self.embedder = embedder
         allowed = getattr(embedder, "max_concurrency", 1)
         self._at_once = min(allowed, _AT_ONCE) if type(allowed) is int else 1
-        self._thread = ModelThread("vecall-embedder", max(self._at_once, 1))
+        self.thread = ModelThread("vecall-embedder", max(self._at_once, 1))
+        """Where the embedder runs."""
         self._queries = _Kept[str, Vectors](_QUERIES_KEPT)
         self._texts = _Kept[bytes, bytes](_TEXTS_KEPT)
         self._in_flight = InFlight()
@@ -82,6 +83,7 @@ class Embedding:
         Raises:
             EmbedderError: The embedder failed.
         """
+        self._refuse_nested()
         vectors: Vectors = await wait(self._submit(self._embed_queries, [query]))
         vector: Vectors = vectors[0]
         self._queries.put(app, user, query, vector)
@@ -98,6 +100,7 @@ class Embedding:
         Raises:
             EmbedderError: The embedder failed; nothing was kept.
         """
+        self._refuse_nested()
         found: dict[str, bytes] = {}
         todo = list(dict.fromkeys(texts))
         running: list[_Batch] = []
@@ -163,8 +166,20 @@ class Embedding:
 
     def embed_now(self, texts: Sequence[str]) -> list[bytes]:
         """Return vectors as `embed_texts` does, on a thread that may block."""
+        self._refuse_nested()
         vectors = self._submit(self.embedder.embed, list(texts)).result()
         return [as_bytes(vector) for vector in vectors]
+
+    def _refuse_nested(self) -> None:
+        """Raise EmbedderError where the embedder itself is the caller."""
+        try:
+            self.thread.refuse_nested()
+        except ReentrantCallError:
+            msg = (
+                "the embedder called its own memory service where that asks the "
+                "embedder; it can only call another service"
+            )
+            raise EmbedderError(msg) from None
 
     def forget_texts(self, app: str, user: str) -> None:
         """Drop the vectors of this user's texts, some of which are being deleted."""
@@ -177,7 +192,7 @@ class Embedding:
 
     def close(self) -> None:
         """Finish what waits and end the thread."""
-        self._thread.close()
+        self.thread.close()
 
     @property
     def _ahead(self) -> int:
@@ -191,7 +206,7 @@ class Embedding:
         concurrent = is_async(embed)
         tried = _tried_async if concurrent else _tried
         work = partial(tried, embed, texts, self.embedder.dimensions)
-        return self._thread.run(work, concurrent=concurrent)
+        return self.thread.run(work, concurrent=concurrent)
 
 
 class _Kept(Generic[K, V]):

@@ -15,12 +15,23 @@ from vecall._model_thread import ModelThread
 from vecall._recall import draft_entry
 from vecall.config import Limits
 from vecall.embedders.base import is_async
-from vecall.errors import ClosedError, WriteHookError, WriteRejectedError
+from vecall.errors import (
+    ClosedError,
+    ReentrantCallError,
+    WriteHookError,
+    WriteRejectedError,
+)
 from vecall.slices import in_slices
 from vecall.store import Draft
 from vecall.write_gate import Verdict, Write, WriteHook
 
 _log = logging.getLogger("vecall")
+
+
+_NESTED = (
+    "on_write called its own memory service where that asks on_write; write from "
+    "outside the hook, or to another service"
+)
 
 
 class Gate:
@@ -57,10 +68,12 @@ class Gate:
         Raises:
             WriteRejectedError: An explicit memory was refused.
             WriteHookError: The hook failed.
+            ReentrantCallError: The hook itself is the caller.
             LimitExceededError: It redacted a memory to a text that is too long.
         """
         if self._hook is None or not drafts:
             return drafts
+        self._thread.refuse_nested()
         concurrent = is_async(self._hook)
         work = _all_async if concurrent else _all
         try:
@@ -72,6 +85,8 @@ class Gate:
             )
         except ClosedError:
             raise
+        except ReentrantCallError:
+            raise WriteHookError(_NESTED) from None
         except Exception as error:
             # Its message may quote the memory; its type does not.
             msg = f"on_write failed with {type(error).__name__}"
@@ -85,6 +100,10 @@ class Gate:
         if len(passed) < len(drafts):
             _log.info("on_write kept %d memories out", len(drafts) - len(passed))
         return passed
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where the hook is the caller."""
+        self._thread.refuse_nested()
 
     def close(self) -> None:
         """Finish what runs and end the thread."""

@@ -51,7 +51,7 @@ class Housekeeper:
         """Finish what runs and end the thread."""
         self._closed.set()
         self._wake.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def work(self) -> float | None:

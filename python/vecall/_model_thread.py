@@ -1,14 +1,27 @@
-"""Runs what may be slow and may be a coroutine, off the caller's event loop."""
+"""Runs what may be slow and may be a coroutine, off the caller's event loop.
+
+What runs here is the user's: an embedder, a hook, a summarizer. If it calls the service
+that called it, and that call needs the same thread again, each would wait for the other
+for ever. So each call carries the threads that already wait for it, across threads and
+tasks, and a call to one of them is refused with `ReentrantCallError`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from vecall.errors import ClosedError
+from vecall.errors import ClosedError, ReentrantCallError
+
+_waiting: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar(
+    "vecall_waiting", default=()
+)  # ids of the model threads whose functions wait for what runs here
 
 T = TypeVar("T")
 
@@ -37,6 +50,20 @@ class ModelThread:
         self._loop_thread: threading.Thread | None = None
         self._slots: asyncio.Semaphore | None = None
         self._closed = False
+        self._stop: weakref.finalize[..., ModelThread] | None = None
+
+    def refuse_nested(self) -> None:
+        """Raise where a function of this thread waits for the caller.
+
+        Raises:
+            ReentrantCallError: The call would wait for itself.
+        """
+        if id(self) in _waiting.get():
+            msg = (
+                "a function that the service calls (an embedder, a hook, a summarizer, "
+                "a reranker) called the same service where it would wait for itself"
+            )
+            raise ReentrantCallError(msg)
 
     def run(self, function: Callable[[], Any], *, concurrent: bool) -> Future[Any]:
         """Call a function on the thread, await what it returns if need be.
@@ -47,28 +74,39 @@ class ModelThread:
 
         Raises:
             ClosedError: After `close`.
+            ReentrantCallError: The call comes from a function that this thread runs.
         """
+        self.refuse_nested()
+        context = contextvars.copy_context()
+        context.run(_waiting.set, (*_waiting.get(), id(self)))
         try:
             if not concurrent:
-                return self._pool.submit(self._call, function)
+                return self._pool.submit(context.run, self._call, function)
             running: list[Future[Any]] = []
-            running.append(self._schedule(self._await(function, running)))
+            running.append(context.run(self._schedule, self._await(function, running)))
             return running[0]
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None
 
     def close(self) -> None:
-        """Finish what runs and end the threads."""
+        """Finish what runs and end the threads. A second call does nothing.
+
+        Raises:
+            ReentrantCallError: The call comes from a function that this thread runs.
+        """
+        self.refuse_nested()
         self._pool.shutdown(wait=True)  # first: what runs there may need the loop
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._loop_thread
         if loop is not None and thread is not None:
-            asyncio.run_coroutine_threadsafe(_finish_all(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
+            if thread.is_alive():
+                with suppress(RuntimeError):  # another call has stopped it
+                    asyncio.run_coroutine_threadsafe(_finish_all(), loop).result()
+            if self._stop is not None:
+                self._stop()
             thread.join()
-            loop.close()
 
     def _call(self, function: Callable[[], Any]) -> Any:
         try:
@@ -104,12 +142,27 @@ class ModelThread:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._loop_thread = threading.Thread(
-                    target=self._loop.run_forever,
+                    target=_run_loop,
+                    args=(self._loop,),
                     name=f"{self._name}-loop",
                     daemon=True,
                 )
                 self._loop_thread.start()
+                self._stop = weakref.finalize(self, _stop, self._loop)
+                self._stop.atexit = False  # type: ignore[misc]
             return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    with suppress(RuntimeError):  # it is closed
+        loop.call_soon_threadsafe(loop.stop)
 
 
 async def _finish(result: Awaitable[T]) -> T:

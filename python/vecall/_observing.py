@@ -21,6 +21,7 @@ from vecall.errors import (
     ClosedError,
     ConfigError,
     ConflictError,
+    ReentrantCallError,
     SummaryError,
     VecallError,
 )
@@ -82,6 +83,10 @@ class Observing:
     def restart(self) -> None:
         """Begin with a thread of its own in a forked child."""
         self._thread = ModelThread("vecall-summarizer")
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where the summarizer is the caller."""
+        self._thread.refuse_nested()
 
     def close(self) -> None:
         """Finish what runs and end the thread."""
@@ -177,9 +182,7 @@ class Observing:
         due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
         told: dict[str, Draft | SessionSummary] = {}
         events: list[Any] = []
-        key = (due.app, due.user)
-        counted = await memory.counted(wait, key, head.events, head.id)
-        for event in in_slices(counted):
+        for event in in_slices(head.events):
             events.append(event)
             summary = compaction_of(event)
             if summary is not None:
@@ -334,12 +337,20 @@ class Observing:
 
         Raises:
             SummaryError: The provider failed.
+            ReentrantCallError: The provider itself is the caller.
         """
+        self.refuse_nested()
         work = partial(provider.get_summaries, session)
         try:
             found = await wait(
                 self._thread.run(work, concurrent=is_async(provider.get_summaries))
             )
+        except ReentrantCallError:
+            msg = (
+                "the summarizer called its own memory service where that asks the "
+                "summarizer; it can only call another service"
+            )
+            raise SummaryError(msg) from None
         except VecallError:
             raise
         except Exception as error:

@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple, cast
 
+from vecall._at_exit import abandoned
 from vecall._backfill import Backfill
-from vecall._embedding import Embedding, Wait, model_of
+from vecall._embedding import Embedding, model_of
 from vecall._gate import Gate
 from vecall._newest import Newest
 from vecall._read_threads import ReadThreads
@@ -25,7 +26,6 @@ from vecall.config import Limits, check_min_score, check_name, check_path, check
 from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
 from vecall.ranking import Ranking
-from vecall.slices import in_slices
 from vecall.store import (
     Database,
     Durability,
@@ -36,10 +36,6 @@ from vecall.store import (
     require_same,
 )
 from vecall.types import check_share
-
-T = TypeVar("T")
-
-_READ_AT_ONCE = 32  # turns: under a millisecond of the caller's event loop
 
 _reopening = threading.Lock()
 _inherited: list[object] = []  # of the parent of a fork; never closed here
@@ -93,6 +89,9 @@ class Opened:
         self._budget = memory_budget
         self._embedder: Embedder | Literal["auto"] | None = embedder
         self.closed = False
+        self.is_finished = False
+        """Whether `close` has come to its end."""
+        self._closing = threading.RLock()  # a signal's handler may close, too
         self.telemetry = Telemetry()
         self.file_model: str | None = None
         self.after_fork: Callable[[], None] = lambda: None
@@ -137,6 +136,7 @@ class Opened:
         self.care = ThreadPoolExecutor(1, thread_name_prefix="vecall-care")
         self.gate = Gate(self.rules.on_write, self.limits)
         self._process = os.getpid()
+        self._abandoned = abandoned(self, self.writer.abandon(), self._backfill.stop)
 
     def _serve(
         self, model: EmbeddingModel | None, embedding: Embedding | None
@@ -173,6 +173,8 @@ class Opened:
             _inherited.append((self.database, self.writer, self.serving, self._retired))
             _inherited.append((self.reader, self.care, self.gate, self._backfill))
             _inherited.append(self.threads)
+            self._abandoned.detach()
+            self._closing = threading.RLock()
             self._open(warn=False)
             self.after_fork()
 
@@ -197,6 +199,8 @@ class Opened:
         self._backfill = Backfill(
             self.database, self.writer, self.serving.embedding, number
         )
+        self._abandoned.detach()
+        self._abandoned = abandoned(self, self.writer.abandon(), self._backfill.stop)
         return self._backfill
 
     def _choose_embedder(self) -> Embedder | None:
@@ -238,25 +242,47 @@ class Opened:
         with self.database.transaction() as connection:
             return adopt(connection, given)
 
+    def refuse_nested(self) -> None:
+        """Raise where a function that this service calls is the caller.
+
+        Raises:
+            ReentrantCallError: The call would wait for itself.
+        """
+        self.gate.refuse_nested()
+        for serving in (*self._retired, self.serving):
+            serving.refuse_nested()
+
     def close(self) -> None:
-        """Finish pending writes and close the file; a second call does nothing."""
-        if self.closed:
-            return
-        self.closed = True
-        if os.getpid() != self._process:
+        """Finish pending writes and close the file.
+
+        A second call does nothing, or goes on where the first one was interrupted.
+
+        Raises:
+            ReentrantCallError: A function that this service calls is the caller.
+            BusyError: Another process kept the file for too long; call it once more.
+        """
+        if self.is_foreign:
+            self.closed = True
             return  # threads and connections are the parent's
-        self.reader.shutdown(wait=True)
-        self.gate.close()
-        self.care.shutdown(wait=True)
-        self._backfill.close()
-        servings = [*self._retired, self.serving]
-        for serving in servings:
-            serving.close_snapshots()
-        self.writer.close()
-        for serving in servings:
-            serving.close()
-        self.threads.close()
-        self.database.close()
+        self.refuse_nested()
+        self.closed = True
+        with self._closing:
+            if self.is_finished:
+                return
+            self.reader.shutdown(wait=True)
+            self.gate.close()
+            self.care.shutdown(wait=True)
+            self._backfill.close()
+            servings = [*self._retired, self.serving]
+            for serving in servings:
+                serving.close_snapshots()
+            self.writer.close()
+            for serving in servings:
+                serving.close()
+            self.threads.close()
+            self.database.close()
+            self.is_finished = True
+            self._abandoned.detach()
 
     def check_open(self) -> None:
         """Raise ClosedError after `close`; in a forked child, open the file anew."""
@@ -277,28 +303,6 @@ class Opened:
         if self._embedder is None and self.min_score is not None:
             raise ConfigError(NO_FLOOR)
         self.check_calibrated(self._embedder)
-
-    async def read_through(
-        self,
-        wait: Wait,
-        work: Callable[..., T],
-        told: list[Any],
-        *args: object,
-    ) -> T:
-        """Read what was handed in: a little at once, much on another thread.
-
-        The caller's list was copied, so it may grow meanwhile; its items must not
-        change until the call returns.
-        """
-        if len(told) <= _READ_AT_ONCE:
-            return work(told, *args)
-        try:
-            future = self.reader.submit(work, told, *args, in_slices)
-        except RuntimeError:
-            msg = "the memory service is closed"
-            raise ClosedError(msg) from None
-        found: T = await wait(future)
-        return found
 
     def check_calibrated(self, embedder: Embedder | None) -> None:
         """Check that a service with a floor on the confidence has one to compare.

@@ -23,7 +23,7 @@ from vecall._scoring import Answer, Hit, Scoring, importance_of
 from vecall.clock import LifeTime
 from vecall.embedders import Vectors
 from vecall.embedders.base import is_async
-from vecall.errors import BusyError, ClosedError, RerankerError
+from vecall.errors import BusyError, ClosedError, ReentrantCallError, RerankerError
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking import Ranking
@@ -71,6 +71,10 @@ class Recall:
         self._embedding = embedding
         self._scoring = scoring
         self._slow = ModelThread("vecall-reranker")
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where a reranker is the caller."""
+        self._slow.refuse_nested()
 
     def close(self) -> None:
         """End the thread of what is slow: rerankers, comparisons of texts."""
@@ -131,6 +135,7 @@ class Recall:
         if ranking.half_life is not None:
             _reorder.decay(hits, rows, ranking.seconds_to_half, now)
         if ranking.reranker is not None and found:
+            self.refuse_nested()
             texts = [row.text for row in rows]
             work = partial(ranking.reranker, request.query, texts)
             concurrent = is_async(ranking.reranker)
@@ -138,6 +143,12 @@ class Recall:
                 numbers = await wait(self._slow.run(work, concurrent=concurrent))
             except ClosedError:
                 raise
+            except ReentrantCallError:
+                msg = (
+                    "ranking.reranker searched its own memory service with the same "
+                    "ranking; it can only search another service"
+                )
+                raise RerankerError(msg) from None
             except Exception as error:
                 # Its message may quote a text; its type does not.
                 msg = f"ranking.reranker failed with {type(error).__name__}"
@@ -195,11 +206,12 @@ class Recall:
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
         terms, marks = query_terms(request.query)
-        asked = [] if ranking.fusion == "vectors" else [*terms, *marks.optional]
+        if ranking.fusion == "vectors":
+            terms = []
         ids, scores, similarities, lexical, parts, summary = self._engine.recall(
             request.key,
             vector,
-            asked,
+            terms,
             top_k,
             now=to_micros(self._lifetime.now()),
             question_mark=QUESTION,

@@ -73,6 +73,12 @@ class Serving:
             database.lifetime,
         )
 
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where an embedder or reranker is the caller."""
+        self.recall.refuse_nested()
+        if self.embedding is not None:
+            self.embedding.thread.refuse_nested()
+
     def close_snapshots(self) -> None:
         """Stop writing snapshots; to be called before the writer is closed."""
         if self.snapshots is not None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
-from vecall.errors import ClosedError, StorageFullError, VecallError
+from vecall.errors import ClosedError, StorageError, StorageFullError, VecallError
 from vecall.store import Change, Database, WriteJob, run_alone
 
 _log = logging.getLogger("vecall")
@@ -37,6 +37,13 @@ class _Pending:
         self.outcome: Change | BaseException | None = None
 
 
+class _Abandoned:
+    """The mark that ends the thread of a service that nobody has any more."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+
 class Writer:
     """Takes write jobs from any thread and acknowledges each by its future."""
 
@@ -45,7 +52,9 @@ class Writer:
         self._database = database
         self.publish: Callable[[Change], None] = lambda _: None
         """Applies a committed change to the engine."""
-        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Pending | _Abandoned | None] = (
+            queue.SimpleQueue()
+        )
         self._closing = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(
@@ -78,25 +87,61 @@ class Writer:
             if not self._closed:
                 self._closed = True
                 self._queue.put(None)
-        self._thread.join()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return what ends the thread and closes the file, without waiting for either.
+
+        It may be called anywhere, also while garbage is collected. It writes what is
+        queued; what the writer publishes to, it does not hold.
+        """
+        put, database = self._queue.put, self._database
+
+        def end() -> None:
+            put(_Abandoned(database))
+
+        return end
 
     def _work(self) -> None:
+        last: _Abandoned | None = None
         ending = False
         while not ending:
             first = self._queue.get()
-            group = [] if first is None else [first]
-            ending = first is None
-            while not ending and len(group) < _GROUP:
+            group: list[_Pending] = []
+            while True:
+                if isinstance(first, _Pending):
+                    group.append(first)
+                else:
+                    ending, last = True, first
+                    break
+                if len(group) == _GROUP:
+                    break
                 try:
-                    pending = self._queue.get_nowait()
+                    first = self._queue.get_nowait()
                 except queue.Empty:
                     break
-                if pending is None:
-                    ending = True
-                else:
-                    group.append(pending)
             if group:
-                self._write(group)
+                self._write_surely(group)
+            first = None  # so that nothing is held while this waits
+            group = []
+        if last is not None:
+            with suppress(VecallError):
+                last.database.close()
+
+    def _write_surely(self, group: list[_Pending]) -> None:
+        """Answer every job of a group, and go on, whatever goes wrong."""
+        try:
+            self._write(group)
+        except BaseException as error:
+            _log.critical(
+                "the writer failed with %s; it goes on with the next writes",
+                type(error).__name__,
+            )
+        for pending in group:
+            if not pending.future.done():
+                msg = "the write was interrupted; read the file to see what it holds"
+                pending.future.set_exception(StorageError(msg))
 
     def _write(self, group: list[_Pending]) -> None:
         try:
@@ -158,7 +203,8 @@ class Writer:
         for pending in group:
             outcome = pending.outcome
             own = outcome if isinstance(outcome, BaseException) else error
-            pending.future.set_exception(own)
+            if not pending.future.done():
+                pending.future.set_exception(own)
 
     def _acknowledge(self, pending: _Pending) -> None:
         change = pending.outcome

@@ -25,6 +25,7 @@ except that a `StorageError` leaves the outcome of that call unknown.
     +- SummaryError
     +- WriteHookError
     +- WriteRejectedError
+    +- ReentrantCallError
     +- ReadOnlyError (PermissionError)
     +- ScopeError (PermissionError)
     +- ContextBudgetError
@@ -121,6 +122,10 @@ class WriteHookError(VecallError):
 
 class WriteRejectedError(VecallError):
     """The hook that judges writes refused a memory; nothing was written."""
+
+
+class ReentrantCallError(VecallError):
+    """A function that the service called asked the service for what needs itself."""
 
 
 class ReadOnlyError(VecallError, PermissionError):

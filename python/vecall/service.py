@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from vecall._at_exit import close_at_exit
 from vecall._blocking import SyncMemoryService
 from vecall._closing import Closing
 from vecall._drive import blocking, drive
@@ -120,7 +121,7 @@ class MemoryService(
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         limits: Limits | None = None,
         allow_network_filesystem: bool = False,
-        warn_raw: bool = True,
+        warn_raw: bool = False,
         summarizer: SummaryProvider | None = None,
         trigger: Trigger | str | Mapping[str, Any] | None = None,
         ttl: float | timedelta | str | None = None,
@@ -132,18 +133,16 @@ class MemoryService(
         sweep_interval: float | None = 60.0,
     ) -> None:
         """Open the file, or make it."""
+        is_auto = isinstance(embedder, str) and embedder == AUTO
         chosen: Embedder | Literal["auto"] | None = (
-            AUTO
-            if isinstance(embedder, str) and embedder == AUTO
-            else resolve(embedder)
+            AUTO if is_auto else resolve(embedder)
         )
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
         raw = provider is None and not isinstance(when, Compaction)
         if chosen is not None and raw and warn_raw:
             warnings.warn(
-                "turns are embedded as they are, without a summary; that is a fine "
-                "choice, and warn_raw=False says that you made it",
+                "turns are embedded as they are, without a summary",
                 UserWarning,
                 stacklevel=2,
             )
@@ -177,6 +176,7 @@ class MemoryService(
         )
         self._memory.after_fork = self._begin
         self._begin()
+        close_at_exit(self)
 
     def _begin(self) -> None:
         """Start what goes on in the background; a forked child has to do it again."""
@@ -219,9 +219,7 @@ class MemoryService(
         """Remember the turns of a session.
 
         An upsert: turns that are known already cost nothing, changed ones are replaced,
-        and turns that are absent stay remembered. Turns without text are skipped, and
-        so are google-adk's requests for a sign-in; what a rewind in the session took
-        back is not remembered, and is deleted if it was.
+        and turns that are absent stay remembered. Turns without text are skipped.
 
         Args:
             session: A `Session`, a google-adk session, or a dict with app_name,
@@ -384,8 +382,18 @@ class MemoryService(
         return await self._memory.search(on_loop, asked)
 
     def close(self) -> None:
-        """Finish pending writes and close the file. A second call does nothing."""
-        if not (self._memory.closed or self._memory.is_foreign):
+        """Finish pending writes and close the file.
+
+        A second call does nothing, or goes on where the first one was interrupted. The
+        end of the process closes what is still open.
+
+        Raises:
+            ReentrantCallError: A function that this service calls is the caller.
+            BusyError: Another process kept the file for too long; call it once more.
+        """
+        if not (self._memory.is_finished or self._memory.is_foreign):
+            self._memory.refuse_nested()
+            self._observing.refuse_nested()
             self._housekeeper.close()
             self._observing.close()
         self._memory.close()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from vecall._at_exit import abandoned, close_at_exit
 from vecall._closing import Closing
 from vecall._duck import as_list, clean
 from vecall._embedding import Embedding, embedded_text
@@ -82,6 +83,8 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         self._embedding = Embedding(chosen)
         self._thread = ModelThread("vecall-vector-store")
         self._closed = False
+        self._abandoned = abandoned(self)
+        close_at_exit(self)
 
     async def add_session_to_memory(self, session: Any) -> list[str]:
         """Remember the turns of a session; see `MemoryService`."""
@@ -177,12 +180,17 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         )
 
     def close(self) -> None:
-        """Finish what runs and end the threads. A second call does nothing."""
-        if self._closed:
-            return
+        """Finish what runs and end the threads. A second call does nothing.
+
+        Raises:
+            ReentrantCallError: The store or the embedder is the caller.
+        """
+        self._embedding.thread.refuse_nested()
+        self._thread.refuse_nested()
         self._closed = True
         self._embedding.close()
         self._thread.close()
+        self._abandoned.detach()
 
     async def _add(
         self,

@@ -61,4 +61,10 @@ def redact(text: str) -> Verdict:
 
 WriteHook = Callable[[Write], Verdict | Awaitable[Verdict]]
 """Judges a write; may be a coroutine function. It runs off the event loop. If it fails,
-nothing of the call is written."""
+nothing of the call is written.
+
+A hook may search the service that calls it, and write to another service. A write to
+its own service would ask the hook again and wait for itself. It is refused with
+`ReentrantCallError`; where the hook does not handle that, its own write fails with
+`WriteHookError`. Calls from threads that a hook starts itself are recognised only if
+they run in a copy of the hook's context, as those of `asyncio.to_thread` do."""

@@ -81,6 +81,7 @@ class Database:
         self._durability = durability
         self._min_free = min_free_bytes
         self._closed = False
+        self._ended = False  # all of it is closed
         self._gate: WriteGate | None = None
         self._reserve = None if path is None else Reserve(path)
         if path is not None:
@@ -332,8 +333,14 @@ class Database:
         return {"file_bytes": file_bytes(self.path), "wal_bytes": file_bytes(log)}
 
     def close(self) -> None:
-        """Close all connections; a second call does nothing."""
-        if self._closed:
+        """Close all connections.
+
+        A second call does nothing, or goes on where the first one was interrupted.
+
+        Raises:
+            BusyError: The gate was not had in time; call it once more.
+        """
+        if self._ended:
             return
         # The last connection to close checkpoints, which must not meet a commit.
         with self._passing(), storage_errors():
@@ -346,6 +353,7 @@ class Database:
                 with channel.lock:
                     channel.connection.close()
         self._close_gate()
+        self._ended = True
 
     def _check_open(self) -> None:
         if self._closed:
