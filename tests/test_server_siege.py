@@ -13,6 +13,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from helpers.http import ALICE, Server, all_of, serving
+from vecall.server import TokenFile, mint
 from vecall.server.listener import Listener
 from vecall.server.run import Binding, listen
 
@@ -32,23 +33,39 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_exports_that_nobody_reads_do_not_keep_others_waiting(server):
-    """They are told at once that it is busy, and served when a place is free."""
-    with ExitStack() as opened, server.client() as client:
-        for _ in range(EXPORTS):
-            reader = opened.enter_context(server.connect())
-            reader.sendall(server.head("GET", f"{ALICE}/export"))
-            assert reader.recv(12) == b"HTTP/1.1 200"
-        refused = client.get(f"{ALICE}/export")
-        assert refused.status_code == 503
-        assert refused.headers["Retry-After"] == "5"
-        assert client.get(f"{ALICE}/memories/unknown").status_code == 404
-    with server.client() as client:
+    """Of one token four at most, of all 16; who comes then is answered at once."""
+    made = [mint(app="hotel") for _ in range(5)]
+    file = TokenFile(f"{server.path}.tokens")
+    file.change(lambda tokens: [*tokens, *(token for _, token in made)])
+    others = [server._replace(bearer=bearer) for bearer, _ in made]
+    with ExitStack() as opened:
+        for each in others[:4]:
+            for _ in range(EXPORTS // 4):
+                reader = opened.enter_context(each.connect())
+                reader.sendall(each.head("GET", f"{ALICE}/export"))
+                assert reader.recv(12) == b"HTTP/1.1 200"
+            refused(each)
+            if each is others[0]:  # the next one is served
+                with others[4].client() as client:
+                    answer = client.get(f"{ALICE}/export")
+                assert len(answer.content) > 15_000_000
+        refused(others[4])
+        with server.client() as client:
+            assert client.get(f"{ALICE}/memories/unknown").status_code == 404
+    with others[4].client() as client:
         for _ in range(100):  # until the server has seen that they left
             answer = client.get(f"{ALICE}/export")
             if answer.status_code == 200:
                 break
             time.sleep(0.1)
         assert len(answer.content) > 15_000_000
+
+
+def refused(server: Server) -> None:
+    with server.client() as client:
+        answer = client.get(f"{ALICE}/export")
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "5"
 
 
 def test_a_body_with_two_ends_is_refused_and_the_connection_closed(server):

@@ -157,7 +157,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore i
 from vecall.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
-OPTIONS = "--port 0 --writes-per-second 10000 --reads-per-second 10000"
+OPTIONS = (
+    "--port 0 --writes-per-second 10000 --reads-per-second 10000 "
+    "--body-bytes-per-second 1000000000"
+)
 
 
 @contextmanager

@@ -21,6 +21,10 @@ from vecall.service import MemoryService
 # The fields of HttpLimits, which cannot be imported without the extra.
 LIMITS: dict[str, Callable[[str], float]] = {
     "max_body_bytes": int,
+    "max_text_body_bytes": int,
+    "max_small_body_bytes": int,
+    "max_json_parts": int,
+    "max_held_bytes": int,
     "max_batch": int,
     "max_answer_bytes": int,
     "max_header_bytes": int,
@@ -30,6 +34,9 @@ LIMITS: dict[str, Callable[[str], float]] = {
     "max_connections": int,
     "writes_per_second": int,
     "reads_per_second": int,
+    "body_bytes_per_second": int,
+    "requests_at_once": int,
+    "exports_at_once": int,
 }
 _COUNTED = {"inactivity": "inactivity_ms", "message_count": "message_count"}
 

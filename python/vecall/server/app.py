@@ -7,8 +7,10 @@ import logging
 import secrets
 import time
 from collections.abc import Collection
+from contextlib import AsyncExitStack
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from vecall.config import Limits
 from vecall.errors import ConfigError
 from vecall.server.answers import HttpError, answer_to, as_response, internal
-from vecall.server.bodies import read_json, read_query
+from vecall.server.bodies import BodyRules, Sender, read_json, read_query
 from vecall.server.guards import (
     authenticate,
     authorize,
@@ -26,6 +28,7 @@ from vecall.server.guards import (
     check_header_size,
     check_host,
     check_origin,
+    check_rate,
 )
 from vecall.server.limits import HttpLimits, RateLimiter
 from vecall.server.openapi import openapi
@@ -131,17 +134,40 @@ class _Application:
         if operation.access != "public":
             token = self._admit(request, operation, names)
         query = read_query(request, self._validator, operation.query, operation.needs)
-        body = {}
-        if operation.body is not None:
-            schema = ref(operation.body)
-            body = await read_json(request, door.limits, self._validator, schema)
-        elif operation.method == "DELETE" and _has_body(request):
-            # Whoever sends a filter here must not lose everything else.
-            raise HttpError(422, "invalid", "body: is not read here; leave it out")
-        call = Call(door, names, query, body, token)
-        if not operation.timed:
-            return await operation.handler(call)
-        seconds = door.limits.request_seconds
+        async with AsyncExitStack() as held:
+            body = await self._body(request, operation, token, held)
+            call = Call(door, names, query, body, token)
+            if token is None or not operation.timed:
+                return await operation.handler(call)
+            await held.enter_async_context(door.working.place(token.id))
+            return await self._in_time(operation, call)
+
+    async def _body(
+        self,
+        request: Request,
+        operation: Operation,
+        token: Token | None,
+        held: AsyncExitStack,
+    ) -> dict[str, Any]:
+        if operation.body is None:
+            if operation.method == "DELETE" and _has_body(request):
+                # Whoever sends a filter here must not lose everything else.
+                raise HttpError(422, "invalid", "body: is not read here; leave it out")
+            return {}
+        assert token is not None, "a public operation has no body"
+        limits = self._door.limits
+        most = {
+            "small": limits.max_small_body_bytes,
+            "text": limits.max_text_body_bytes,
+            "batch": limits.max_body_bytes,
+        }[operation.body_limit]
+        most = min(most, limits.max_body_bytes)
+        sender = Sender(token.id, self._rates, self._door.bodies, held)
+        rules = BodyRules(limits, most, ref(operation.body), self._validator)
+        return await read_json(request, rules, sender)
+
+    async def _in_time(self, operation: Operation, call: Call) -> Response:
+        seconds = self._door.limits.request_seconds
         work = asyncio.ensure_future(operation.handler(call))
         done, _ = await asyncio.wait([work], timeout=seconds)
         if not done:
@@ -156,11 +182,7 @@ class _Application:
     ) -> Token:
         token = authenticate(request, self._tokens)
         kind = "write" if changes(operation.access) else "read"
-        seconds = self._rates.wait(token.id, kind)
-        if seconds:
-            headers = {"Retry-After": str(int(seconds) + 1)}
-            msg = "Too many requests with this token."
-            raise HttpError(429, "too_many_requests", msg, headers)
+        check_rate(self._rates, token.id, kind)
         authorize(token, operation.access, names)
         return token
 

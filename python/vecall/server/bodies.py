@@ -1,4 +1,8 @@
-"""Reading a request's body as JSON, and its query."""
+"""Reading a request's body as JSON, and its query.
+
+A parsed body takes many times its bytes, and parsing holds the GIL: large bodies have
+places, and what would become too many objects is refused while it is read.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +10,93 @@ import asyncio
 import json
 import re
 from collections.abc import Collection
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
+import numpy as np
 from starlette.requests import ClientDisconnect, Request
 
 from vecall.server.answers import HttpError
-from vecall.server.limits import HttpLimits
+from vecall.server.guards import check_rate
+from vecall.server.limits import HttpLimits, RateLimiter
+from vecall.server.places import Places
 from vecall.server.validation import Schema, Validator
 
 _JSON = re.compile(r"application/json(?: *; *charset=\"?utf-8\"?)?", re.I | re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _PARSED_AT_ONCE = 16 * 1024  # bytes: some 0.1 ms of the event loop
+_READ_AT_ONCE = 4  # large bodies of one token
+_PARTS = b"[{,"  # what begins an item or a field, in a text too
 _DISCARDED = 4  # times the limit: so that a client that still sends hears the answer
 
 
+class BodyPlaces:
+    """The places of large bodies, which all requests share.
+
+    Attributes:
+        reading: Bodies that are read, a few of each token; so many that no token waits
+            for another one.
+        held: Bytes of bodies that are read or worked on.
+        parsing: Bodies that are parsed: one by one, as parsing holds the GIL.
+    """
+
+    def __init__(self, limits: HttpLimits) -> None:
+        """Begin with all places free."""
+        most = max(limits.max_held_bytes, limits.max_body_bytes)
+        each = max(most // 4, limits.max_body_bytes)
+        everybody = limits.max_connections * _READ_AT_ONCE
+        self.reading = Places(everybody, _READ_AT_ONCE, limits.request_seconds)
+        self.held = Places(most, each, limits.request_seconds)
+        self.parsing = Places(1, 1, limits.request_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRules:
+    """What one body may be.
+
+    Attributes:
+        limits: The limits of the server.
+        most: The most bytes.
+        schema: What it has to be.
+        validator: Knows the schemas.
+    """
+
+    limits: HttpLimits
+    most: int
+    schema: Schema
+    validator: Validator
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sends a body, and what it may still take.
+
+    Attributes:
+        token: The id of the token.
+        rates: What each token has left of requests and bytes.
+        places: The places of large bodies.
+        held: Gets the place of a large body; to be closed when it is done with.
+    """
+
+    token: str
+    rates: RateLimiter
+    places: BodyPlaces
+    held: AsyncExitStack
+
+
 async def read_json(
-    request: Request, limits: HttpLimits, validator: Validator, schema: Schema
+    request: Request, rules: BodyRules, sender: Sender
 ) -> dict[str, Any]:
     """Return a body that fits a schema.
 
     Raises:
         HttpError: 400 no JSON, 408 too slow, 413 too large, 415 another type, 422
-            another shape.
+            another shape or too many parts, 429 too many bytes of this token, 503 too
+            many large bodies at once.
     """
+    limits = rules.limits
     kinds = request.headers.getlist("content-type")
     if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
         msg = "The Content-Type must be application/json."
@@ -37,29 +104,73 @@ async def read_json(
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         msg = "The body must not be compressed."
         raise HttpError(415, "unsupported_media_type", msg)
+    size = _declared(request)
+    if size is not None and size <= _PARSED_AT_ONCE:
+        body = await _read_in_time(request, rules, sender, size)
+    else:
+        async with sender.places.reading.place(sender.token):
+            await _within_budget(sender, limits.request_seconds)
+            if size is None or size <= rules.most:
+                place = sender.places.held.place(sender.token, size or rules.most)
+                await sender.held.enter_async_context(place)
+            body = await _read_in_time(request, rules, sender, size)
+    if len(body) <= _PARSED_AT_ONCE:
+        return _parse(body, rules)
+    async with sender.places.parsing.place(sender.token):
+        return await asyncio.to_thread(_parse, body, rules)
+
+
+async def _within_budget(sender: Sender, seconds: float) -> None:
+    """Wait until the token has bytes left; the client meanwhile cannot send more.
+
+    Raises:
+        HttpError: 429, it will not have any soon.
+    """
+    wait = sender.rates.wait(sender.token, "bytes")
+    if wait and wait <= seconds:
+        await asyncio.sleep(wait)
+    elif wait:
+        check_rate(sender.rates, sender.token, "bytes")
+
+
+async def _read_in_time(
+    request: Request, rules: BodyRules, sender: Sender, declared: int | None
+) -> bytes:
+    seconds = rules.limits.body_seconds
     try:
-        body = await asyncio.wait_for(_read(request, limits), limits.body_seconds)
+        return await asyncio.wait_for(_read(request, rules, sender, declared), seconds)
     except asyncio.TimeoutError:
-        msg = f"The body must be there within {limits.body_seconds:g} s."
+        msg = f"The body must be there within {seconds:g} s."
         raise HttpError(408, "too_slow", msg) from None
     except ClientDisconnect:
         raise HttpError(400, "disconnected", "The body has no end.") from None
-    if len(body) <= _PARSED_AT_ONCE:
-        return _parse(body, validator, schema)
-    return await asyncio.to_thread(_parse, body, validator, schema)
 
 
-async def _read(request: Request, limits: HttpLimits) -> bytes:
-    most = limits.max_body_bytes
-    declared = request.headers.get("content-length", "0")
-    waits = "expect" in request.headers
-    if waits and (not _WHOLE.fullmatch(declared) or int(declared) > most):
+def _declared(request: Request) -> int | None:
+    """The length that a request says its body has; None where it says none."""
+    declared = request.headers.get("content-length")
+    if declared is None:
+        return None
+    # What is too long to be read as a number is too long for every limit.
+    return int(declared) if _WHOLE.fullmatch(declared) else 10**10
+
+
+async def _read(
+    request: Request, rules: BodyRules, sender: Sender, declared: int | None
+) -> bytes:
+    most = rules.most
+    if "expect" in request.headers and declared is not None and declared > most:
         raise _too_large(most)
+    most_parts = rules.limits.max_json_parts
+    counted = declared is None or declared > most_parts
     pieces = []
-    size = 0
+    size = parts = 0
     async for piece in request.stream():
         size += len(piece)
-        if size <= most:
+        sender.rates.spend(sender.token, "bytes", len(piece))
+        if counted and size <= most and parts <= most_parts:
+            parts += _parts(piece)
+        if size <= most and parts <= most_parts:
             pieces.append(piece)
         else:
             pieces.clear()
@@ -67,14 +178,23 @@ async def _read(request: Request, limits: HttpLimits) -> bytes:
             break
     if size > most:
         raise _too_large(most)
+    if parts > most_parts:
+        msg = f"body: at most {most_parts} of the characters [ {{ ,"
+        raise HttpError(422, "invalid", msg)
     return b"".join(pieces)
+
+
+def _parts(piece: bytes) -> int:
+    """How many items and fields begin in a piece of JSON; those in texts count, too."""
+    data = np.frombuffer(piece, np.uint8)
+    return sum(int(np.count_nonzero(data == each)) for each in _PARTS)
 
 
 def _too_large(most: int) -> HttpError:
     return HttpError(413, "too_large", f"The body has at most {most} bytes.")
 
 
-def _parse(body: bytes, validator: Validator, schema: Schema) -> dict[str, Any]:
+def _parse(body: bytes, rules: BodyRules) -> dict[str, Any]:
     try:
         value = json.loads(
             body.decode(),
@@ -83,7 +203,7 @@ def _parse(body: bytes, validator: Validator, schema: Schema) -> dict[str, Any]:
         )
     except (ValueError, RecursionError):
         raise HttpError(400, "not_json", "The body is not JSON.") from None
-    validator.check(value, schema)
+    rules.validator.check(value, rules.schema)
     assert isinstance(value, dict)
     return value
 

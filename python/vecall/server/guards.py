@@ -8,7 +8,7 @@ from collections.abc import Collection
 from starlette.requests import Request
 
 from vecall.server.answers import HttpError
-from vecall.server.limits import HttpLimits
+from vecall.server.limits import HttpLimits, RateLimiter
 from vecall.server.tokens import Token, TokenSource
 
 _LOOPBACK = re.compile(
@@ -120,6 +120,24 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
         raise HttpError(403, "forbidden", "The token is not for this.")
     if access == "review":
         check_reviewer(token)
+
+
+def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
+    """Refuse what comes too often.
+
+    Args:
+        rates: What each token has left.
+        token: The id of the token.
+        kind: As in `RateLimiter.wait`.
+
+    Raises:
+        HttpError: 429.
+    """
+    seconds = rates.wait(token, kind)
+    if seconds:
+        headers = {"Retry-After": str(int(seconds) + 1)}
+        msg = "Too many requests or bytes with this token."
+        raise HttpError(429, "too_many_requests", msg, headers)
 
 
 def changes(access: str) -> bool:

@@ -41,7 +41,7 @@ async def answered(
     """
     if most is not None and most <= MANY:
         return await write(call, await ask())
-    async with call.door.large:
+    async with call.door.large.place(call.by.id):
         return await write(call, await ask())
 
 

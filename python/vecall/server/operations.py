@@ -222,8 +222,8 @@ async def export_user(call: Call) -> Response:
     for name, value in call.whose.items():
         check_name(value, name, call.memory.limits)
     with ExitStack() as place:
-        place.enter_context(call.door.export_place(_EXPORTS))
-        async with call.door.exports:
+        place.enter_context(call.door.export_place(call.by.id, _EXPORTS))
+        async with call.door.making.place(call.by.id):
             file = place.enter_context(await _exported(call))
         return FileStream(file, "application/x-ndjson", place.pop_all())
 

@@ -6,7 +6,6 @@ Paths are split before they are decoded, so that a name may hold any character: 
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vecall.server.answers import NO_MEMORY, HttpError
+from vecall.server.bodies import BodyPlaces
 from vecall.server.limits import HttpLimits
+from vecall.server.places import Places
 from vecall.server.tokens import Token
 from vecall.server.validation import Schema
 from vecall.service import MemoryService
@@ -50,9 +51,12 @@ class Door:
         document: The OpenAPI document.
         answered: How many requests were answered, by operation and status.
         backups: The folder of backups, if there is one.
-        exports: Keeps many exports from being made at once.
-        exporting: How many exports are waited for, made or sent; each is a file.
+        exporting: How many exports of each token are waited for, made or sent; each is
+            a file.
+        making: Keeps many exports from being made at once.
         large: Keeps many large answers from filling the memory at once.
+        working: Keeps one token from having all threads of the memory service.
+        bodies: The places of large bodies.
         backing_up: Whether a backup is being made.
     """
 
@@ -62,29 +66,43 @@ class Door:
     document: dict[str, Any] = field(default_factory=dict)
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
     backups: Path | None = None
-    exports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
-    exporting: int = 0
-    large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    exporting: Counter[str] = field(default_factory=Counter)
+    making: Places = field(init=False)
+    large: Places = field(init=False)
+    working: Places = field(init=False)
+    bodies: BodyPlaces = field(init=False)
     backing_up: bool = False
 
+    def __post_init__(self) -> None:
+        """Begin with all places free."""
+        limits = self.limits
+        self.making = Places(2, 1, limits.request_seconds)
+        self.large = Places(3, 2, limits.request_seconds)
+        each = limits.requests_at_once
+        self.working = Places(4 * each, each, limits.request_seconds)
+        self.bodies = BodyPlaces(limits)
+
     @contextmanager
-    def export_place(self, most: int) -> Iterator[None]:
+    def export_place(self, token: str, most: int) -> Iterator[None]:
         """Keep a place for an export until its last byte is sent.
 
         Args:
+            token: The id of the token that asks.
             most: How many there are.
 
         Raises:
-            HttpError: 503, all are taken.
+            HttpError: 503, all are taken, or all that one token may have.
         """
-        if self.exporting >= most:
+        own = self.exporting[token] >= self.limits.exports_at_once
+        if own or self.exporting.total() >= most:
             msg = "Many exports are under way."
             raise HttpError(503, "busy", msg, {"Retry-After": "5"})
-        self.exporting += 1
+        self.exporting[token] += 1
         try:
             yield
         finally:
-            self.exporting -= 1
+            self.exporting[token] -= 1
+            self.exporting += Counter()  # without those that have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +160,7 @@ class Operation:
         status: The status of success.
         answer: The name of the answer's schema, or its media type; None is no body.
         body: The name of the body's schema.
+        body_limit: Which limit on bytes the body has.
         query: Schemas of what the query may hold.
         needs: What of that it must hold.
         errors: Statuses of its own errors.
@@ -157,6 +176,7 @@ class Operation:
     status: int = 200
     answer: str | None = None
     body: str | None = None
+    body_limit: Literal["small", "text", "batch"] = "small"
     query: dict[str, Schema] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     errors: tuple[int, ...] = ()

@@ -1,0 +1,207 @@
+"""One user's searches beside another user's token that sends large bodies.
+
+    python bench/noisy_neighbour.py [--bodies 250] [--connections 64] [--unlimited]
+
+Each kind of body is sent `--bodies` times by a process of its own, over up to
+`--connections` connections at once, to `vecall serve` on the loopback address. Beside
+it a client searches 1,000 memories 50 times a second. Printed are the milliseconds of
+these searches, what was answered to the bodies, and by how many MB the server's peak of
+resident memory grew. `--unlimited` lifts the budgets of requests and bytes a second, so
+that every body is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from vecall import MemoryService
+from vecall.server import TokenFile, mint
+
+SIZE = 4 * 1024 * 1024
+GOOD, NOISY = "/apps/app/users/good", "/apps/app/users/noisy"
+SEARCH, ADD = f"{NOISY}/memories/search", f"{NOISY}/memories"
+PAUSE_S = 0.02
+QUIET_S = 3.0
+SERVE = "import sys; from vecall.cli.main import main; sys.exit(main(sys.argv[1:]))"
+UNLIMITED = [
+    *("--body-bytes-per-second", "1000000000"),
+    *("--writes-per-second", "10000", "--reads-per-second", "10000"),
+]
+
+
+def lists(before: bytes, after: bytes) -> bytes:
+    room = SIZE - len(before) - len(after) - 4
+    return before + b"[" + b"[]," * (room // 3) + b"[]" + after
+
+
+def texts() -> bytes:
+    """What fits every rule: 256 memories of 16,000 characters."""
+    told = [f"{n} " + "tea and bread " * 1_140 for n in range(256)]
+    return json.dumps({"memories": told}).encode()
+
+
+def bodies() -> dict[str, tuple[bool, str, bytes]]:
+    """Of each kind: whether it needs a token that writes, the path, and the body."""
+    names = b",".join(b'"%07x":1' % n for n in range(SIZE // 12 - 100))
+    escaped = b"\\u0441" * (SIZE // 6 - 100)
+    return {
+        "search, lists": (False, SEARCH, lists(b'{"query":', b"]}")),
+        "search, fields": (False, SEARCH, b"{" + names + b"}"),
+        "add, lists": (True, ADD, lists(b'{"memories":', b"]}")),
+        "add, fields": (True, ADD, b'{"memories":[{' + names + b"}]}"),
+        "add, one text": (True, ADD, b'{"memories":["' + b"a" * (SIZE - 99) + b'"]}'),
+        "add, escapes": (True, ADD, b'{"memories":["' + escaped + b'"]}'),
+        "add, 256 texts": (True, ADD, texts()),
+    }
+
+
+class Server(NamedTuple):
+    """A server, and who may ask it."""
+
+    process: int
+    port: int
+    good: str
+    reader: str
+    writer: str
+
+    def peak(self) -> float:
+        """MB of resident memory at most so far."""
+        for line in Path(f"/proc/{self.process}/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) / 1024
+        raise OSError(self.process)
+
+
+@contextmanager
+def served(options: list[str]) -> Iterator[Server]:
+    """`vecall serve` on a file with 1,000 memories."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "memory.db"
+        with MemoryService(path) as memory:
+            facts = [f"Fact {n}: tea number {n % 37} is green." for n in range(1_000)]
+            memory.sync.add_memory(app_name="app", user_id="good", memories=facts)
+        made = [
+            mint(app="app", user="good"),
+            mint(app="app", user="noisy", read_only=True),
+            mint(app="app", user="noisy"),
+        ]
+        TokenFile(f"{path}.tokens").change(lambda _: [token for _, token in made])
+        command = [sys.executable, "-c", SERVE, "serve", "--port", "0"]
+        process = subprocess.Popen(
+            [*command, "--path", str(path), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline().rsplit(":", 1)[1])
+            yield Server(process.pid, port, *(bearer for bearer, _ in made))
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def post(port: int, path: str, bearer: str, body: bytes) -> tuple[str, float]:
+    """The answer's status, or the error's name, and the seconds that it took."""
+    begin = time.perf_counter()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    headers = {"Authorization": f"Bearer {bearer}", "Content-Type": "application/json"}
+    try:
+        connection.request("POST", path, body, headers)
+        status = str(connection.getresponse().status)
+    except OSError as error:
+        status = type(error).__name__
+    finally:
+        connection.close()
+    return status, time.perf_counter() - begin
+
+
+def searches(server: Server, ended: threading.Event) -> list[float]:
+    """Milliseconds of each search until the end."""
+    body = json.dumps({"query": "tea number 7", "k": 5}).encode()
+    spent = []
+    while not ended.is_set():
+        status, seconds = post(
+            server.port, f"{GOOD}/memories/search", server.good, body
+        )
+        spent.append(1000 * seconds if status == "200" else 60_000.0)
+        time.sleep(PAUSE_S)
+    return spent
+
+
+def send(port: int, bearer: str, kind: str, count: int, connections: int) -> None:
+    """Send the bodies and print the statuses; runs in a process of its own."""
+    _, path, body = bodies()[kind]
+    with ThreadPoolExecutor(connections) as pool:
+        answers = pool.map(lambda _: post(port, path, bearer, body)[0], range(count))
+        print(json.dumps(Counter(answers)))
+
+
+def measured(server: Server, kind: str | None, count: int, connections: int) -> str:
+    """A line of the table."""
+    before, ended = server.peak(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(searches, server, ended)
+        answers = "-"
+        begin = time.perf_counter()
+        if kind is None:
+            time.sleep(QUIET_S)
+        else:
+            bearer = server.writer if bodies()[kind][0] else server.reader
+            sender = [sys.executable, __file__, "--sends", kind, "--bearer", bearer]
+            sizes = ["--bodies", str(count), "--connections", str(connections)]
+            more = [*sizes, "--port", str(server.port)]
+            done = subprocess.run(
+                [*sender, *more], stdout=subprocess.PIPE, check=True, text=True
+            )
+            told = json.loads(done.stdout)
+            answers = ", ".join(f"{told[key]} x {key}" for key in sorted(told))
+        seconds = time.perf_counter() - begin
+        ended.set()
+        spent = sorted(found.result())
+    worst = spent[min(len(spent) - 1, int(0.99 * len(spent)))]
+    return (
+        f"| {kind or 'nothing'} | {len(spent)} | {statistics.median(spent):.1f} | "
+        f"{worst:.1f} | {spent[-1]:.1f} | {server.peak() - before:.0f} | {answers} | "
+        f"{seconds:.1f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bodies", type=int, default=250)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--unlimited", action="store_true")
+    parser.add_argument("--kinds", nargs="*", default=list(bodies()))
+    parser.add_argument("--sends", help=argparse.SUPPRESS)
+    parser.add_argument("--bearer", help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.sends:
+        send(given.port, given.bearer, given.sends, given.bodies, given.connections)
+        return
+    print("| bodies | searches | p50 ms | p99 | longest | peak + MB | answers | s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for kind in [None, *given.kinds]:
+        # A server of its own: the peak of one kind would hide that of the next.
+        with served(UNLIMITED if given.unlimited else []) as server:
+            print(measured(server, kind, given.bodies, given.connections), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""Places that requests share: how many, whose turn, and what one token may cost."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import random
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
+
+from helpers.http import ALICE, Door, bearing, door_to, error_of, serving
+from vecall.server import HttpLimits, TokenFile, Tokens, create_app, mint
+from vecall.server.answers import HttpError
+from vecall.server.places import Places
+
+MEMORIES = f"{ALICE}/memories"
+SEARCH = f"{MEMORIES}/search"
+JSON = {"Content-Type": "application/json"}
+MIB = 1024 * 1024
+
+
+def test_places_go_round_by_token():
+    """A token with one request waits for one of each other token, not for all."""
+    order: list[str] = []
+
+    async def one(places: Places, token: str) -> None:
+        async with places.place(token):
+            order.append(token)
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        places = Places(1, 1, 5.0)
+        await asyncio.gather(*(one(places, token) for token in "aaaaaabbc"))
+
+    asyncio.run(scenario())
+    assert "".join(order) == "abcabaaaa"
+
+
+def test_one_token_leaves_places_to_others():
+    """With its own share taken it waits, although places are free."""
+
+    async def scenario() -> None:
+        places = Places(3, 2, 0.01)
+        async with places.place("a"), places.place("a"):
+            with pytest.raises(HttpError) as refused:
+                async with places.place("a"):
+                    pass
+            assert (refused.value.status, refused.value.code) == (503, "busy")
+            async with places.place("b"):
+                pass
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_place_is_lost_or_given_twice(seed):
+    """Whoever is cancelled, waiting or just let in; sizes and tokens by chance."""
+    rng = random.Random(seed)
+    most, most_each = 8, 5
+    taken: Counter[str] = Counter()
+    served = 0
+
+    async def one(places: Places, token: str, size: int) -> None:
+        nonlocal served
+        async with places.place(token, size):
+            taken[token] += size
+            assert taken[token] <= most_each
+            assert taken.total() <= most
+            try:
+                for _ in range(rng.randrange(3)):
+                    await asyncio.sleep(0)
+            finally:
+                taken[token] -= size
+        served += 1
+
+    async def scenario() -> None:
+        places = Places(most, most_each, 60.0)
+        for _ in range(50):
+            tasks = []
+            for _ in range(rng.randrange(1, 12)):
+                work = one(places, rng.choice("abc"), rng.randint(1, most_each))
+                tasks.append(asyncio.ensure_future(work))
+            for _ in range(rng.randrange(6)):
+                await asyncio.sleep(0)
+                rng.choice(tasks).cancel()
+            await asyncio.wait(tasks)
+            assert not taken.total()
+        # All are free again: as many as there are fit at once, without waiting.
+        async with places.place("a", most_each), places.place("b", most - most_each):
+            pass
+        assert not places._had
+
+    asyncio.run(scenario())
+    assert served > 50
+
+
+SIZES = {
+    ("POST", SEARCH): 256 * 1024,
+    ("POST", f"{MEMORIES}/used"): 256 * 1024,
+    ("POST", f"{MEMORIES}/delete"): 256 * 1024,
+    ("PATCH", f"{ALICE}/memory"): 256 * 1024,
+    ("PATCH", f"{MEMORIES}/x"): MIB,
+    ("POST", MEMORIES): 4 * MIB,
+    ("POST", f"{ALICE}/events"): 4 * MIB,
+    ("POST", f"{ALICE}/sessions/s/observe"): 4 * MIB,
+    ("POST", f"{ALICE}/sessions/s/end"): 4 * MIB,
+}
+
+
+@pytest.mark.parametrize(("method", "path"), SIZES)
+def test_each_route_has_its_own_limit_on_bytes(open_service, method, path):
+    """One byte more is 413, whatever else is wrong with it."""
+    door = door_to(open_service(), limits=HttpLimits(body_bytes_per_second=10**9))
+    most = SIZES[method, path]
+    for size, expected in ((most, 400), (most + 1, 413)):
+        answer = door.ask(method, path, content=b" " * size, headers=JSON)
+        assert error_of(answer)[0] == expected
+
+
+@pytest.mark.parametrize("part", ["[]", '{"a":0}', "0"])
+def test_a_body_of_too_many_parts_is_refused_before_it_is_parsed(open_service, part):
+    """Objects of a few bytes each take many times their size in memory."""
+    door = door_to(open_service())
+    count = 100_001 // (1 + (part != "0")) + 1
+    body = f'{{"memories":[{",".join([part] * count)}]}}'.encode()
+    answer = door.ask("POST", MEMORIES, content=body, headers=JSON)
+    assert error_of(answer) == (422, "invalid")
+    assert "100000" in answer.json()["error"]["message"]
+
+
+def test_a_text_may_have_as_many_commas_as_fit_the_limit(open_service):
+    """256 long texts of prose are no attack."""
+    door = door_to(open_service())
+    text = "Tea and bread and jam in the morning, and at nine more tea. " * 240
+    body = {"memories": [f"{n} {text}" for n in range(256)]}
+    assert len(json.dumps(body)) > 3.5 * MIB
+    answer = door.ask("POST", MEMORIES, json=body)
+    assert len(answer.json()["ids"]) == 256
+
+
+def test_bytes_beyond_the_budget_wait_and_are_not_lost(open_service):
+    """A token that sends more than its share is slowed down; another one is not."""
+    memory, made = open_service(), [mint(app="hotel") for _ in range(2)]
+    limits = HttpLimits(body_bytes_per_second=100_000)
+    app = create_app(memory, tokens=Tokens([token for _, token in made]), limits=limits)
+    door, other = (Door(app, bearer) for bearer, _ in made)
+    bodies = [{"memories": [f"{n}{'x' * 60_000}"]} for n in range(4)]
+
+    async def timed(asked: Door, body: Any) -> float:
+        begin = asyncio.get_running_loop().time()
+        (answer,) = await asked.ask_all([("POST", MEMORIES, {"json": body})])
+        assert answer.status_code == 201
+        return asyncio.get_running_loop().time() - begin
+
+    async def scenario() -> list[float]:
+        first = [await timed(door, body) for body in bodies]
+        return [sum(first), await timed(other, bodies[0])]
+
+    spent, others = asyncio.run(scenario())
+    assert spent > 0.6  # 180 kB before the last of them, of which 100 kB at once
+    assert others < spent
+
+
+def peak_mb(process: int) -> float:
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    raise OSError(process)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+@pytest.mark.parametrize("path", [SEARCH, MEMORIES])
+def test_large_bodies_of_one_token_take_little_memory_and_stop_nobody(tmp_path, path):
+    """24 bodies of 4 MiB at once, all of lists: each would be 100 MB, parsed."""
+    body = b'{"memories":[' + b"[]," * (4 * MIB // 3 - 50) + b"[]]}"
+    with serving(tmp_path) as (server, process):
+        bearer, token = mint(app="hotel", user="bob")
+        file = TokenFile(f"{server.path}.tokens")
+        file.change(lambda tokens: [*tokens, token])
+        before, ended = peak_mb(process.pid), threading.Event()
+
+        def search() -> int:
+            done = 0
+            with server.client() as client:
+                client.headers.update(bearing(bearer))
+                bob = SEARCH.replace("alice", "bob")
+                while not ended.is_set():
+                    answer = client.post(bob, json={"query": "tea"})
+                    assert answer.status_code == 200
+                    done += 1
+            return done
+
+        def send(_: int) -> int:
+            connection = http.client.HTTPConnection(*server.address, timeout=60)
+            with closing(connection), suppress(ConnectionError):
+                told = {**JSON, **bearing(server.bearer)}
+                connection.request("POST", path, body, told)
+                return connection.getresponse().status
+            return 0  # the server closed it before all was sent
+
+        with ThreadPoolExecutor(25) as pool:
+            others = pool.submit(search)
+            statuses = set(pool.map(send, range(24)))
+            ended.set()
+            assert others.result() > 0
+        assert statuses <= {0, 413, 422, 429, 503}
+        assert peak_mb(process.pid) - before < 256
