@@ -243,7 +243,7 @@ def _rank(
     ids, _, similarities, lexical, _, _ = engine.recall(
         KEY,
         vector,
-        terms,
+        [*terms, *marks.optional],
         1_000 if own else DEEPEST,
         question_mark=QUESTION,
         time_mark=marks.time,

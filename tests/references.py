@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 K1 = 0.9
 B = 0.4
 NEVER = 2**63 - 1
+PART = 2**63  # the bit of a part of a word, and of an optional term of a query
+PART_WEIGHT = 0.5
 HUGE_K = 10**18
 
 
@@ -138,22 +140,32 @@ def bm25(rows: Rows, words: Sequence[int]) -> tuple[dict[int, float], dict[int, 
     told = [row for row in rows.values() if row.words]
     scores = dict.fromkeys(rows, 0.0)
     shares = dict.fromkeys(rows, 0.0)
-    if not told or not words:
+    plain = [word for word in words if word < PART]
+    if not told or not plain:
         return scores, shares
-    mean_length = sum(len(row.words) for row in told) / len(told)
+    lengths = {row.id: sum(word < PART for word in row.words) for row in told}
+    mean_length = max(sum(lengths.values()), 1) / len(told)
     counts = {row.id: Counter(row.words) for row in told}
-    idf = {}
-    for word in set(words):
+
+    def idf_of(word: int) -> float:
         holders = sum(word in counts[row.id] for row in told)
-        idf[word] = math.log(1 + (len(told) - holders + 0.5) / (holders + 0.5))
-    mass = sum(idf.values())
+        return math.log(1 + (len(told) - holders + 0.5) / (holders + 0.5))
+
+    optional = {word for word in words if word >= PART}
+    # As a part, and as a word where the query does not have the word anyway.
+    optional |= {word - PART for word in optional} - set(plain)
+    idf = {word: idf_of(word) for word in {*plain, *optional}}
+    mass = sum(idf[word] for word in set(plain))
+    # A repeated word counts as often as it is asked.
+    weights = [(word, 1.0) for word in plain]
+    weights += [(word, PART_WEIGHT) for word in optional]
     for row in told:
-        norm = K1 * (1 - B + B * len(row.words) / mean_length)
-        for word in words:  # a repeated word counts as often as it is asked
+        norm = K1 * (1 - B + B * lengths[row.id] / mean_length)
+        for word, weight in weights:
             count = counts[row.id][word]
-            scores[row.id] += idf[word] * count * (K1 + 1) / (count + norm)
-        matched = (idf[word] for word in set(words) if counts[row.id][word])
-        shares[row.id] = sum(matched) / mass
+            scores[row.id] += weight * idf[word] * count * (K1 + 1) / (count + norm)
+        matched = sum(idf[word] for word in idf if counts[row.id][word])
+        shares[row.id] = min(matched / mass, 1)
     return scores, shares
 
 
@@ -182,11 +194,12 @@ def best(
 
 
 def word_profile(words: Sequence[int]) -> Callable[[Row], object]:
-    asked = sorted(set(words))
+    asked = sorted({*words, *(word - PART for word in words if word >= PART)})
 
     def profile(row: Row) -> object:
         counts = Counter(row.words)
-        return (len(row.words), tuple(counts[word] for word in asked))
+        length = sum(word < PART for word in row.words)
+        return (length, tuple(counts[word] for word in asked))
 
     return profile
 

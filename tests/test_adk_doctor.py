@@ -270,6 +270,19 @@ def test_without_a_uri_a_missing_registration_is_a_warning(tmp_path: Path) -> No
     assert "needs" not in message(folder, "hotel", None)
 
 
+def test_a_session_that_nothing_ends_is_a_warning(tmp_path: Path) -> None:
+    """S4.17: with that trigger the plugin alone remembers nothing."""
+    folder = a_folder(tmp_path, services_yaml=YAML)
+    waiting = f"{URI}?trigger=session_end"
+    assert levels(folder, waiting)["hotel"] == "warning"
+    assert "end_session" in message(folder, "hotel", waiting)
+    for uri in (URI, f"{URI}?trigger=message_count:6", "vecall://?", None):
+        assert "end_session" not in message(folder, "hotel", uri)
+    ends = "async def leave(memory, session):\n    await memory.end_session(session)\n"
+    (folder / "hotel" / "agent.py").write_text(AGENT + ends)
+    assert "end_session" not in message(folder, "hotel", waiting)
+
+
 @pytest.mark.parametrize(
     ("agent", "level", "told"),
     [

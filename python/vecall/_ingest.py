@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from vecall._conversation import Paced, ids_of, parted_by_rewind, said_in
 from vecall._duck import clean, read, read_list, role_of, texts_of
 from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.slices import in_slices
 from vecall.store import Draft, memory_id
 from vecall.timestamps import to_seconds, ttl_seconds
 from vecall.types import Event, check_share
@@ -84,16 +86,48 @@ def session_head(session: object, limits: Limits) -> SessionHead:
     return SessionHead(app, user, session_id, read_list(session, "events", "events"))
 
 
+class Turns(NamedTuple):
+    """What events say.
+
+    Attributes:
+        drafts: Of those events that count and say something, in order.
+        taken_back: The ids of the memories of those that a rewind took back.
+    """
+
+    drafts: list[Draft]
+    taken_back: list[str]
+
+
 def event_drafts(
     events: Iterable[object], session_id: str | None, scope: Scope, limits: Limits
 ) -> list[Draft]:
-    """Return the drafts of those events that say something, in order."""
+    """Return the drafts of those events that count and say something, in order.
+
+    For a thread that may pause.
+    """
+    return turns_of(list(events), session_id, scope, limits, in_slices).drafts
+
+
+def turns_of(
+    events: Sequence[object],
+    session_id: str | None,
+    scope: Scope,
+    limits: Limits,
+    paced: Paced = iter,
+) -> Turns:
+    """Return what events say, and what a rewind among them takes back."""
+    counted, taken_back = parted_by_rewind(events, paced)
     drafts = []
-    for event in events:
+    for event in paced(counted):
         draft = _event_draft(event, session_id, scope, limits)
         if draft is not None:
             drafts.append(draft)
-    return drafts
+    return Turns(drafts, memory_ids(taken_back, session_id))
+
+
+def memory_ids(events: Iterable[object], session_id: str | None) -> list[str]:
+    """Return the ids of the memories of those events that have an id."""
+    return [memory_id(session_id, id_) for id_ in ids_of(events)]
 
 
 def _event_draft(
@@ -104,9 +138,7 @@ def _event_draft(
         raise InvalidTypeError(msg)
     if read(event, "partial") is True:
         return None  # a piece of a streamed turn; the whole turn follows
-    content = read(event, "content")
-    if content is None:
-        content = read(event, "text")
+    content = said_in(event)
     # What is told in plain values is taken at its word. A framework's objects may carry
     # attributes that are no values at all, so there only what fits is read.
     strict = isinstance(event, Mapping | Event)
@@ -169,7 +201,7 @@ def _check_event(event: object, content: object) -> None:
 
 
 def entry_drafts(
-    memories: Iterable[object], scope: Scope, limits: Limits
+    memories: Iterable[object], scope: Scope, limits: Limits, paced: Paced = iter
 ) -> list[Draft]:
     """Return the drafts of explicit memories: strings, mappings, entries.
 
@@ -177,7 +209,7 @@ def entry_drafts(
         InvalidArgumentError: An entry without text of its own, or a bad field.
         InvalidTypeError: Something else.
     """
-    return [_entry_draft(entry, scope, limits) for entry in memories]
+    return [_entry_draft(entry, scope, limits) for entry in paced(memories)]
 
 
 def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:

@@ -7,17 +7,26 @@ its blocking twin one that blocks; the operations hold nothing of any loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Concatenate, NamedTuple, ParamSpec
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall._conversation import parted_by_rewind
 from vecall._duck import as_list
 from vecall._embedding import Wait, embedded_text
-from vecall._ingest import Scope, entry_drafts, event_drafts, scope_of, session_head
+from vecall._ingest import (
+    Scope,
+    Turns,
+    entry_drafts,
+    memory_ids,
+    scope_of,
+    session_head,
+    turns_of,
+)
 from vecall._opened import NO_FLOOR, NOT_CALIBRATED, Opened
 from vecall._recall import Request
 from vecall._rules import bounds_of
@@ -32,7 +41,6 @@ from vecall.config import (
     check_top_k,
 )
 from vecall.errors import (
-    ClosedError,
     ConfigError,
     EmbeddingMismatchError,
     InvalidTypeError,
@@ -42,6 +50,7 @@ from vecall.slices import in_slices
 from vecall.store import (
     AddMemories,
     Change,
+    DeleteMemories,
     Draft,
     Known,
     known_of,
@@ -49,10 +58,6 @@ from vecall.store import (
 )
 from vecall.store.metadata import has_values, likely_rows, passing
 from vecall.types import Filter, Scalar, SearchMemoryResponse, check_share
-
-P = ParamSpec("P")
-
-_READ_AT_ONCE = 32  # turns: under a millisecond of the caller's event loop
 
 
 class How(NamedTuple):
@@ -112,9 +117,8 @@ class Memory(Opened):
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
         scope = Scope({})
-        drafts = await self._draft(
-            wait, event_drafts, head.events, head.id, scope, self.limits
-        )
+        drafts, taken_back = await self._turns(wait, head.events, head.id, scope)
+        await self.take_back(wait, key, taken_back)
         if replace:
             how = how._replace(instead_of=head.id)
         return await self.add_drafts(wait, *key, drafts, how)
@@ -136,9 +140,8 @@ class Memory(Opened):
             check_name(session_id, "session_id", self.limits)
         scope = scope_of(custom_metadata)
         told = as_list(events, "events")
-        drafts = await self._draft(
-            wait, event_drafts, told, session_id, scope, self.limits
-        )
+        drafts, taken_back = await self._turns(wait, told, session_id, scope)
+        await self.take_back(wait, key, taken_back)
         how = how._replace(told=(app_name, user_id))
         return await self.add_drafts(wait, *key, drafts, how)
 
@@ -156,40 +159,41 @@ class Memory(Opened):
         key = self.key(app_name, user_id, how.scope, write=True)
         scope = scope_of(custom_metadata)
         told = as_list(memories, "memories")
-        drafts = await self._draft(wait, entry_drafts, told, scope, self.limits)
+        drafts = await self.read_through(wait, entry_drafts, told, scope, self.limits)
         how = how._replace(told=(app_name, user_id))
         return await self.add_drafts(wait, *key, drafts, how)
 
     async def read_turns(
         self, wait: Wait, told: list[Any], session_id: str
     ) -> list[Draft]:
-        """Return the drafts of a session's turns."""
-        return await self._draft(
-            wait, event_drafts, told, session_id, Scope({}), self.limits
+        """Return the drafts of a session's turns, of which none is taken back."""
+        return (await self._turns(wait, told, session_id, Scope({}))).drafts
+
+    async def counted(
+        self, wait: Wait, key: tuple[str, str], events: list[Any], session_id: str
+    ) -> list[Any]:
+        """Return the events that count; forget those that a rewind took back."""
+        parted = await self.read_through(wait, parted_by_rewind, events)
+        await self.take_back(wait, key, memory_ids(parted.taken_back, session_id))
+        return parted.counted
+
+    async def take_back(
+        self, wait: Wait, key: tuple[str, str], ids: Sequence[str]
+    ) -> None:
+        """Delete turns that a rewind took back after they were told."""
+        if not ids:
+            return
+        embedding = self.serving.embedding
+        if embedding is not None:
+            embedding.forget_texts(*key)
+        await wait(self.writer.submit(DeleteMemories(*key, ids)))
+
+    async def _turns(
+        self, wait: Wait, told: list[Any], session_id: str | None, scope: Scope
+    ) -> Turns:
+        return await self.read_through(
+            wait, turns_of, told, session_id, scope, self.limits
         )
-
-    async def _draft(
-        self,
-        wait: Wait,
-        work: Callable[Concatenate[Iterable[Any], P], list[Draft]],
-        told: list[Any],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> list[Draft]:
-        """Read what was handed in: a little at once, much on another thread.
-
-        The caller's list was copied, so it may grow meanwhile; its items must not
-        change until the call returns.
-        """
-        if len(told) <= _READ_AT_ONCE:
-            return work(told, *args, **kwargs)
-        try:
-            future = self.reader.submit(work, in_slices(told), *args, **kwargs)
-        except RuntimeError:
-            msg = "the memory service is closed"
-            raise ClosedError(msg) from None
-        drafts: list[Draft] = await wait(future)
-        return drafts
 
     async def add_drafts(
         self, wait: Wait, app: str, user: str, drafts: list[Draft], how: How

@@ -182,7 +182,9 @@ class Observing:
         due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
         told: dict[str, Draft | SessionSummary] = {}
         events: list[Any] = []
-        for event in in_slices(head.events):
+        key = (due.app, due.user)
+        counted = await memory.counted(wait, key, head.events, head.id)
+        for event in in_slices(counted):
             events.append(event)
             summary = compaction_of(event)
             if summary is not None:

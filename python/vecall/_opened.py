@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from vecall._at_exit import abandoned
 from vecall._backfill import Backfill
-from vecall._embedding import Embedding, model_of
+from vecall._embedding import Embedding, Wait, model_of
 from vecall._gate import Gate
 from vecall._newest import Newest
 from vecall._read_threads import ReadThreads
@@ -26,6 +26,7 @@ from vecall.config import Limits, check_min_score, check_name, check_path, check
 from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
 from vecall.ranking import Ranking
+from vecall.slices import in_slices
 from vecall.store import (
     Database,
     Durability,
@@ -36,6 +37,10 @@ from vecall.store import (
     require_same,
 )
 from vecall.types import check_share
+
+T = TypeVar("T")
+
+_READ_AT_ONCE = 32  # turns: under a millisecond of the caller's event loop
 
 _reopening = threading.Lock()
 _inherited: list[object] = []  # of the parent of a fork; never closed here
@@ -303,6 +308,28 @@ class Opened:
         if self._embedder is None and self.min_score is not None:
             raise ConfigError(NO_FLOOR)
         self.check_calibrated(self._embedder)
+
+    async def read_through(
+        self,
+        wait: Wait,
+        work: Callable[..., T],
+        told: list[Any],
+        *args: object,
+    ) -> T:
+        """Read what was handed in: a little at once, much on another thread.
+
+        The caller's list was copied, so it may grow meanwhile; its items must not
+        change until the call returns.
+        """
+        if len(told) <= _READ_AT_ONCE:
+            return work(told, *args)
+        try:
+            future = self.reader.submit(work, told, *args, in_slices)
+        except RuntimeError:
+            msg = "the memory service is closed"
+            raise ClosedError(msg) from None
+        found: T = await wait(future)
+        return found
 
     def check_calibrated(self, embedder: Embedder | None) -> None:
         """Check that a service with a floor on the confidence has one to compare.

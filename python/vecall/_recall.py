@@ -206,12 +206,11 @@ class Recall:
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
         terms, marks = query_terms(request.query)
-        if ranking.fusion == "vectors":
-            terms = []
+        asked = [] if ranking.fusion == "vectors" else [*terms, *marks.optional]
         ids, scores, similarities, lexical, parts, summary = self._engine.recall(
             request.key,
             vector,
-            terms,
+            asked,
             top_k,
             now=to_micros(self._lifetime.now()),
             question_mark=QUESTION,

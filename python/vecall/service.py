@@ -219,7 +219,9 @@ class MemoryService(
         """Remember the turns of a session.
 
         An upsert: turns that are known already cost nothing, changed ones are replaced,
-        and turns that are absent stay remembered. Turns without text are skipped.
+        and turns that are absent stay remembered. Turns without text are skipped, and
+        so are google-adk's requests for a sign-in; what a rewind in the session took
+        back is not remembered, and is deleted if it was.
 
         Args:
             session: A `Session`, a google-adk session, or a dict with app_name,

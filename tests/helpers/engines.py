@@ -9,9 +9,10 @@ from vecall import Engine
 KEY = ("app", "user")
 DIM = 4
 NEVER = 2**63 - 1
+PART = np.uint64(2**63)
 # Terms that stand for what is known about a row; any term may be one.
-QUESTION, TIME = 101, 2**64 - 1
-AUTHORS = (103, 2**63, 105)
+QUESTION, TIME = 101, 2**63 - 1
+AUTHORS = (103, 2**62, 105)
 MARKS = (QUESTION, TIME, *AUTHORS)
 WEIGHTS = {
     "dense": (0.0, 0.25, 0.4, 0.7, 1.0),
@@ -64,6 +65,9 @@ def random_row(references, rng: np.random.Generator, row_id: int, dim: int):
         id=row_id,
         words=(
             *rng.integers(1, 15, rng.integers(0, 12)).tolist(),
+            *(
+                PART + rng.integers(1, 20, rng.integers(0, 4)).astype(np.uint64)
+            ).tolist(),
             *(mark for mark in MARKS if rng.random() < 0.2),
         ),
         vector=rng.standard_normal(dim).astype(np.float32)
@@ -105,7 +109,12 @@ def random_query(references, rng: np.random.Generator, dim: int):
         vector=rng.standard_normal(dim).astype(np.float32)
         if dim and rng.random() < 0.8
         else None,
-        words=tuple(rng.integers(1, 18, rng.integers(0, 6)).tolist()),
+        words=(
+            *rng.integers(1, 18, rng.integers(0, 6)).tolist(),
+            *(
+                PART + rng.integers(1, 18, rng.integers(0, 3)).astype(np.uint64)
+            ).tolist(),
+        ),
         k=int(rng.integers(1, 30)),
         options=options,
     )

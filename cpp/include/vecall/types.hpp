@@ -13,9 +13,14 @@ namespace vecall {
 
 using RowId = std::int64_t;      // the caller's number for a row, unique in a partition
 using Slot = std::uint32_t;      // where a partition keeps a row; reused after removal
-using TermHash = std::uint64_t;  // 64-bit hash of one word
+using TermHash = std::uint64_t;  // hash of one word in 63 bits, and kPartTerm
 using SessionKey = std::uint64_t;  // 64-bit hash of a session name; 0 = no session
 using Micros = std::int64_t;       // microseconds since the Unix epoch
+
+// The bit of a term that is a part of a row's words. It counts in no length. In a query
+// it makes the term optional: it is looked up as a part and as a word, what is found
+// adds to the score by half, and what is not found takes nothing from the coverage.
+inline constexpr TermHash kPartTerm = TermHash{1} << 63;
 
 using LabelHash =
     std::uint64_t;  // 64-bit hash of an author's or a kind's name; 0 = none

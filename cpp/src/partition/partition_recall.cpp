@@ -160,8 +160,10 @@ RecallSummary Partition::recall(const RecallQuery& query,
   if (postings_) postings_->score(query.terms, scratch.terms);
   propose(query, scratch);
   for (const Scored& row : scratch.lexical) {
-    summary.coverage = std::max(
-        summary.coverage, scratch.terms.matched[row.slot] / scratch.terms.query_idf);
+    const float matched = scratch.terms.matched[row.slot];
+    // Optional terms may match more than the query has words.
+    const float covered = std::min(matched / scratch.terms.query_idf, 1.0F);
+    summary.coverage = std::max(summary.coverage, covered);
   }
   mark(query, scratch);
   summary.trust =

@@ -74,8 +74,11 @@ void Postings::add(Slot slot, std::span<const TermHash> terms) {
     mine.clear();
     throw;
   }
-  length_[slot] = static_cast<std::uint32_t>(terms.size());
-  total_length_ += terms.size();
+  // Parts have the highest bit and stand last.
+  const auto parts = std::lower_bound(sorted.begin(), sorted.end(), kPartTerm);
+  const auto length = static_cast<std::uint32_t>(parts - sorted.begin());
+  length_[slot] = length;
+  total_length_ += length;
   ++documents_;
 }
 
@@ -147,6 +150,23 @@ void Postings::forget(Slot slot) noexcept {
   --documents_;
 }
 
+const std::vector<Posting>* Postings::find(TermHash term) const {
+  const auto found = ordinals_.find(term);
+  return found == ordinals_.end() ? nullptr : &lists_[found->second];
+}
+
+void Postings::score_list(const std::vector<Posting>& list, float idf, float weight,
+                          float mean_length, TermScores& scores) const {
+  for (const Posting& posting : list) {
+    const auto count = static_cast<float>(posting.count);
+    const float length = static_cast<float>(length_[posting.slot]) / mean_length;
+    const float norm = kBm25K1 * (1.0F - kBm25B + kBm25B * length);
+    if (scores.matched[posting.slot] == 0.0F) scores.touched.push_back(posting.slot);
+    scores.bm25[posting.slot] += weight * idf * count / (count + norm);
+    scores.matched[posting.slot] += idf;
+  }
+}
+
 void Postings::score(std::span<const TermHash> query, TermScores& scores) const {
   if (query.empty() || documents_ == 0) return;
   if (scores.bm25.size() < of_slot_.size()) {
@@ -156,27 +176,36 @@ void Postings::score(std::span<const TermHash> query, TermScores& scores) const 
   std::vector<TermHash> sorted(query.begin(), query.end());
   std::sort(sorted.begin(), sorted.end());
   const auto documents = static_cast<float>(documents_);
-  const float mean_length = static_cast<float>(total_length_) / documents;
-  for (std::size_t i = 0; i < sorted.size();) {
+  const float mean_length =
+      std::max(static_cast<float>(total_length_), 1.0F) / documents;
+  const auto idf_of = [documents](const std::vector<Posting>* list) {
+    const auto frequency = list == nullptr ? 0.0F : static_cast<float>(list->size());
+    return std::log1p((documents - frequency + 0.5F) / (frequency + 0.5F));
+  };
+  std::size_t i = 0;
+  while (i < sorted.size() && sorted[i] < kPartTerm) {
     std::size_t end = i;
     while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
     const auto repeats = static_cast<float>(end - i);
-    const auto found = ordinals_.find(sorted[i]);
+    const std::vector<Posting>* list = find(sorted[i]);
     i = end;
-    const std::size_t holders =
-        found == ordinals_.end() ? 0 : lists_[found->second].size();
-    const auto frequency = static_cast<float>(holders);
-    const float idf = std::log1p((documents - frequency + 0.5F) / (frequency + 0.5F));
+    const float idf = idf_of(list);
     scores.query_idf += idf;
-    if (holders == 0) continue;
-    const float weight = repeats * idf * (kBm25K1 + 1.0F);
-    for (const Posting& posting : lists_[found->second]) {
-      const auto count = static_cast<float>(posting.count);
-      const float length = static_cast<float>(length_[posting.slot]) / mean_length;
-      const float norm = kBm25K1 * (1.0F - kBm25B + kBm25B * length);
-      if (scores.matched[posting.slot] == 0.0F) scores.touched.push_back(posting.slot);
-      scores.bm25[posting.slot] += weight * count / (count + norm);
-      scores.matched[posting.slot] += idf;
+    if (list == nullptr) continue;
+    score_list(*list, idf, repeats * (kBm25K1 + 1.0F), mean_length, scores);
+  }
+  if (i == 0) return;  // optional terms add to what words find
+  const std::span<const TermHash> words(sorted.data(), i);
+  constexpr float kWeight = kPartWeight * (kBm25K1 + 1.0F);
+  for (; i < sorted.size(); ++i) {
+    if (i > 0 && sorted[i] == sorted[i - 1]) continue;
+    if (const auto* list = find(sorted[i])) {
+      score_list(*list, idf_of(list), kWeight, mean_length, scores);
+    }
+    const TermHash word = sorted[i] & ~kPartTerm;
+    if (std::binary_search(words.begin(), words.end(), word)) continue;
+    if (const auto* list = find(word)) {
+      score_list(*list, idf_of(list), kWeight, mean_length, scores);
     }
   }
 }

@@ -21,13 +21,17 @@ namespace vecall {
 inline constexpr float kBm25K1 = 0.9F;
 inline constexpr float kBm25B = 0.4F;
 
+// The share of a word's score that an optional term of the query adds.
+inline constexpr float kPartWeight = 0.5F;
+
 // What scoring a query leaves behind, by slot. Reused between queries: only the slots
 // in `touched` are non-zero, and the owner calls clear() when it has read them.
 struct TermScores {
   std::vector<float> bm25;
   std::vector<float> matched;  // sum of the idf of the query terms found in the slot
   std::vector<Slot> touched;
-  float query_idf = 0;  // sum of the idf of all query terms, unknown ones included
+  // Sum of the idf of all query terms but optional ones, unknown ones included.
+  float query_idf = 0;
 
   void clear() noexcept;
 };
@@ -58,7 +62,9 @@ class Postings {
   // The same for distinct slots, at one pass over each list that holds one of them.
   void remove_all(std::span<const Slot> slots) noexcept;
   // Fills `scores`, which must be clear. Repeated query terms count as often as they
-  // occur.
+  // occur, optional ones (kPartTerm) once; a row that holds a term of the query as a
+  // word gains nothing from the same term as an optional one. A query without words
+  // finds nothing.
   void score(std::span<const TermHash> query, TermScores& scores) const;
   // Who holds a term, valid until the next add or remove. Term 0 has no holders.
   [[nodiscard]] TermHolders holders(TermHash term) const;
@@ -75,6 +81,10 @@ class Postings {
     Slot slot;
   };
 
+  // Adds to the rows of one list; `weight` is that of the term without its idf.
+  void score_list(const std::vector<Posting>& list, float idf, float weight,
+                  float mean_length, TermScores& scores) const;
+  [[nodiscard]] const std::vector<Posting>* find(TermHash term) const;
   Ordinal ordinal_of(TermHash term);
   void drop(Ordinal ordinal, Slot slot) noexcept;
   // REQUIRES: all of one ordinal, by slot, at least one.
@@ -88,7 +98,7 @@ class Postings {
   std::vector<TermHash> hashes_;               // of each list
   std::vector<Ordinal> free_;                  // lists without a term
   std::vector<std::vector<Ordinal>> of_slot_;  // the distinct terms of each slot
-  std::vector<std::uint32_t> length_;          // words of each slot
+  std::vector<std::uint32_t> length_;          // words of each slot, without parts
   std::uint64_t total_length_ = 0;
   std::size_t documents_ = 0;  // slots with at least one word
 };

@@ -61,7 +61,7 @@ void PostingsSnapshot::restore(const SnapshotReader& reader,
         refuse_snapshot("a word's rows are not in order");
       }
       after = slot + 1;
-      lengths[slot] += times;
+      if (terms[i] < kPartTerm) lengths[slot] += times;
       postings.of_slot_[slot].push_back(static_cast<Postings::Ordinal>(i));
     }
     postings.ordinals_.emplace(terms[i], static_cast<Postings::Ordinal>(i));
@@ -74,7 +74,7 @@ void PostingsSnapshot::restore(const SnapshotReader& reader,
     }
     postings.length_[slot] = static_cast<std::uint32_t>(lengths[slot]);
     postings.total_length_ += lengths[slot];
-    postings.documents_ += lengths[slot] > 0 ? 1 : 0;
+    postings.documents_ += postings.of_slot_[slot].empty() ? 0 : 1;
   }
 }
 

@@ -77,7 +77,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
     findings += _address(folder, uri)
     is_ours = uri is not None and uri.startswith(f"{SCHEME}:")
     for agent in _agents(folder):
-        findings += _agent(agent, is_ours=is_ours)
+        findings += _agent(agent, is_ours=is_ours, waits=_waits_for_an_end(uri))
     return findings
 
 
@@ -225,7 +225,15 @@ def _agents(folder: Path) -> list[Path]:
     )
 
 
-def _agent(folder: Path, *, is_ours: bool) -> Iterator[Finding]:
+def _waits_for_an_end(uri: str | None) -> bool:
+    """Whether memories are made when a session ends, which google-adk does not tell."""
+    try:
+        return parse_uri(uri or "")[1].get("trigger") == "session_end"
+    except ConfigError:
+        return False
+
+
+def _agent(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Finding]:
     """Look at the files of one agent."""
     names: set[str] = set()
     for path in sorted(folder.rglob("*.py")):
@@ -254,6 +262,12 @@ def _agent(folder: Path, *, is_ours: bool) -> Iterator[Finding]:
         yield Finding("ok", folder.name, told)
     else:
         yield Finding("note", folder.name, "uses no memory")
+    if waits and "VecallMemoryPlugin" in by_name and "end_session" not in by_name:
+        told = (
+            "trigger=session_end remembers nothing here until end_session is called, "
+            "and nothing here calls it; inactivity and message_count need no call"
+        )
+        yield Finding("warning", folder.name, told)
     if reading and "AgentTool" in by_name:
         told = (
             "an AgentTool has an empty memory of its own; inside it, name the memory: "

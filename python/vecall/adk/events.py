@@ -1,7 +1,7 @@
 """From google-adk's events to the mappings that a vecall service reads.
 
-Events that google-adk itself would not show to a model stay out. Foreign objects in
-metadata become JSON.
+Events that google-adk itself would not show to a model stay out, by the rules in
+`vecall._conversation`. Foreign objects in metadata become JSON.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from vecall._conversation import ids_of, parted_by_rewind, said_in
 from vecall._duck import read
 from vecall.adk.json_values import to_json, to_text
 from vecall.adk.local_time import local_seconds
@@ -22,13 +23,6 @@ NOTE_KEY = "adk"
 """The key of custom_metadata under which an event's own notes are kept."""
 
 _LONGEST_NOTE = 512
-
-# Events around these calls ask for a credential or a confirmation.
-_INTERNAL_CALLS = {
-    "adk_framework",
-    "adk_request_confirmation",
-    "adk_request_credential",
-}
 
 
 class Told(NamedTuple):
@@ -53,51 +47,8 @@ def read_events(
         events: google-adk's events, in order.
         paced: Goes through them, pausing where others have to be let in.
     """
-    kept, rewound = parted_by_rewind(events, paced)
-    return Told(
-        [to_event(event) for event in paced(kept)],
-        [id_ for event in rewound if isinstance(id_ := read(event, "id"), str) and id_],
-    )
-
-
-def parted_by_rewind(
-    events: Sequence[object],
-    paced: Callable[[Iterable[object]], Iterator[object]] = iter,
-) -> tuple[list[object], list[object]]:
-    """Part events into those that count and those that a rewind took back.
-
-    As google-adk does when it shows a conversation to a model: an event that rewinds to
-    before an invocation takes back everything from the first event of that invocation
-    up to itself.
-    """
-    first: dict[str, int] = {}
-    targets: dict[int, str] = {}
-    for index, event in enumerate(paced(events)):
-        invocation = read(event, "invocation_id")
-        if isinstance(invocation, str):
-            first.setdefault(invocation, index)
-        if target := rewinds_to(event):
-            targets[index] = target
-    if not targets:
-        return list(events), []
-    kept: list[object] = []
-    rewound: list[object] = []
-    index = len(events) - 1
-    while index >= 0:
-        if target := targets.get(index):
-            start = min(first.get(target, index), index)
-            rewound += reversed(events[start : index + 1])
-            index = start
-        else:
-            kept.append(events[index])
-        index -= 1
-    return kept[::-1], rewound[::-1]
-
-
-def rewinds_to(event: object) -> str | None:
-    """Return the invocation that an event rewinds to, if it does."""
-    target = read(read(event, "actions"), "rewind_before_invocation_id")
-    return target if isinstance(target, str) and target else None
+    counted, taken_back = parted_by_rewind(events, paced)
+    return Told([to_event(event) for event in paced(counted)], ids_of(taken_back))
 
 
 def to_event(event: object) -> dict[str, Any]:
@@ -112,7 +63,7 @@ def to_event(event: object) -> dict[str, Any]:
         raise InvalidTypeError(msg)
     fields: dict[str, Any] = {
         "partial": read(event, "partial"),
-        "content": _content(event),
+        "content": said_in(event),
         "timestamp": _time(event),
     }
     for name in ("id", "author"):
@@ -154,29 +105,3 @@ def _notes(event: object) -> dict[str, str]:
     if isinstance(branch, str) and 0 < len(branch) <= _LONGEST_NOTE:
         return {"branch": to_text(branch)}
     return {}
-
-
-def _content(event: object) -> object:
-    """What an event says: its content, or a voice's words as they were understood."""
-    content = read(event, "content")
-    if content is None:
-        content = read(event, "text")
-    if content is None:
-        for name in ("input_transcription", "output_transcription"):
-            heard = read(event, name)
-            text = read(heard, "text")
-            if isinstance(text, str) and read(heard, "finished") is not False:
-                return text
-    return None if _is_internal(content) else content
-
-
-def _is_internal(content: object) -> bool:
-    parts = read(content, "parts")
-    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
-        return False
-    for part in parts:
-        for kind in ("function_call", "function_response"):
-            name = read(read(part, kind), "name")
-            if isinstance(name, str) and name in _INTERNAL_CALLS:
-                return True
-    return False

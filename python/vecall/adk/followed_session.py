@@ -10,8 +10,8 @@ from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 
+from vecall._conversation import parted_by_rewind, rewinds_to
 from vecall.adk.artifacts import ArtifactText, SavedArtifacts
-from vecall.adk.events import parted_by_rewind, rewinds_to
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import InvalidArgumentError
 

@@ -157,6 +157,40 @@ class VecallMemoryService(BaseMemoryService):
         await self.memory.observe_session(whole)
         await self._forget(whole, taken_back)
 
+    async def end_session(
+        self,
+        session: Session | Mapping[str, Any] | None = None,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        """Remember all that is kept of a session, whatever the trigger.
+
+        google-adk has no end of a session: call it where yours is, such as when the
+        user logs out. See `vecall.MemoryService.end_session`.
+
+        Args:
+            session: As in `add_session_to_memory`, with turns that were perhaps not
+                observed yet. Without it, the three names say which one.
+            app_name: The app.
+            user_id: The user.
+            session_id: The session's id.
+
+        Raises:
+            InvalidArgumentError: A bad name, id, time or text; nothing was written.
+            SummaryError: The summarizer failed; what is kept stays kept.
+            EmbedderError: The embedder failed; what is kept stays kept.
+        """
+        if session is None:
+            await self.memory.end_session(
+                app_name=app_name, user_id=user_id, session_id=session_id
+            )
+            return
+        whole, taken_back = await self._read_session(session)
+        await self._forget(whole, taken_back)
+        await self.memory.end_session(whole)
+
     async def _read_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:

@@ -20,6 +20,7 @@ from vecall.adk.artifacts import ArtifactText
 from vecall.adk.followed_session import FollowedSession, Ingest, Key
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError
+from vecall.lifecycle import SessionEnd
 
 _MOST_EVENTS = 50_000  # of all sessions that are known; 4 kB each, and their blobs
 
@@ -56,8 +57,10 @@ class VecallMemoryPlugin(BasePlugin):
         ingest: "delta" adds the events that are new since the last run; "session" adds
             the session, which costs more the longer it is, and takes part in the
             memory's summarizer; "trigger" leaves it to the memory's `trigger` when and
-            what to remember. None is "trigger" where the memory has a trigger,
-            "session" where it has a summarizer, else "delta".
+            what to remember; with the trigger "session_end" nothing is remembered
+            until `VecallMemoryService.end_session` is called, and a warning says so.
+            None is "trigger" where the memory has a trigger, "session" where it has a
+            summarizer, else "delta".
         index_artifacts: Also remember what saved artifacts say, piece by piece, and
             where they are, so that a model can call `load_artifacts`. True reads texts
             and docx, and knows anything else by its name; a function from an artifact
@@ -103,18 +106,32 @@ class VecallMemoryPlugin(BasePlugin):
     async def before_run_callback(
         self, *, invocation_context: InvocationContext
     ) -> None:
-        """Say once that there is no memory, before anything is said in vain.
+        """Say once that nothing will be remembered, before anything is said in vain.
 
         Args:
             invocation_context: Says which memory.
         """
         service = invocation_context.memory_service
-        if not (isinstance(service, VecallMemoryService) or self._warned):
+        if self._warned:
+            return
+        if not isinstance(service, VecallMemoryService):
             self._warned = True
             _log.warning(
                 "runs are not remembered: their memory_service is no "
                 "VecallMemoryService"
             )
+        elif self._waits_for_an_end(service):
+            self._warned = True
+            _log.warning(
+                "what is said waits for the end of its session, which google-adk "
+                "does not tell: call VecallMemoryService.end_session, or choose the "
+                "trigger inactivity or message_count"
+            )
+
+    def _waits_for_an_end(self, service: VecallMemoryService) -> bool:
+        return self._ingest in (None, "trigger") and isinstance(
+            service.memory.trigger, SessionEnd
+        )
 
     async def after_run_callback(
         self, *, invocation_context: InvocationContext

@@ -2,16 +2,20 @@
 
 Latin letters: the language whose stop words the text holds most of, English where
 nothing speaks for another. Cyrillic letters: Russian, whose stemmer is nearer to its
-neighbours than none. Scripts without spaces need neither (see the tokenizer).
+neighbours than none. Arabic letters: Arabic. Scripts without spaces need neither (see
+the tokenizer).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vecall.lexical.elision import elided_words
 from vecall.lexical.stop_words import STOP_WORDS
 
+ARABIC = "arabic"
 ENGLISH = "english"
+GERMAN = "german"
 RUSSIAN = "russian"
 
 _LANGUAGES = tuple(STOP_WORDS)
@@ -39,9 +43,15 @@ _ELSEWHERE = frozenset(word for word, numbers in _OF_WORD.items() if 0 not in nu
 """Stop words of other languages that are none in English."""
 
 
-def language_of(words: Sequence[str]) -> str:
-    """Return the language, by Snowball's name, of normalised words in Latin letters."""
-    if _ELSEWHERE.isdisjoint(words):
+def language_of(words: Sequence[str], folded: str = "") -> str:
+    """Return the language, by Snowball's name, of a text in Latin letters.
+
+    Args:
+        words: Its normalised words.
+        folded: The normalised text, whose elided words (l', dell') count as well.
+    """
+    elided = elided_words(folded) if folded else []
+    if not elided and _ELSEWHERE.isdisjoint(words):
         return ENGLISH  # which wins ties
     counts = [0] * len(_LANGUAGES)
     is_telling = [False] * len(_LANGUAGES)
@@ -50,12 +60,30 @@ def language_of(words: Sequence[str]) -> str:
             counts[number] += 1
             if word in _TELLING:
                 is_telling[number] = True
+    for prefix, languages in elided:
+        for language in languages:
+            number = _LANGUAGES.index(language)
+            counts[number] += 1
+            is_telling[number] |= len(prefix) > 1
     best = counts.index(max(counts))
     if is_telling[best] or counts[best] > 1:
         return _LANGUAGES[best]
     return ENGLISH
 
 
+def may_be_german(words: Sequence[str], language: str) -> bool:
+    """Whether a text is German, or too short to say: no stop word speaks against it."""
+    if language != ENGLISH:
+        return language == GERMAN
+    german = _LANGUAGES.index(GERMAN)
+    return all(german in _OF_WORD.get(word, (german,)) for word in words)
+
+
 def is_cyrillic(word: str) -> bool:
     """Whether a word begins with a Cyrillic letter."""
     return "\u0400" <= word[0] <= "\u052f"
+
+
+def is_arabic(word: str) -> bool:
+    """Whether a word begins with an Arabic letter."""
+    return "\u0620" <= word[0] <= "\u06d3" or "\u0750" <= word[0] <= "\u077f"

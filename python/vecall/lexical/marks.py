@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+_WHOLE = (1 << 63) - 1  # the highest bit is that of parts of words
+
 
 def mark(name: str) -> int:
     """Return the 64-bit hash of a mark; no word has it."""
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, person=b"m")
-    return int.from_bytes(digest.digest(), "little") or 1
+    return int.from_bytes(digest.digest(), "little") & _WHOLE or 1
 
 
 QUESTION = mark("question")
@@ -106,10 +108,13 @@ class QueryMarks:
     Attributes:
         time: The mark of rows that tell a time, if the query asks for one, else 0.
         authors: Marks of the authors whom its words may name.
+        optional: Terms that add to a score and take nothing where they are not found:
+            parts of identifiers and of German compounds, and words as such parts.
     """
 
     time: int = 0
     authors: tuple[int, ...] = ()
+    optional: tuple[int, ...] = ()
 
 
 def text_marks(text: str, folded: str, words: Sequence[str]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -9,6 +10,7 @@ from hashlib import blake2b
 
 import Stemmer
 
+from vecall.lexical.compounds import compound_parts
 from vecall.lexical.dates import (
     MONTH_NAMES,
     MONTHS,
@@ -17,21 +19,44 @@ from vecall.lexical.dates import (
     eastern_months,
     may_name_dates,
 )
+from vecall.lexical.elision import joined_words
+from vecall.lexical.identifiers import identifier_parts
 from vecall.lexical.irregular import PLAIN_FORMS
-from vecall.lexical.languages import ENGLISH, RUSSIAN, is_cyrillic, language_of
+from vecall.lexical.languages import (
+    ARABIC,
+    ENGLISH,
+    GERMAN,
+    RUSSIAN,
+    is_arabic,
+    is_cyrillic,
+    language_of,
+    may_be_german,
+)
 from vecall.lexical.marks import TIME, QueryMarks, asks_time, author_mark, text_marks
+from vecall.lexical.stop_words import ARABIC as ARABIC_STOP_WORDS
 from vecall.lexical.stop_words import RUSSIAN as RUSSIAN_STOP_WORDS
 from vecall.lexical.stop_words import STOP_WORDS
 from vecall.lexical.tokenizer import normalise, split_words
 from vecall.timestamps import to_datetime
 
-ANALYSIS_VERSION = "3"
+ANALYSIS_VERSION = "4"
 """Changes whenever the same text may give other terms; stored in every file."""
 
 _CACHE_WORDS = 100_000
 
-
 _STOPPED = 0  # a hash that stands for "no term"
+
+PART = 1 << 63
+"""The bit of a term that is a part of a memory's words, or optional in a query. The
+engine counts it in no length, and looks an optional term up with and without it."""
+
+_MOST_OPTIONAL = 256
+
+_ALL_STOP_WORDS = {
+    **STOP_WORDS,
+    ARABIC: ARABIC_STOP_WORDS,
+    RUSSIAN: RUSSIAN_STOP_WORDS,
+}
 
 
 class _Language:
@@ -40,9 +65,9 @@ class _Language:
     def __init__(self, name: str) -> None:
         self._stemmer = Stemmer.Stemmer(name, 0)
         self._english = Stemmer.Stemmer(ENGLISH, 0)
-        self._stop_words = STOP_WORDS.get(name, RUSSIAN_STOP_WORDS)
+        self._stop_words = _ALL_STOP_WORDS[name]
         self._plain = PLAIN_FORMS if name == ENGLISH else {}
-        self._months = MONTH_NAMES[name]
+        self._months = MONTH_NAMES.get(name, {})
         self.terms: dict[str, int] = {}
         """Hashes of the stems of words that were met."""
 
@@ -62,6 +87,26 @@ class _Language:
         stem = self.stem(word)
         number = self.terms[word] = _hash(stem) if stem else _STOPPED
         return number
+
+
+# wa- or fa- before al-, bi-l-, ka-l-, li-l-.
+_ARABIC_CONJUNCTION = re.compile(
+    "\\A[\u0648\u0641](?=(?:[\u0628\u0643]?\u0627\u0644|\u0644\u0644)..)"
+)
+
+
+class _Arabic(_Language):
+    """Arabic words without article, conjunction and the ending of feminine nouns.
+
+    Snowball's stemmer leaves "and the" (wa-l, fa-l) in place, and writes the feminine
+    ending in two ways, before a pronoun and without one.
+    """
+
+    def stem(self, word: str) -> str:
+        """Return the stem, or "" for a stop word."""
+        bare = _ARABIC_CONJUNCTION.sub("", word)
+        stem = super().stem(bare)
+        return stem[:-1] if len(stem) > 3 and stem.endswith("\u062a") else stem
 
 
 class _Analysis(threading.local):
@@ -104,12 +149,15 @@ class _Analysis(threading.local):
         return tuple(marks)
 
     def _of_script(self, word: str, latin: _Language) -> _Language:
-        return self._language(RUSSIAN) if is_cyrillic(word) else latin
+        if is_cyrillic(word):
+            return self._language(RUSSIAN)
+        return self._language(ARABIC) if is_arabic(word) else latin
 
     def _language(self, name: str) -> _Language:
         language = self._languages.get(name)
         if language is None:
-            language = self._languages[name] = _Language(name)
+            made = _Arabic(name) if name == ARABIC else _Language(name)
+            language = self._languages[name] = made
         return language
 
 
@@ -120,7 +168,7 @@ _CHARS_A_TERM = 32  # of a query: far more than a term and the stop words beside
 
 def _hash(stem: str) -> int:
     digest = blake2b(stem.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little") or 1
+    return int.from_bytes(digest, "little") & ~PART or 1
 
 
 def query_terms(
@@ -135,22 +183,37 @@ def query_terms(
 
     Returns:
         Hashes in the order of the words, stop words left out, days that it names last;
-        and the marks of rows that it favours.
+        and what it also favours.
     """
     folded = normalise(text)
     read = _CHARS_A_TERM * most
     words = split_words(folded[:read])
-    language = language_of(words)
+    language = language_of(words, folded[:read])
     terms = _analysis.terms(words, language)
+    optional = _optional_terms(text[:read], folded[:read], words, language)
     dates: list[int] = []
     if len(folded) > read or may_name_dates(words, folded):
         terms += _analysis.terms(eastern_months(folded), ENGLISH)
         at = datetime.now(timezone.utc) if now is None else to_datetime(now)
         dates = asked_dates(folded, at, language)
     marks = QueryMarks(
-        TIME if asks_time(folded) else 0, _analysis.author_marks(words[:most])
+        TIME if asks_time(folded) else 0,
+        _analysis.author_marks(words[:most]),
+        tuple(optional),
     )
     return terms[:most] + dates, marks
+
+
+def _optional_terms(
+    text: str, folded: str, words: Sequence[str], language: str
+) -> list[int]:
+    """Return what a query may also find: parts of its words, words as parts."""
+    found = list(words)
+    found += identifier_parts(text, folded)
+    if may_be_german(words, language):
+        found += compound_parts(words)
+    terms = _analysis.terms(found, language)
+    return [term | PART for term in dict.fromkeys(terms)][:_MOST_OPTIONAL]
 
 
 def memory_terms(text: str, author: str | None, timestamp: float | None) -> list[int]:
@@ -169,13 +232,20 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     """
     folded = normalise(text)
     words = split_words(folded)
-    language = language_of(words)
+    language = language_of(words, folded)
     terms = _analysis.terms(words, language)
+    extra = identifier_parts(text, folded)
     if language != ENGLISH:
         known = set(terms)
         others = _analysis.terms(words, ENGLISH)
         terms += [term for term in others if term not in known]
+    else:
+        extra += joined_words(folded)  # of a name
+    if extra:
+        terms += _analysis.terms(extra, language)
     marks = text_marks(text, folded, words)
+    if may_be_german(words, language):
+        marks += _parts(words)
     if author:
         name = split_words(normalise(author))
         terms += _analysis.terms(name, ENGLISH)
@@ -188,7 +258,16 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     return terms + marks
 
 
+def _parts(words: Sequence[str]) -> list[int]:
+    parts = compound_parts(words)
+    if not parts:
+        return []
+    terms = _analysis.terms(parts, GERMAN) + _analysis.terms(parts, ENGLISH)
+    return [term | PART for term in dict.fromkeys(terms)]
+
+
 def content_words(text: str) -> list[int]:
     """Return the hashes of a text's words without stop words, dates and marks."""
-    words = split_words(normalise(text))
-    return _analysis.terms(words, language_of(words))
+    folded = normalise(text)
+    words = split_words(folded)
+    return _analysis.terms(words, language_of(words, folded))

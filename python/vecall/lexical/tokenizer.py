@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from vecall.lexical.elision import cut_elisions
+
 # Combining marks inside words. `\\w` leaves them out, which would cut Hindi or Arabic
 # words in pieces; punctuation of the same blocks is left out here.
 _MARKS = (
@@ -40,8 +42,8 @@ _RARE_MARKS = (
     "\U0001e000-\U0001e94a"
 )
 _MANY_MARKS = re.compile(rf"[{_MARKS}{_RARE_MARKS}]{{31,}}")
-_APOSTROPHE = re.compile(r"(?<=\w)['\u2019\u02bc](?=\w)")
-_POSSESSIVE = re.compile(r"(?<=\w)['\u2019\u02bc]s\b")
+_APOSTROPHE = re.compile(r"(?<=\w)['\u2018\u2019\u02bc](?=\w)")
+_POSSESSIVE = re.compile(r"(?<=\w)['\u2018\u2019\u02bc]s\b")
 _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 
@@ -82,15 +84,18 @@ def words(text: str) -> list[str]:
         text: Any string; lone surrogates and control characters separate words.
 
     Returns:
-        Normalised words. "Nate's dog isn't" gives nate, dog, isnt.
+        Normalised words. "Nate's dog isn't" gives nate, dog, isnt; "l'école" gives
+        ecole.
     """
     return split_words(normalise(text))
 
 
 def split_words(folded: str) -> list[str]:
     """Split a normalised text into words, as `words` does."""
-    folded = _POSSESSIVE.sub("", folded)
-    folded = _APOSTROPHE.sub("", folded)
+    if _APOSTROPHE.search(folded):
+        folded = cut_elisions(folded)
+        folded = _POSSESSIVE.sub("", folded)
+        folded = _APOSTROPHE.sub("", folded)
     found: list[str] = _WORD.findall(folded)
     if folded.isascii():
         return found

@@ -1,0 +1,62 @@
+"""French and Italian elision: `l'école` holds the word `école`.
+
+The elided word is an article, pronoun or preposition and carries no meaning. It is cut
+off before a vowel or an h, in any language: English has no such prefixes but in names
+(D'Angelo), which memories therefore also keep whole.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FRENCH = "l d j m t s n c qu jusqu lorsqu puisqu quoiqu".split()
+_ITALIAN = (
+    "l d c m t s v n un dell all nell dall sull coll quell quest bell gl anch tutt "
+    "mezz quant sant senz dov com".split()
+)
+_LANGUAGES: dict[str, tuple[str, ...]] = {
+    prefix: tuple(
+        language
+        for language, prefixes in (("french", _FRENCH), ("italian", _ITALIAN))
+        if prefix in prefixes
+    )
+    for prefix in _FRENCH + _ITALIAN
+}
+_APOSTROPHES = "'\u2018\u2019\u02bc"
+_ELIDED = re.compile(
+    rf"(?<![\w{_APOSTROPHES}])({'|'.join(_LANGUAGES)})[{_APOSTROPHES}]"
+    r"(?=[aeiouh\u00e6\u0153]\w)"
+)
+_WHOLE = re.compile(
+    rf"(?<![\w{_APOSTROPHES}])({'|'.join(_LANGUAGES)})[{_APOSTROPHES}]"
+    r"([aeiouh\u00e6\u0153]\w+)"
+)
+
+
+def cut_elisions(folded: str) -> str:
+    """Return a normalised text without elided words before vowels.
+
+    Args:
+        folded: A text as `normalise` returns it.
+    """
+    return _ELIDED.sub(" ", folded)
+
+
+def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the elided words of a normalised text, each with its languages.
+
+    Returns:
+        The letters before the apostrophe, and the names of the languages that elide
+        so, in the order of the text. English names such as D'Angelo count too.
+    """
+    found = _ELIDED.findall(folded)
+    return [(prefix, _LANGUAGES[prefix]) for prefix in found]
+
+
+def joined_words(folded: str) -> list[str]:
+    """Return the words of a normalised text that begin with an elided one, whole.
+
+    Returns:
+        "D'Angelo" gives dangelo; empty for a text without such words.
+    """
+    return [prefix + rest for prefix, rest in _WHOLE.findall(folded)]

@@ -1,0 +1,42 @@
+"""Words inside of identifiers: `OpenAIEmbedder`, `iPhone15`, `30min`.
+
+An identifier is found under its whole form and under its parts. Underscores and hyphens
+end words for the tokenizer already; here are the borders without a separator: a capital
+inside of a word, and letters beside digits.
+"""
+
+from __future__ import annotations
+
+import re
+
+# A capital after a small letter, or several capitals before two small letters.
+_MAY_BE_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
+_WORD = re.compile(r"[^\W_]+")
+_CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_DIGIT = re.compile(r"\d")
+_MIXED = re.compile(
+    r"\b(?:([^\W\d_]{3,})(\d+)|(\d+)(?!(?:st|nd|rd|th|am|pm)\b)([^\W\d_]{2,}))\b"
+)
+_LONGEST = 100  # characters of an identifier; longer runs are no words
+
+
+def identifier_parts(text: str, folded: str) -> list[str]:
+    """Return the parts of the identifiers in a text.
+
+    Args:
+        text: As it was said; capitals are borders.
+        folded: The same, normalised.
+
+    Returns:
+        Normalised words, repeats kept; empty for a text without identifiers.
+    """
+    parts: list[str] = []
+    if _MAY_BE_CAMEL.search(text):
+        for word in _WORD.findall(text):
+            if len(word) <= _LONGEST and word.isascii() and _MAY_BE_CAMEL.search(word):
+                found = _CAMEL_PART.findall(word)
+                parts += [part.casefold() for part in found if len(part) > 1]
+    if _DIGIT.search(folded):
+        for match in _MIXED.finditer(folded):
+            parts += [part for part in match.groups() if part]
+    return parts
