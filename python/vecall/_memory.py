@@ -27,8 +27,9 @@ from vecall._ingest import (
     session_head,
     turns_of,
 )
-from vecall._opened import NO_FLOOR, NOT_CALIBRATED, Opened
+from vecall._opened import Opened
 from vecall._recall import Request
+from vecall._recall_options import NO_FLOOR, NOT_CALIBRATED
 from vecall._rules import bounds_of
 from vecall._scopes import merged
 from vecall._serving import Serving

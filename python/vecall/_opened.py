@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from vecall._at_exit import abandoned
 from vecall._backfill import Backfill
@@ -16,16 +16,14 @@ from vecall._embedding import Embedding, Wait, model_of
 from vecall._gate import Gate
 from vecall._newest import Newest
 from vecall._read_threads import ReadThreads
+from vecall._recall_options import NO_FLOOR, NOT_CALIBRATED, RecallOptions
 from vecall._rules import Rules
-from vecall._scoring import Scorer, Scoring
 from vecall._serving import Serving
 from vecall._telemetry import Telemetry
 from vecall._writer import Writer
-from vecall.calibration import Calibration
 from vecall.config import Limits, check_min_score, check_name, check_path, check_top_k
 from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
-from vecall.ranking import Ranking
 from vecall.slices import in_slices
 from vecall.store import (
     Database,
@@ -366,53 +364,3 @@ class Opened:
         if self.rules.read_only:
             msg = "this memory service was opened with read_only=True"
             raise ReadOnlyError(msg)
-
-
-NO_FLOOR = (
-    "min_score: is a floor on the cosine similarity and needs an embedder; the floor "
-    "that works without one is min_confidence"
-)
-
-NOT_CALIBRATED = (
-    "min_confidence: is a floor on the confidence, and this embedder or way of ranking "
-    "is not calibrated; `vecall eval --calibrate` fits weights for an embedder"
-)
-
-
-class RecallOptions(NamedTuple):
-    """How a service ranks and scores, whatever file it opens."""
-
-    ranking: Ranking
-    calibration: Calibration
-    scorer: Scorer | None
-
-    def scoring(self, embedder: Embedder | None) -> Scoring:
-        """Return what scores hits of this embedder, or of words alone."""
-        model_id = None if embedder is None else embedder.model_id
-        return Scoring(self.calibration, model_id, self.scorer)
-
-
-def recall_options(
-    ranking: object, calibration: object, scorer: object
-) -> RecallOptions:
-    """Check what a service is to rank and score with; None is what ships.
-
-    Raises:
-        ConfigError: Something else than these.
-    """
-    if not isinstance(ranking, Ranking | None):
-        msg = "ranking: expected a vecall.Ranking"
-        raise ConfigError(msg)
-    if isinstance(calibration, str | Path):
-        calibration = Calibration.load(calibration)
-    if not isinstance(calibration, Calibration | None):
-        msg = "calibration: expected a vecall.Calibration or the name of its file"
-        raise ConfigError(msg)
-    if scorer is not None and not callable(scorer):
-        msg = "scorer: expected a function"
-        raise ConfigError(msg)
-    return RecallOptions(
-        ranking or Ranking(),
-        calibration or Calibration.shipped(),
-        cast("Scorer | None", scorer),
-    )

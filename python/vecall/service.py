@@ -18,7 +18,7 @@ from vecall._life_methods import LivingMemoryService
 from vecall._maintenance import Maintenance
 from vecall._memory import Asked, How, Memory
 from vecall._observing import Observing
-from vecall._opened import recall_options
+from vecall._recall_options import recall_options
 from vecall._rules import checked_rules, checked_summarizer
 from vecall._scoring import Scorer
 from vecall._upkeep_methods import MaintainedMemoryService, on_loop
@@ -133,10 +133,9 @@ class MemoryService(
         sweep_interval: float | None = 60.0,
     ) -> None:
         """Open the file, or make it."""
-        is_auto = isinstance(embedder, str) and embedder == AUTO
-        chosen: Embedder | Literal["auto"] | None = (
-            AUTO if is_auto else resolve(embedder)
-        )
+        chosen: Embedder | Literal["auto"] | None = AUTO
+        if not (isinstance(embedder, str) and embedder == AUTO):
+            chosen = resolve(embedder)
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
         raw = provider is None and not isinstance(when, Compaction)
