@@ -12,6 +12,7 @@ from vecall._life import Life
 from vecall._maintenance import Maintenance
 from vecall._memory import Asked, How, Memory
 from vecall._observing import Observing
+from vecall._transfer import LineSource, LineTarget
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.ranking import Ranking
@@ -221,7 +222,7 @@ class SyncMemoryService(SyncLivingMemoryService):
 
     def export(
         self,
-        path: str | Path,
+        path: str | Path | LineTarget,
         *,
         vectors: bool = True,
         app_name: str | None = None,
@@ -236,10 +237,20 @@ class SyncMemoryService(SyncLivingMemoryService):
         )
 
     def import_(
-        self, path: str | Path, *, vectors: bool = True, restore: bool = False
+        self,
+        path: str | Path | LineSource,
+        *,
+        vectors: bool = True,
+        restore: bool = False,
+        app_name: str | None = None,
+        user_id: str | None = None,
     ) -> int:
         """Read a file that `export` wrote; return how many memories were written."""
-        return drive(self._maintenance.import_(blocking, path, vectors, restore))
+        return drive(
+            self._maintenance.import_(
+                blocking, path, vectors, restore, app_name, user_id
+            )
+        )
 
     def reembed(self, embedder: EmbedderLike) -> int:
         """Move the file to another embedding model; return how many were embedded."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
@@ -13,6 +12,7 @@ import numpy as np
 from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, LimitExceededError
 from vecall.store import EmbeddingModel, Reason, Why, header_model
+from vecall.store.values import check_past, check_turn, json_object
 from vecall.timestamps import to_seconds
 from vecall.types import check_share
 
@@ -22,13 +22,15 @@ _MOST = 2**31 - 1  # of a position or a count
 class LineReader:
     """Reads the lines of one export."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, now: float) -> None:
         """Begin at the header.
 
         Args:
             limits: What a text, a name and metadata may have.
+            now: The time in seconds; nothing was written later than that.
         """
         self._limits = limits
+        self._now = now
         self._dim: int | None = None
         self._kinds: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "part": self._part,
@@ -66,7 +68,7 @@ class LineReader:
         return {
             "app": check_name(values.get("app"), "part.app", self._limits),
             "user": check_name(values.get("user"), "part.user", self._limits),
-            "created_at": _time(values, "created_at"),
+            "created_at": self._past_time(values, "created_at"),
         }
 
     def _memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,8 +85,8 @@ class LineReader:
         read: dict[str, Any] = {
             "text": text,
             "state": values["state"],
-            "created_at": _time(values, "created_at"),
-            "updated_at": _time(values, "updated_at"),
+            "created_at": self._past_time(values, "created_at"),
+            "updated_at": self._past_time(values, "updated_at"),
             "id": check_name(values.get("id"), "mem.id", self._limits),
         }
         for name in ("session", "event"):
@@ -92,8 +94,9 @@ class LineReader:
                 read[name] = check_name(values[name], f"mem.{name}", self._limits)
         for name in ("author", "kind", "source", "trust", "supersedes"):
             read[name] = _optional(values, name, _string)
-        for name in ("ts", "expires_at", "valid_until", "last_used"):
+        for name in ("ts", "expires_at", "valid_until"):
             read[name] = _optional(values, name, _time)
+        read["last_used"] = _optional(values, "last_used", self._past_time)
         for name in ("pos", "uses"):
             read[name] = _optional(values, name, _count)
         for name in ("content", "meta"):
@@ -103,6 +106,9 @@ class LineReader:
         if values.get("vec") is not None:
             read["vec"] = self._vector(values["vec"])
         return {name: value for name, value in read.items() if value is not None}
+
+    def _past_time(self, values: Mapping[str, Any], name: str) -> float:
+        return min(_time(values, name), self._now)
 
     def _vector(self, given: object) -> bytes:
         try:
@@ -123,12 +129,12 @@ class LineReader:
         why = values.get("why")
         if why is not None:
             why = _one_of(values, "why", get_args(Why))
-        return {"id": id_, "at": _time(values, "at"), "why": why}
+        return {"id": id_, "at": self._past_time(values, "at"), "why": why}
 
     def _past(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "id": check_name(values.get("id"), "hist.id", self._limits),
-            "at": _time(values, "at"),
+            "at": self._past_time(values, "at"),
             "op": _one_of(values, "op", ("update", "edit")),
             "old": _optional(values, "old", _past_fields) or "{}",
             "expires_at": _optional(values, "expires_at", _time),
@@ -139,7 +145,7 @@ class LineReader:
             "id": check_name(values.get("id"), "replaced.id", self._limits),
             "by": _optional(values, "by", _string),
             "why": _one_of(values, "why", get_args(Reason)),
-            "at": _time(values, "at"),
+            "at": self._past_time(values, "at"),
         }
 
     def _trigger(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +160,7 @@ class LineReader:
         return {
             "session": check_name(values.get("session"), "told.session", self._limits),
             "id": check_name(values.get("id"), "told.id", self._limits),
-            "at": _time(values, "at"),
+            "at": self._past_time(values, "at"),
             "pos": _optional(values, "pos", _count),
             "event": _optional(values, "event", _event),
         }
@@ -197,13 +203,7 @@ def _count(values: Mapping[str, Any], name: str) -> int:
 
 def _object(values: Mapping[str, Any], name: str) -> str:
     text = _string(values, name)
-    try:
-        known = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        known = None
-    if not isinstance(known, dict):
-        msg = f"{name}: expected a JSON object as a string"
-        raise InvalidArgumentError(msg)
+    json_object(text, name)
     return text
 
 
@@ -217,37 +217,19 @@ def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> s
 
 def _past_fields(values: Mapping[str, Any], name: str) -> str:
     """What a memory said before, or no more than a digest of it."""
-    text = _object(values, name)
-    for field, value in json.loads(text).items():
-        numeric = field in ("ts", "importance", "updated_at")
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and not (plain if numeric else isinstance(value, str)):
-            msg = f"{name}: expected texts and numbers as they were"
-            raise InvalidArgumentError(msg)
-        if field in ("content", "meta") and value is not None:
-            _object({field: value}, field)
+    text = _string(values, name)
+    check_past(json_object(text, name), name)
     return text
 
 
 def _event(values: Mapping[str, Any], name: str) -> str:
-    """A turn as it is kept: what was said, or what compaction summed up."""
-    text = _object(values, name)
-    told = json.loads(text)
-    content = told.get("content")
-    said = isinstance(content, str) or (
-        isinstance(content, dict) and isinstance(content.get("parts"), list)
-    )
-    if not said and not isinstance(told.get("actions"), dict):
-        msg = f"{name}: expected a content or actions"
-        raise InvalidArgumentError(msg)
+    """A turn as it waits: what was said, or what compaction summed up."""
+    text = _string(values, name)
+    check_turn(json_object(text, name), name)
     return text
 
 
 def _tries(values: Mapping[str, Any], name: str) -> str:
-    text = _object(values, name)
-    _count(json.loads(text), "tries")
+    text = _string(values, name)
+    _count(json_object(text, name), "tries")
     return text
-
-
-def _refuse(_: str) -> float:
-    raise ValueError

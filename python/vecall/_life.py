@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast, get_args
@@ -43,6 +42,7 @@ from vecall.store import (
     old_sessions,
     text_hash,
 )
+from vecall.store.values import stored_object
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import to_seconds, ttl_seconds
 from vecall.types import MemoryEntry
@@ -279,7 +279,9 @@ class Life:
                 "id": row.event,
                 "author": row.author,
                 "timestamp": row.ts,
-                "content": row.text if row.content is None else json.loads(row.content),
+                "content": row.text
+                if row.content is None
+                else stored_object(row.content),
             }
             for row in rows
         ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from vecall import _transfer
 from vecall._duck import as_list
@@ -258,7 +258,7 @@ class Maintenance:
             self._submit(
                 _transfer.export,
                 opened.database,
-                _target(path),
+                path if takes_lines(path) else _target(path),
                 vectors=vectors,
                 app=app_name,
                 user=user_id,
@@ -269,21 +269,33 @@ class Maintenance:
 
     @observed("import", int)
     async def import_(
-        self, wait: Wait, path: object, vectors: bool, restore: bool
+        self,
+        wait: Wait,
+        path: object,
+        vectors: bool,
+        restore: bool,
+        app_name: str | None,
+        user_id: str | None,
     ) -> int:
         """Read what `export` wrote."""
         opened = self._opened
         opened.check_open()
         opened.check_writable()
+        if user_id is not None and app_name is None:
+            msg = "app_name: is needed where user_id is given"
+            raise InvalidArgumentError(msg)
+        if app_name is not None:
+            opened.key(app_name, user_id or "-", write=True)
         count: int = await wait(
             self._submit(
                 _transfer.import_,
                 opened.database,
                 opened.writer.submit,
-                _target(path),
+                path if has_lines(path) else _target(path),
                 opened.limits,
                 vectors=vectors,
                 restore=restore,
+                scope=_transfer.Scope(app_name, user_id),
             )
         )
         return count
@@ -357,6 +369,16 @@ class Maintenance:
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None
+
+
+def takes_lines(target: object) -> TypeGuard[_transfer.LineTarget]:
+    """Whether something is a stream to write to, and no name of a file."""
+    return callable(getattr(target, "write", None))
+
+
+def has_lines(source: object) -> TypeGuard[_transfer.LineSource]:
+    """Whether something is a stream, and no name of a file."""
+    return callable(getattr(source, "readline", None))
 
 
 def _target(path: object) -> Path:

@@ -28,6 +28,7 @@ from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking import Ranking
 from vecall.store import Draft, Row
+from vecall.store.values import stored_object
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
 
@@ -297,7 +298,7 @@ def to_entry(
 ) -> MemoryEntry:
     """Return a stored row as an entry of its own, which the caller may keep."""
     return MemoryEntry(
-        row.text if row.content is None else json.loads(row.content),
+        row.text if row.content is None else stored_object(row.content),
         id=row.id,
         author=row.author,
         timestamp=row.ts,
@@ -310,7 +311,7 @@ def to_entry(
         kind=row.kind,
         source=row.source,
         trust=row.trust,
-        custom_metadata={} if row.meta is None else json.loads(row.meta),
+        custom_metadata={} if row.meta is None else stored_object(row.meta),
         importance=importance,
         score=score,
         similarity=None if math.isnan(similarity) else similarity,

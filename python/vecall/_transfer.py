@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from vecall._import_lines import LineReader
 from vecall._rules import bounds_of
 from vecall.config import Limits
-from vecall.errors import ConfigError, InvalidArgumentError, StorageError, VecallError
+from vecall.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    LimitExceededError,
+    StorageError,
+    VecallError,
+)
 from vecall.store import (
     Change,
     Database,
@@ -34,19 +41,33 @@ T = TypeVar("T")
 
 _LINES_AT_ONCE = 500
 _JOBS_AHEAD = 64
-_LINE_BYTES = 64 * 1024 * 1024  # the longest line that is read
+_LINE_TEXTS = 16  # a line may be as long as so many of the longest texts
+
+
+class LineTarget(Protocol):
+    """Something that takes text, such as a file that was opened in text mode."""
+
+    def write(self, text: str, /) -> object:
+        """Take some text."""
+
+
+class LineSource(Protocol):
+    """Something that has lines, such as a file that was opened in binary mode."""
+
+    def readline(self, most: int, /) -> bytes:
+        """Return the next line, or as much of it as may be read; b"" at the end."""
 
 
 def export(
     database: Database,
-    path: Path,
+    target: Path | LineTarget,
     *,
     vectors: bool,
     app: str | None,
     user: str | None,
     quarantined: bool = True,
 ) -> int:
-    """Write all memories, or some, to a new file; return how many.
+    """Write all memories, or some, to a new file or a stream; return how many.
 
     One state of the file is exported, whatever is written meanwhile.
 
@@ -54,9 +75,11 @@ def export(
         ConfigError: There is a file of that name.
         StorageError: It cannot be written.
     """
+    if not isinstance(target, Path):
+        return _export(database, target, vectors, app, user, quarantined)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        handle = os.open(path, flags, 0o600)
+        handle = os.open(target, flags, 0o600)
     except FileExistsError:
         msg = "path: there is a file of that name already"
         raise ConfigError(msg) from None
@@ -69,7 +92,7 @@ def export(
             file.flush()
             os.fsync(file.fileno())
     except BaseException as error:
-        path.unlink(missing_ok=True)  # half an export is none
+        target.unlink(missing_ok=True)  # half an export is none
         if isinstance(error, OSError) and not isinstance(error, VecallError):
             msg = f"path: the file cannot be written: {error.strerror}"
             raise StorageError(msg) from error
@@ -79,7 +102,7 @@ def export(
 
 def _export(
     database: Database,
-    file: TextIO,
+    file: LineTarget,
     vectors: bool,
     app: str | None,
     user: str | None,
@@ -100,45 +123,75 @@ def _export(
     return count
 
 
-def _write(file: TextIO, line: dict[str, Any]) -> None:
-    file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+def _write(file: LineTarget, line: dict[str, Any]) -> None:
+    # A stream may be a terminal, or have another encoding than UTF-8.
+    is_stream = getattr(file, "encoding", None) != "utf-8"
+    told = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
+    file.write(told.replace("\x7f", "\\u007f"))
     file.write("\n")
+
+
+class Scope(NamedTuple):
+    """Whose memories an import may write; None is anybody's.
+
+    Attributes:
+        app: The only app.
+        user: The only user.
+    """
+
+    app: str | None = None
+    user: str | None = None
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Check a partition of an export.
+
+        Raises:
+            InvalidArgumentError: It is another one.
+        """
+        for name, only in (("app", self.app), ("user", self.user)):
+            if only is not None and values[name] != only:
+                msg = f"part.{name}: is another one than this import is confined to"
+                raise InvalidArgumentError(msg)
 
 
 def import_(
     database: Database,
     submit: Callable[[WriteJob], Future[Change]],
-    path: Path,
+    source: Path | LineSource,
     limits: Limits,
     *,
     vectors: bool,
     restore: bool,
+    scope: Scope,
 ) -> int:
     """Read an export into the file; return how many memories were written.
 
     What is there already stays, unless the export has it newer. A second time, or after
-    an interruption, nothing comes twice.
+    an interruption, nothing comes twice. A time of writing that is later than now
+    becomes now, so that no line of an export outlasts every later change.
 
     Raises:
-        InvalidArgumentError: A line that no export has; those before it are imported.
+        InvalidArgumentError: A line that no export has, or of a partition outside of
+            the scope; those before it are imported.
         EmbeddingMismatchError: The vectors come from another model than the file's.
     """
-    require_unrelated(path, database.path)
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        msg = f"path: the file cannot be read: {error.strerror}"
-        raise ConfigError(msg) from error
-    with file:
-        reader = LineReader(limits)
-        lines = _Lines(file)
+    if isinstance(source, Path):
+        require_unrelated(source, database.path)
+        try:
+            opened = source.open("rb")
+        except OSError as error:
+            msg = f"path: the file cannot be read: {error.strerror}"
+            raise ConfigError(msg) from error
+    with opened if isinstance(source, Path) else nullcontext(source) as file:
+        reader = LineReader(limits, database.lifetime.wall())
+        lines = _Lines(file, _LINE_TEXTS * limits.max_text_bytes)
         given = lines.read(reader.header) if lines.next() else reader.header({})
         model = None
         if vectors and given is not None:
             model = _agree(database, given)
         count = 0
         waiting: deque[Future[Change]] = deque()
-        for job in _jobs(lines, reader, model, restore):
+        for job in _jobs(lines, reader, model, restore, scope):
             job.bounds = bounds_of(limits)
             waiting.append(submit(job))  # so that many share one sync
             if len(waiting) == _JOBS_AHEAD:
@@ -162,18 +215,22 @@ def _agree(database: Database, given: EmbeddingModel) -> int:
 class _Lines:
     """The lines of a file, up to the first that is bad."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: LineSource, most: int) -> None:
         self._file = file
+        self._most = most
         self._number = 0
         self._item: Any = None
+        self._is_long = False
         self.error: VecallError | None = None
 
     def next(self) -> bool:
         """Go to the next line; False at the end."""
-        line = self._file.readline(_LINE_BYTES)
+        line = self._file.readline(self._most + 1)
         self._number += 1
+        self._is_long = len(line) > self._most
         try:
-            self._item = json.loads(line) if line else None
+            readable = line and not self._is_long
+            self._item = json.loads(line) if readable else None
         except (ValueError, RecursionError):
             self._item = None
         return bool(line)
@@ -181,6 +238,9 @@ class _Lines:
     def read(self, take: Callable[[dict[str, Any]], T]) -> T:
         """Read the line; an error says which one it is."""
         try:
+            if self._is_long:
+                msg = f"longer than {self._most} bytes, {_LINE_TEXTS} * max_text_bytes"
+                raise LimitExceededError(msg)
             if not isinstance(self._item, dict):
                 msg = "expected a JSON object"
                 raise InvalidArgumentError(msg)
@@ -191,7 +251,11 @@ class _Lines:
 
 
 def _jobs(
-    lines: _Lines, reader: LineReader, model: int | None, restore: bool
+    lines: _Lines,
+    reader: LineReader,
+    model: int | None,
+    restore: bool,
+    scope: Scope,
 ) -> Iterator[ImportLines]:
     job: ImportLines | None = None
     some: list[tuple[str, dict[str, Any]]] = []
@@ -200,6 +264,8 @@ def _jobs(
             kind, values = lines.read(reader.line)
             if job is None and kind != "part":
                 lines.read(_too_early)
+            if kind == "part":
+                lines.read(lambda _, part=values: scope.check(part))  # type: ignore[misc]
         except InvalidArgumentError as error:
             lines.error = error  # to be raised when those before it are in
             break

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vecall._maintenance import Maintenance
+from vecall._transfer import LineSource, LineTarget
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.scopes import Scope
@@ -191,7 +192,7 @@ class MaintainedMemoryService:
 
     async def export(
         self,
-        path: str | Path,
+        path: str | Path | LineTarget,
         *,
         vectors: bool = True,
         app_name: str | None = None,
@@ -201,7 +202,8 @@ class MaintainedMemoryService:
         """Write memories to a new file of JSON lines; return how many.
 
         Args:
-            path: A file that does not exist yet.
+            path: A file that does not exist yet, or a stream of text that has `write`;
+                what goes to a stream is ASCII.
             vectors: Whether vectors go with them, as base64 of float32.
             app_name: Only this app's.
             user_id: Only this user's.
@@ -216,7 +218,13 @@ class MaintainedMemoryService:
         )
 
     async def import_(
-        self, path: str | Path, *, vectors: bool = True, restore: bool = False
+        self,
+        path: str | Path | LineSource,
+        *,
+        vectors: bool = True,
+        restore: bool = False,
+        app_name: str | None = None,
+        user_id: str | None = None,
     ) -> int:
         """Read a file that `export` wrote; return how many memories were written.
 
@@ -224,15 +232,21 @@ class MaintainedMemoryService:
         deleted here stays deleted.
 
         Args:
-            path: The file.
+            path: The file, or a stream of bytes that has `readline`.
             vectors: Take its vectors; without them memories are embedded anew.
             restore: Bring back what was deleted here.
+            app_name: Only this app's; an export of another one is refused. Give both
+                names where the export comes from a user: an export can name anybody.
+            user_id: Only this user's; needs `app_name`.
 
         Raises:
-            InvalidArgumentError: A line that no export has; those before it are in.
+            InvalidArgumentError: A line that no export has, or of another app or user;
+                those before it are imported.
             EmbeddingMismatchError: The vectors come from another model.
         """
-        return await self._maintenance.import_(on_loop, path, vectors, restore)
+        return await self._maintenance.import_(
+            on_loop, path, vectors, restore, app_name, user_id
+        )
 
     async def reembed(self, embedder: EmbedderLike) -> int:
         """Move the file to another embedding model; return how many were embedded.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.options import add_json, require_file
-from vecall.cli.terminal import bold, dim
+from vecall.cli.embedders import add_embedder, chosen
+from vecall.cli.failures import naming
+from vecall.cli.options import add_json, add_path, expanded, require_file
+from vecall.cli.streams import one_line
+from vecall.cli.terminal import bold, counted, dim, print_json
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
 from vecall.store import Finding, examine, recover, repair
@@ -37,7 +40,7 @@ def add_commands(commands: Any) -> None:
     doctor.add_argument(
         "--agents",
         metavar="DIR",
-        type=Path,
+        type=_path,
         help="check a folder of google-adk's agents, and the file of the URI",
     )
     doctor.add_argument(
@@ -49,19 +52,23 @@ def add_commands(commands: Any) -> None:
     doctor.add_argument(
         "--recover",
         metavar="NEW",
-        type=Path,
+        type=_path,
         help="save what can be read of a file with damaged pages to a new file",
     )
     _add_path(doctor)
     doctor.set_defaults(run=run_doctor)
 
     backup = commands.add_parser("backup", help="copy a file while it is in use")
-    backup.add_argument("target", help="the copy; must not exist")
+    backup.add_argument("target", type=expanded, help="the copy; must not exist")
     _add_path(backup)
     backup.set_defaults(run=run_backup)
 
     export = commands.add_parser("export", help="write memories as JSON lines")
-    export.add_argument("target", help="the new file; `vecall import` reads it")
+    export.add_argument(
+        "target",
+        type=expanded,
+        help='the new file, or "-" for standard output; `vecall import` reads it',
+    )
     export.add_argument("--app", help="only of this app")
     export.add_argument("--user", help="only of this user")
     export.add_argument(
@@ -77,7 +84,7 @@ def add_commands(commands: Any) -> None:
         "vectors until all new ones are there; restart them then. Interrupted, the "
         "same command goes on where it stopped.",
     )
-    reembed.add_argument("--embedder", choices=("local",), required=True)
+    add_embedder(reembed)
     _add_path(reembed)
     reembed.set_defaults(run=run_reembed)
 
@@ -89,19 +96,22 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_path(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--path", default="memory.db", help="the file (%(default)s)")
+    add_path(command)
     add_json(command)
+
+
+def _path(typed: str) -> Path:
+    return Path(expanded(typed))
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[MemoryService]:
     """Open a file for its care, which needs no embedder."""
     require_file(path)
-    with warnings.catch_warnings():
+    with naming(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        memory = MemoryService(path)
-    with memory:
-        yield memory
+        with MemoryService(path, embedder=None) as memory:
+            yield memory
 
 
 def run_doctor(options: argparse.Namespace) -> int:
@@ -112,10 +122,13 @@ def run_doctor(options: argparse.Namespace) -> int:
     require_file(options.path)
     done: list[str] = []
     if options.recover is not None:
-        saved, lost = recover(path, options.recover)
-        done.append(f"{saved} memories saved to {options.recover}, {lost} are lost")
+        with naming(options.recover):
+            saved, lost = recover(path, options.recover)
+        told = counted(saved, "memory", "memories")
+        done.append(f"{told} saved to {options.recover}, {lost} lost")
     elif options.repair:
-        done = repair(path)
+        with naming(path):
+            done = repair(path)
     return _tell(options, done, examine(path))
 
 
@@ -134,20 +147,21 @@ def _tell(options: argparse.Namespace, done: list[str], findings: list[Finding])
     bad = any(finding.level == "error" for finding in findings)
     if options.json:
         told = [dataclasses.asdict(finding) for finding in findings]
-        print(json.dumps({"done": done, "findings": told, "damaged": bad}))
+        print_json({"done": done, "findings": told, "damaged": bad})
         return int(bad)
     for line in done:
-        print(bold(line))
+        print(bold(one_line(line)))
     for finding in findings:
         mark = _MARKS[finding.level]
         shown = dim(mark) if finding.level == "ok" else bold(mark)
-        print(f"{finding.about:12} {shown}  {finding.message}")
+        message = one_line(finding.message)
+        print(f"{one_line(finding.about):12} {shown}  {message}")
     return int(bad)
 
 
 def run_backup(options: argparse.Namespace) -> int:
     """Copy the file."""
-    with _opened(options.path) as memory:
+    with _opened(options.path) as memory, naming(options.target):
         memory.sync.backup(options.target)
     size = Path(options.target).stat().st_size
     _say(options, {"bytes": size}, f"{size:,} bytes in {options.target}")
@@ -155,25 +169,31 @@ def run_backup(options: argparse.Namespace) -> int:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Write the memories."""
-    with _opened(options.path) as memory:
+    """Write the memories; what is said of them goes not where they go."""
+    to_output = options.target == "-"
+    with _opened(options.path) as memory, naming(options.target):
         count = memory.sync.export(
-            options.target,
+            sys.stdout if to_output else options.target,
             vectors=not options.no_vectors,
             app_name=options.app,
             user_id=options.user,
         )
-    _say(options, {"memories": count}, f"{count} memories in {options.target}")
+    told = counted(count, "memory", "memories")
+    if to_output:
+        print(f"{told} exported", file=sys.stderr)
+    else:
+        _say(options, {"memories": count}, f"{told} in {options.target}")
     return 0
 
 
 def run_reembed(options: argparse.Namespace) -> int:
     """Move the file to another model."""
+    embedder = chosen(options.embedder)
     with _opened(options.path) as memory:
-        count = memory.sync.reembed(options.embedder)
+        count = memory.sync.reembed(embedder)
         model = memory.sync.stats()["model"]
-    told = f"{count} memories embedded; the file's model is {model}"
-    _say(options, {"memories": count, "model": model}, told)
+    told = f"{counted(count, 'memory', 'memories')} embedded; the file's model is "
+    _say(options, {"memories": count, "model": model}, told + one_line(model))
     return 0
 
 
@@ -181,9 +201,12 @@ def run_purge(options: argparse.Namespace) -> int:
     """Rewrite the file."""
     with _opened(options.path) as memory:
         freed = memory.sync.purge()
-    _say(options, {"bytes_freed": freed}, f"{freed:,} bytes freed")
+    _say(options, {"bytes_freed": freed}, f"{counted(freed, 'byte')} freed")
     return 0
 
 
 def _say(options: argparse.Namespace, facts: dict[str, Any], line: str) -> None:
-    print(json.dumps(facts) if options.json else line)
+    if options.json:
+        print_json(facts)
+    else:
+        print(line)

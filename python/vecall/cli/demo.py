@@ -17,10 +17,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vecall.cli.options import add_embedder, add_json, has_local, opened
-from vecall.cli.terminal import Progress, bold, dim, show_memory
+from vecall.cli.embedders import add_embedder
+from vecall.cli.options import add_json, expanded, has_local, opened
+from vecall.cli.terminal import Progress, bold, dim, print_json, show_memory
 from vecall.config import Limits, check_top_k
 from vecall.demo import load_conversations
+from vecall.embedders.resolve import AUTO
 from vecall.errors import ConfigError, StorageError
 from vecall.service import MemoryService
 from vecall.types import MemoryEntry
@@ -45,7 +47,9 @@ def add_commands(commands: Any) -> None:
         description="Remembers the conversations of four people in a file, kills the "
         "process, opens the file again, and asks.",
     )
-    command.add_argument("--path", help="keep the file here (default: a temporary one)")
+    command.add_argument(
+        "--path", type=expanded, help="keep the file here (default: a temporary one)"
+    )
     command.add_argument("--top-k", type=int, default=3, help="(%(default)s)")
     command.add_argument(
         "--interactive", action="store_true", help="ask your own questions at the end"
@@ -60,7 +64,7 @@ def add_commands(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run both halves."""
-    if options.embedder is None:
+    if options.embedder == AUTO:
         options.embedder = "local" if has_local() else "none"
     if options.write_then_hang:
         return _write_then_hang(options)
@@ -97,7 +101,7 @@ def _both_halves(options: argparse.Namespace, path: str) -> int:
     told = load_conversations()
     users = sorted({session["user_id"] for session in told["sessions"]})
     mode = (
-        "words + the offline embedder" if options.embedder == "local" else "words alone"
+        "words alone" if options.embedder == "none" else f"words + {options.embedder}"
     )
     say = (lambda *_: None) if options.json else print
     say(bold("1. Four people talk to their assistants, for more than a year"))
@@ -117,7 +121,7 @@ def _both_halves(options: argparse.Namespace, path: str) -> int:
         wall = _show_wall(memory, told["app_name"], options)
         if options.json:
             report = {"written": written, "kept": kept, "answers": asked, "wall": wall}
-            print(json.dumps(report))
+            print_json(report)
         elif options.interactive:
             _converse(memory, told["app_name"], users, options)
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +37,7 @@ from vecall.cli.figures import (
     time_figures,
 )
 from vecall.cli.options import add_json
-from vecall.cli.terminal import Progress
+from vecall.cli.terminal import Progress, print_json
 from vecall.errors import ConfigError
 
 _PICTURES = (".png", ".svg")
@@ -139,7 +138,10 @@ def run(options: argparse.Namespace) -> int:
         from vecall.cli.picture import draw
 
         _written(options.plot, lambda path: draw(document, path))
-    print(json.dumps(document) if options.json else report.text(document))
+    if options.json:
+        print_json(document)
+    else:
+        print(report.text(document))
     return 0
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 
 import vecall
 from vecall.cli import caring, demo, evaluate, importing, searching, serving
+from vecall.cli.failures import report
+from vecall.cli.streams import clean_output
 from vecall.errors import VecallError
 
 
@@ -18,6 +20,11 @@ def parser() -> argparse.ArgumentParser:
         prog="vecall", description="Long-term memory for AI agents, in one file."
     )
     top.add_argument("--version", action="version", version=vecall.__version__)
+    top.add_argument(
+        "--debug",
+        action="store_true",
+        help="where a command fails, show the cause, as VECALL_DEBUG=1 does",
+    )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (demo, importing, searching, caring, evaluate, serving):
         module.add_commands(commands)
@@ -30,16 +37,19 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 1 after printing what went wrong."""
-    options = parser().parse_args(arguments)
-    warnings.showwarning = _show_warning
+    with clean_output():
+        options = parser().parse_args(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
-    except (VecallError, ImportError) as error:
-        print(f"vecall: {error}", file=sys.stderr)
-        return 1
-    except PermissionError as error:
-        print(f"vecall: {error.filename}: {error.strerror}", file=sys.stderr)
+    except (VecallError, ImportError, PermissionError) as error:
+        report(error, debug=options.debug)
         return 1
     except BrokenPipeError:
         # The reader went away, as `head` does; nothing is left to say to it.

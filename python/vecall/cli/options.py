@@ -8,28 +8,37 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from vecall.cli.embedders import add_embedder, chosen
+from vecall.cli.failures import naming
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
 
 
+def add_path(command: argparse.ArgumentParser) -> None:
+    """Add --path."""
+    command.add_argument(
+        "--path",
+        type=expanded,
+        default="memory.db",
+        help="the file (%(default)s)",
+        metavar="FILE",
+    )
+
+
 def add_file(command: argparse.ArgumentParser) -> None:
     """Add --path and --embedder."""
-    command.add_argument("--path", default="memory.db", help="the file (%(default)s)")
+    add_path(command)
     add_embedder(command)
-
-
-def add_embedder(command: argparse.ArgumentParser) -> None:
-    """Add --embedder."""
-    command.add_argument(
-        "--embedder",
-        choices=("none", "local"),
-        help="words alone, or words and the offline model of vecall[local]",
-    )
 
 
 def add_json(command: argparse.ArgumentParser) -> None:
     """Add --json."""
     command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def expanded(typed: str) -> str:
+    """Return the name of a file, a leading "~" or "~user" as the home folder."""
+    return str(Path(typed).expanduser()) if typed.startswith("~") else typed
 
 
 def require_file(path: str) -> None:
@@ -45,8 +54,15 @@ def has_local() -> bool:
 
 
 @contextmanager
-def opened(path: str, embedder: str | None) -> Iterator[MemoryService]:
-    """Open a service on a file and close it after the block."""
-    chosen = None if embedder in (None, "none") else embedder
-    with MemoryService(path, embedder=chosen, warn_raw=False) as memory:
+def opened(path: str, embedder: str) -> Iterator[MemoryService]:
+    """Open a service on a file and close it after the block.
+
+    Args:
+        path: The file.
+        embedder: The value of --embedder.
+    """
+    with (
+        naming(path),
+        MemoryService(path, embedder=chosen(embedder), warn_raw=False) as memory,
+    ):
         yield memory

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import time
-import warnings
+from pathlib import Path
 from typing import Any
 
-from vecall.cli.options import add_file, add_json, opened, require_file
-from vecall.cli.terminal import dim, show_memory
+from vecall.cli.failures import naming
+from vecall.cli.options import add_file, add_json, add_path, opened, require_file
+from vecall.cli.streams import one_line
+from vecall.cli.terminal import counted, dim, print_json, show_memory
+from vecall.store import file_facts
 from vecall.types import Filter
 
 
@@ -36,7 +38,7 @@ def add_commands(commands: Any) -> None:
     search.set_defaults(run=run_search)
 
     stats = commands.add_parser("stats", help="what a file holds")
-    stats.add_argument("--path", default="memory.db", help="the file (%(default)s)")
+    add_path(stats)
     add_json(stats)
     stats.set_defaults(run=run_stats)
 
@@ -64,29 +66,26 @@ def run_search(options: argparse.Namespace) -> int:
             times.append(1000 * (time.perf_counter() - begin))
     if options.json:
         memories = [dataclasses.asdict(entry) for entry in found.memories]
-        print(json.dumps({"memories": memories, "cold_ms": times[0], "ms": times[1]}))
+        print_json({"memories": memories, "cold_ms": times[0], "ms": times[1]})
         return 0
     for rank, entry in enumerate(found.memories, 1):
         print(show_memory(rank, entry))
     count = len(found.memories)
     cold, warm = times
-    print(dim(f"{count or 'no'} memories in {warm:.2f} ms (cold {cold:.0f} ms)"))
+    shown = counted(count, "memory", "memories") if count else "no memories"
+    print(dim(f"{shown} in {warm:.2f} ms (cold {cold:.0f} ms)"))
     return 0
 
 
 def run_stats(options: argparse.Namespace) -> int:
-    """Print what the file holds."""
+    """Print what the file holds; a file of an older schema stays as it is."""
     require_file(options.path)
-    with warnings.catch_warnings():
-        # Counting needs no embedder, so its absence is not worth a word.
-        warnings.simplefilter("ignore", UserWarning)
-        with opened(options.path, None) as memory:
-            facts = memory.sync.stats()
-            del facts["operations"]  # of this process, which only looked
+    with naming(options.path):
+        facts = file_facts(Path(options.path))
     if options.json:
-        print(json.dumps(facts))
+        print_json(facts)
         return 0
     for name, value in facts.items():
-        shown = f"{value:,}" if isinstance(value, int) else str(value or "none")
+        shown = f"{value:,}" if isinstance(value, int) else one_line(value or "none")
         print(f"{name.replace('_', ' '):14} {shown}")
     return 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
+from vecall.cli.streams import BOLD, DIM, ERASE, PLAIN, RETURN, one_line, shown
 from vecall.timestamps import to_datetime
 from vecall.types import MemoryEntry
 
@@ -20,12 +22,22 @@ def _coloured(stream: TextIO) -> bool:
 
 def bold(text: str) -> str:
     """Return text in bold where the terminal shows it."""
-    return f"\033[1m{text}\033[0m" if _coloured(sys.stdout) else text
+    return f"{BOLD}{shown(text)}{PLAIN}" if _coloured(sys.stdout) else text
 
 
 def dim(text: str) -> str:
     """Return text in grey where the terminal shows it."""
-    return f"\033[2m{text}\033[0m" if _coloured(sys.stdout) else text
+    return f"{DIM}{shown(text)}{PLAIN}" if _coloured(sys.stdout) else text
+
+
+def print_json(facts: Any) -> None:
+    """Print JSON of ASCII that no terminal takes for more than text."""
+    print(json.dumps(facts).replace("\x7f", "\\u007f"))
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: "1 memory", "2 memories"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def show_memory(rank: int, memory: MemoryEntry) -> str:
@@ -38,9 +50,10 @@ def show_memory(rank: int, memory: MemoryEntry) -> str:
         scores += f", cosine {memory.similarity:.2f}"
     if memory.confidence is not None:
         scores += f", {100 * memory.confidence:.0f} % sure"
-    head = f"  {rank}. {bold(memory.author or 'unknown')}  {dim(f'{when}  {scores}')}"
+    author = bold(one_line(memory.author or "unknown"))
+    head = f"  {rank}. {author}  {dim(f'{when}  {scores}')}"
     said = textwrap.fill(
-        " ".join(memory.text.split()),
+        one_line(memory.text),
         _WIDTH,
         initial_indent="     ",
         subsequent_indent="     ",
@@ -89,9 +102,9 @@ class Progress:
             return
         self._shown = percent
         bar = ("#" * (percent * 30 // 100)).ljust(30)
-        print(f"\r{self._label} [{bar}] {percent:3d}%", end="", file=sys.stderr)
+        print(f"{RETURN}{self._label} [{bar}] {percent:3d}%", end="", file=sys.stderr)
 
     def finish(self) -> None:
         """Wipe the bar."""
         if sys.stderr.isatty():
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            print(f"{RETURN}{ERASE}", end="", file=sys.stderr, flush=True)

@@ -23,6 +23,9 @@ _NAMED = {
     "sentence-transformers": ("sentence_transformers", "SentenceTransformerEmbedder"),
 }
 
+NAMES = tuple(_NAMED)
+"""The names that `embedder` may have, all but the first also as "NAME:MODEL"."""
+
 
 AUTO: Final = "auto"
 """Leaves the choice to vecall; see `vecall.embedders.auto`."""

@@ -8,6 +8,7 @@ from vecall.store.database import Database, Durability
 from vecall.store.delete import DeleteMemories, ForgetUser, Why
 from vecall.store.doctor import Finding, examine, repair
 from vecall.store.evict import Bounds
+from vecall.store.facts import file_facts
 from vecall.store.filesystem import require_unrelated
 from vecall.store.history import Past, history, listed, old_sessions
 from vecall.store.jobs import WriteJob, run_alone
@@ -126,6 +127,7 @@ __all__ = [
     "export_header",
     "export_lines",
     "export_partitions",
+    "file_facts",
     "find",
     "free_lines",
     "has_memories",

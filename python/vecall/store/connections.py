@@ -70,14 +70,19 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         timeout=BUSY_TIMEOUT_MS / 1000,
         isolation_level=None,
     )
-    connection.execute("PRAGMA trusted_schema = OFF")
+    try:
+        _guard(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
 def connect(path: Path | None, lifetime: LifeTime | None = None) -> sqlite3.Connection:
     """Return a connection as all of vecall's are."""
     connection = sqlite3.connect(
-        ":memory:" if path is None else str(path),
+        # An absolute name is never taken for a URI, as "file:x.db" would be.
+        ":memory:" if path is None else str(path.absolute()),
         timeout=BUSY_TIMEOUT_MS / 1000,
         isolation_level=None,
         check_same_thread=False,
@@ -85,11 +90,29 @@ def connect(path: Path | None, lifetime: LifeTime | None = None) -> sqlite3.Conn
     )
     connection.lifetime = lifetime
     try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA cell_size_check = ON")
+        _guard(connection)
         connection.execute("PRAGMA mmap_size = 0")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+# Settings of sqlite3_db_config, which Python has from 3.12 on.
+_DEFENSIVE = {
+    "SQLITE_DBCONFIG_DEFENSIVE": True,
+    "SQLITE_DBCONFIG_ENABLE_TRIGGER": False,
+    "SQLITE_DBCONFIG_ENABLE_VIEW": False,
+}
+
+
+def _guard(connection: sqlite3.Connection) -> None:
+    """Have SQLite believe a file as little as it can."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    set_config = getattr(connection, "setconfig", None)
+    for name, value in _DEFENSIVE.items() if set_config is not None else ():
+        option = getattr(sqlite3, name, None)
+        if option is not None and set_config is not None:
+            set_config(option, value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from vecall.errors import ConfigError, VecallError
 from vecall.store import schema
 from vecall.store.connections import connect_to_read
 from vecall.store.database import MIN_FREE_BYTES, Database
-from vecall.store.failures import as_vecall_error
+from vecall.store.failures import storage_errors
 from vecall.store.filesystem import (
     filesystem_of,
     free_bytes,
@@ -30,6 +31,9 @@ from vecall.store.partitions import PartitionWriter
 from vecall.store.read import damaged_rows, load_rows, partition_names
 from vecall.store.reembedding import migrating_model, unmoved_vectors
 from vecall.store.snapshots import SnapshotFolder
+
+_LONGEST_S = 3_600.0  # of an examination; a file of many GB takes minutes
+_STEPS_AT_ONCE = 100_000  # of SQLite's virtual machine, a few milliseconds
 
 Level = Literal["ok", "note", "warning", "error"]
 
@@ -60,10 +64,13 @@ def examine(path: Path) -> list[Finding]:
         raise ConfigError(msg)
     findings = list(_surroundings(path))
     try:
-        with closing(connect_to_read(path)) as connection:
+        with storage_errors(), closing(connect_to_read(path)) as connection:
+            connection.execute("PRAGMA query_only = ON")
+            end = time.monotonic() + _LONGEST_S
+            connection.set_progress_handler(
+                lambda: time.monotonic() > end, _STEPS_AT_ONCE
+            )
             findings += _contents(path, connection)
-    except sqlite3.Error as error:
-        findings.append(Finding("error", "file", str(as_vecall_error(error))))
     except VecallError as error:
         findings.append(Finding("error", "file", str(error)))
     return findings
@@ -124,6 +131,7 @@ def _contents(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
         yield Finding("error", "pages", advice)
     else:
         yield Finding("ok", "pages", "integrity check passed")
+    schema.check_whole(connection)
     yield _rows(connection)
     yield _counts(connection)
     yield from _snapshots(path)

@@ -14,6 +14,7 @@ from vecall.errors import (
     StorageFullError,
     VecallError,
 )
+from vecall.store.values import NO_VALUE
 
 # Primary result codes of SQLite (https://www.sqlite.org/rescode.html), and the start of
 # the message for Python 3.10, whose exceptions do not carry the code.
@@ -31,6 +32,14 @@ _BY_MESSAGE = {
     "database or disk is full": "full",
     "file is not a database": "foreign",
 }
+_OF_VALUES = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 _ERRORS: dict[str, tuple[type[VecallError], str]] = {
     "busy": (BusyError, "another process kept the file for too long"),
     "corrupt": (CorruptFileError, "the file is damaged: SQLite found a malformed page"),
@@ -76,3 +85,8 @@ def storage_errors() -> Iterator[None]:
     except UnicodeDecodeError:
         # A text of the file, or SQLite's message that quotes one, is no UTF-8.
         raise _ERRORS["corrupt"][0](_ERRORS["corrupt"][1]) from None
+    except VecallError:
+        raise
+    except _OF_VALUES as error:
+        # What callers gave was checked before, so it is a value of the file.
+        raise CorruptFileError(NO_VALUE) from error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from typing import Any, NamedTuple
 
 from vecall.errors import NotFoundError
 from vecall.store.read import END, load_rows
 from vecall.store.rows import Row
+from vecall.store.values import stored_object
 
 
 class Past(NamedTuple):
@@ -82,7 +82,7 @@ def _of_one(
         f"AND {alive} ORDER BY seq",
         (*own, time),
     ):
-        old = json.loads(text)
+        old = stored_object(text)
         if "digest" not in old:
             was = "quarantined" if _was_held(old) else "overwritten"
             past.append(Past(_as_it_was(now, old), was, at, operation, None))

@@ -7,12 +7,12 @@ most of the rows that cannot pass.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 
 from vecall.errors import CorruptFileError
 from vecall.slices import in_slices
+from vecall.store.values import stored_object
 from vecall.types import Scalar
 
 _LITERALS = {True: "true", False: "false", None: "null"}
@@ -41,7 +41,7 @@ def passing(
     """
     for rid, meta in in_slices(rows):
         try:
-            if has_values(json.loads(meta), wanted):
+            if has_values(stored_object(meta), wanted):
                 yield rid
         except (TypeError, ValueError):
             msg = (

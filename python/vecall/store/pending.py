@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from vecall.errors import ConflictError
+from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.store.batches import insert_many, select_in
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Change
+from vecall.store.values import NO_VALUE, check_turn, stored_object
 
 _ROW_BYTES = 200
 _MOST_DOUBLINGS = 64
@@ -163,7 +164,7 @@ class PostponeSession:
         row = connection.execute(
             "SELECT state FROM trig WHERE part = ? AND session = ?", own
         ).fetchone()
-        tries = json.loads(row[0])["tries"] if row and row[0] else 0
+        tries = _tries(row[0]) if row and row[0] else 0
         pause = min(self.first * 2.0 ** min(tries, _MOST_DOUBLINGS), self.most)
         connection.execute(
             "UPDATE trig SET due_at = ?, state = ? WHERE part = ? AND session = ?",
@@ -215,7 +216,26 @@ def waiting_turns(
         "(SELECT id FROM part WHERE app = ? AND user = ?) ORDER BY pos",
         (session, app, user),
     )
-    return [Turn(id_, json.loads(event)) for id_, event in found]
+    return [_turn(id_, event) for id_, event in found]
+
+
+def _turn(id_: str, event: str) -> Turn:
+    """A turn that waits, as it was kept.
+
+    Raises:
+        CorruptFileError: It is not as vecall writes it.
+    """
+    told = stored_object(event)
+    try:
+        check_turn(told, "")
+    except InvalidArgumentError:
+        raise CorruptFileError(NO_VALUE) from None
+    return Turn(id_, told)
+
+
+def _tries(state: str) -> int:
+    tries = stored_object(state).get("tries", 0)
+    return max(0, tries) if isinstance(tries, int) else 0
 
 
 def told_ids(

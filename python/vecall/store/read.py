@@ -288,8 +288,13 @@ def users_of(connection: sqlite3.Connection, app: str) -> list[str]:
     return [user for (user,) in found]
 
 
-def totals(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return counts over the whole file."""
+def totals(connection: sqlite3.Connection, *, waiting: bool = True) -> dict[str, int]:
+    """Return counts over the whole file.
+
+    Args:
+        connection: The file.
+        waiting: Whether its schema has turns that wait.
+    """
     partitions, memories, text_bytes = connection.execute(
         "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part"
     ).fetchone()
@@ -300,9 +305,9 @@ def totals(connection: sqlite3.Connection) -> dict[str, int]:
         "WHERE session IS NOT NULL)), (SELECT count(*) FROM tomb), "
         "(SELECT count(*) FROM mem WHERE state = 'archived'), "
         "(SELECT count(*) FROM mem WHERE state = 'quarantined'), "
-        "(SELECT count(*) FROM told WHERE event IS NOT NULL)"
+        + ("(SELECT count(*) FROM told WHERE event IS NOT NULL)" if waiting else "0")
     )
-    rows, bare, sessions, deleted, archived, held, waiting = counted.fetchone()
+    rows, bare, sessions, deleted, archived, held, turns = counted.fetchone()
     return {
         "users": partitions,
         "sessions": sessions,
@@ -311,6 +316,6 @@ def totals(connection: sqlite3.Connection) -> dict[str, int]:
         "deleted_ids": deleted,
         "archived": archived,
         "quarantined": held,
-        "waiting_turns": waiting,
+        "waiting_turns": turns,
         "text_bytes": text_bytes,
     }

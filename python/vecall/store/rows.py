@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
+_EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0
+
 
 def text_hash(text: str) -> bytes:
     """Return the hash by which equal texts are known, 16 bytes."""
@@ -139,14 +141,54 @@ def checksum(row: Row, vec: bytes | None) -> int:
 
 
 def is_whole(row: Row, vec: object, crc: object) -> bool:
-    """Whether a row that was read has its checksum.
+    """Whether a row that was read has its checksum, and values that vecall writes.
 
-    Damage can also give a value another type than the column's.
+    Damage can also give a value another type than the column's, and whoever makes a
+    file can set the checksum right.
     """
     try:
-        return (vec is None or isinstance(vec, bytes)) and crc == checksum(row, vec)
-    except (TypeError, ValueError):
+        return (
+            (vec is None or isinstance(vec, bytes))
+            and crc == checksum(row, vec)
+            and _has_values(row)
+        )
+    except (TypeError, ValueError, OverflowError):
         return False
+
+
+_NONE = type(None)
+_STRING, _TIME, _COUNT = (str, _NONE), (float, int, _NONE), (int, _NONE)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "rid": (int,),
+    "id": (str,),
+    "text": (str,),
+    "created_at": (float, int),
+    "pos": _COUNT,
+    "uses": _COUNT,
+    **dict.fromkeys(
+        ("ts", "expires_at", "importance", "last_used", "valid_until", "updated_at"),
+        _TIME,
+    ),
+}
+_ALLOWED = [_TYPES.get(name, _STRING) for name in Row._fields]
+_NUMBERS = [at for at, types in enumerate(_ALLOWED) if float in types]
+_known_types: set[tuple[type, ...]] = set()  # of rows that were allowed; a few dozen
+
+
+def _has_values(row: Row) -> bool:
+    types = tuple(map(type, row))
+    if types not in _known_types:
+        if not all(map(tuple.__contains__, _ALLOWED, types)):
+            return False
+        if len(_known_types) < 10_000:
+            _known_types.add(types)
+    for at in _NUMBERS:
+        value = row[at]
+        # The years 1 to 9999; false for NaN, too.
+        if value is not None and not _EARLIEST <= value <= _LATEST:  # type: ignore[operator]
+            return False
+    share, uses = row.importance, row.uses
+    return (share is None or 0 <= share <= 1) and (uses is None or uses >= 0)
 
 
 class StoredRow(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -9,16 +10,25 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vecall.errors import CorruptFileError, VecallError
+from vecall.errors import (
+    BusyError,
+    CorruptFileError,
+    InvalidArgumentError,
+    StorageError,
+    StorageFullError,
+    VecallError,
+)
 from vecall.store.connections import connect_to_read
 from vecall.store.database import Database
 from vecall.store.filesystem import require_new
 from vecall.store.models import EmbeddingModel, active_model, adopt
 from vecall.store.read import load_rows
 from vecall.store.rows import names_checksum
+from vecall.store.schema import require_plain_tables
 from vecall.store.transfer import ImportLines, exported_memory
 
 _AT_ONCE = 500
+_MAX_DIM = 65_536
 _NAMELESS = "vecall-recovered"
 
 
@@ -42,12 +52,15 @@ def recover(path: Path, target: Path) -> Salvage:
 
     Raises:
         ConfigError: There is a file of the new name already.
+        CorruptFileError: The file has views or triggers, which nothing must run.
     """
     require_new(target)
     with closing(connect_to_read(path)) as connection:
+        with suppress(sqlite3.Error, ValueError):
+            require_plain_tables(connection)
         model = None
-        with suppress(sqlite3.Error):
-            model = active_model(connection)
+        with suppress(sqlite3.Error, ValueError, TypeError):
+            model = _model(connection)
         _shadow_unreadable(connection)
         rows = _row_numbers(connection)
         names = _names(connection)
@@ -64,6 +77,19 @@ def recover(path: Path, target: Path) -> Salvage:
         finally:
             database.close()
     return Salvage(copy.saved, len(rows) - copy.saved)
+
+
+def _model(connection: sqlite3.Connection) -> EmbeddingModel | None:
+    """The model of the vectors, if it is one that can be."""
+    found = active_model(connection)
+    if found is None:
+        return None
+    print_ = found.fingerprint
+    name: object = found.name
+    dim: object = found.dim
+    if not isinstance(name, str) or not isinstance(dim, int) or not 0 < dim <= _MAX_DIM:
+        return None
+    return found if isinstance(print_, bytes) else found._replace(fingerprint=None)
 
 
 def _shadow_unreadable(connection: sqlite3.Connection) -> None:
@@ -118,7 +144,8 @@ def _names(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
                 "SELECT id, app, user, crc FROM part NOT INDEXED "
                 f"ORDER BY id {direction}"
             ):
-                if crc == names_checksum(part, app, user):
+                named = isinstance(app, str) and isinstance(user, str)
+                if named and crc == names_checksum(part, app, user):
                     names[part] = (app, user)
     return names
 
@@ -127,9 +154,12 @@ def _tombstones(
     connection: sqlite3.Connection,
 ) -> dict[int, list[tuple[str, dict[str, Any]]]]:
     found: dict[int, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
-    with suppress(sqlite3.Error):
-        for part, id_, at in connection.execute("SELECT part, id, at FROM tomb"):
-            if isinstance(id_, str) and isinstance(at, float | int):
+    with suppress(sqlite3.Error, ValueError):
+        for part, id_, at in connection.execute(
+            "SELECT part, id, at FROM tomb WHERE typeof(part) = 'integer' "
+            "AND typeof(id) = 'text' AND typeof(at) = 'real'"
+        ):
+            if math.isfinite(at):
                 found[part].append(("tomb", {"id": id_, "at": at}))
     return found
 
@@ -160,13 +190,30 @@ class _Copy:
         for start in range(0, len(lines), _AT_ONCE):
             some = lines[start : start + _AT_ONCE]
             model = next(iter(self._number.values()), None)
-            job = ImportLines(app, user, 0.0, some, model, restore=False)
-            with self._database.transaction() as connection:
-                self.saved += len(job.run(connection).ids)
+            try:
+                self._write(app, user, some, model)
+            except (BusyError, StorageError, StorageFullError):
+                raise
+            except VecallError:  # one of them is not as vecall writes it
+                for line in some:
+                    with suppress(CorruptFileError, InvalidArgumentError):
+                        self._write(app, user, [line], model)
+
+    def _write(
+        self,
+        app: str,
+        user: str,
+        lines: Sequence[tuple[str, dict[str, Any]]],
+        model: int | None,
+    ) -> None:
+        job = ImportLines(app, user, 0.0, lines, model, restore=False)
+        with self._database.transaction() as connection:
+            written = len(job.run(connection).ids)
+        self.saved += written
 
     def _readable(self, rids: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
         for rid in rids:
-            with suppress(sqlite3.Error, CorruptFileError, VecallError, ValueError):
+            with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
                 for stored in load_rows(self._source, [rid], any_state=True):
                     values = exported_memory(self._source, stored)
                     if stored.vec is not None and stored.model in self._number:

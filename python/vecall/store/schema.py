@@ -11,6 +11,8 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
+from functools import lru_cache
 from hashlib import blake2b
 
 from vecall.errors import CorruptFileError, IncompatibleFileError
@@ -169,24 +171,91 @@ NEWEST = len(_MIGRATIONS)
 def check_origin(connection: sqlite3.Connection) -> int:
     """Return the file's schema number, 0 for an empty file; change nothing.
 
+    Nothing that the file itself says is run: a view or a trigger could run for ever.
+
     Raises:
         IncompatibleFileError: Another program's file, or a newer schema.
+        CorruptFileError: Other tables and indexes than the schema of that number has.
     """
-    # One statement sees one state: another process may be making this very file.
-    version, origin, objects = connection.execute(
-        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_master) "
-        "FROM pragma_user_version, pragma_application_id"
-    ).fetchone()
-    if origin != APPLICATION_ID and (version != 0 or objects != 0):
-        msg = "path: this SQLite file belongs to another program"
-        raise IncompatibleFileError(msg)
-    if version > NEWEST:
-        msg = (
-            f"path: the file has schema {version}, this version of vecall reads up to "
-            f"schema {NEWEST}; upgrade vecall"
-        )
-        raise IncompatibleFileError(msg)
+    # One transaction sees one state: another process may be making this very file.
+    own = not connection.in_transaction
+    if own:
+        connection.execute("BEGIN")
+    try:
+        version, origin, objects = connection.execute(
+            "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_master) "
+            "FROM pragma_user_version, pragma_application_id"
+        ).fetchone()
+        if origin != APPLICATION_ID and (version != 0 or objects != 0):
+            msg = "path: this SQLite file belongs to another program"
+            raise IncompatibleFileError(msg)
+        if not 0 <= version <= NEWEST:
+            msg = (
+                f"path: the file has schema {version}, this version of vecall reads up "
+                f"to schema {NEWEST}; upgrade vecall"
+            )
+            raise IncompatibleFileError(msg)
+        _require_known(connection, int(version))
+    finally:
+        if own and connection.in_transaction:
+            connection.execute("ROLLBACK")
     return int(version)
+
+
+def require_plain_tables(connection: sqlite3.Connection) -> None:
+    """Check that reading the file runs nothing that stands in it.
+
+    Raises:
+        CorruptFileError: It has a view, a trigger, a virtual table or a column that is
+            calculated.
+    """
+    found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    for kind, name, sql in found:
+        made = " ".join(str(sql or "").upper().split())
+        bad = kind not in ("table", "index") or made.startswith("CREATE VIRTUAL")
+        if kind == "table" and not bad:
+            columns = connection.execute(
+                "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden <> 0", (name,)
+            )
+            bad = columns.fetchone() is not None
+        if bad:
+            msg = (
+                "the file has a view, a trigger, a virtual table or a calculated "
+                "column, which vecall never makes"
+            )
+            raise CorruptFileError(msg)
+
+
+def _require_known(connection: sqlite3.Connection, version: int) -> None:
+    found = _objects(connection)
+    if any(kind not in ("table", "index") for kind, *_ in found):
+        require_plain_tables(connection)
+    if found != _known_objects(version):
+        msg = (
+            f"the file is damaged: it has other tables or indexes than schema {version}"
+            "; `vecall doctor --recover NEW` saves what can be read to a new file"
+        )
+        raise CorruptFileError(msg)
+
+
+def _objects(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
+    """What the file says that it has, but for what SQLite makes by itself."""
+    return frozenset(
+        (kind, name, table, " ".join(str(sql).split()))
+        for kind, name, table, sql in connection.execute(
+            "SELECT type, name, tbl_name, sql FROM sqlite_master"
+        )
+        if not (kind == "index" and sql is None)
+        and not (kind == "table" and name in ("sqlite_stat1", "sqlite_stat4"))
+    )
+
+
+@lru_cache(maxsize=16)
+def _known_objects(version: int) -> frozenset[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for migration in _MIGRATIONS[:version]:
+            migration(connection)
+        return _objects(connection)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -242,6 +311,9 @@ def check_whole(connection: sqlite3.Connection) -> bytes:
     except (KeyError, TypeError, ValueError):
         whole = False
     if not whole:
-        msg = "the file is damaged: its schema or its identity has changed"
+        msg = (
+            "the file is damaged: its schema or its identity has changed; `vecall "
+            "doctor --recover NEW` saves what can be read to a new file"
+        )
         raise CorruptFileError(msg)
     return uuid

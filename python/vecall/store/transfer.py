@@ -8,7 +8,6 @@ import is the same as the export.
 from __future__ import annotations
 
 import base64
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from vecall.store.rows import (
     checksum,
     text_hash,
 )
+from vecall.store.values import stored_object
 
 FORMAT = 1
 """The number of the format, in the header."""
@@ -169,11 +169,11 @@ def free_lines(
     for kind, values in lines:
         if kind == "mem" and values["state"] == "quarantined":
             held.add(values["id"])
-        elif kind == "told" and "quarantined" in json.loads(values.get("event", "{}")):
+        elif kind == "told" and "quarantined" in stored_object(values.get("event", "{}")):
             continue
         elif kind != "hist" or not (
             values["id"] in held
-            or json.loads(values["old"]).get("state") == "quarantined"
+            or stored_object(values["old"]).get("state") == "quarantined"
         ):
             yield kind, values
 

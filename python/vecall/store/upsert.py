@@ -12,6 +12,7 @@ from typing import NamedTuple
 from vecall.store.batches import select_in
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Draft, Row, checksum, is_whole
+from vecall.store.values import stored_object
 
 
 class Stored(NamedTuple):
@@ -256,7 +257,7 @@ def digest_of(draft: Draft) -> str:
 
 def digest_of_old(old: str) -> str:
     """Return the digest of what a history keeps; it may keep no more than that."""
-    kept: dict[str, object] = json.loads(old)
+    kept: dict[str, object] = stored_object(old)
     digest = kept.get("digest")
     return digest if isinstance(digest, str) else _digest(kept)
 

@@ -1,0 +1,62 @@
+"""`--embedder`: which embedder a command works with."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from vecall.embedders.resolve import AUTO, NAMES, EmbedderLike
+from vecall.errors import ConfigError
+
+_HELP = (
+    "auto (the model of the file, else local if it is installed, else none), "
+    "none (words alone), local, NAME or NAME:MODEL such as "
+    "openai:text-embedding-3-small, or MODULE:NAME of a function from texts to vectors "
+    "or of an embedder (default: %(default)s)"
+)
+
+
+def add_embedder(command: argparse.ArgumentParser) -> None:
+    """Add --embedder."""
+    command.add_argument("--embedder", default=AUTO, help=_HELP, metavar="EMBEDDER")
+
+
+def chosen(given: str) -> EmbedderLike:
+    """Return what a memory service takes as `embedder`.
+
+    Args:
+        given: The value of --embedder.
+
+    Raises:
+        ConfigError: MODULE:NAME of something that cannot be imported.
+    """
+    if given == "none":
+        return None
+    module, colon, name = given.partition(":")
+    if not colon or module in NAMES:
+        return given
+    return _imported(module, name)
+
+
+def _imported(module: str, name: str) -> EmbedderLike:
+    """Return what a module has under a dotted name; a class is called without args."""
+    # A module beside the user, who has named it; a script has its own folder instead.
+    sys.path.append(str(Path.cwd()))
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        names = ", ".join(NAMES)
+        msg = (
+            f"embedder: expected auto, none, one of {names}, NAME:MODEL of one of "
+            "these, or MODULE:NAME of something that can be imported"
+        )
+        raise ConfigError(msg) from error
+    finally:
+        sys.path.pop()
+    made: EmbedderLike = found() if isinstance(found, type) else found
+    return made

@@ -1,0 +1,93 @@
+"""Lines of an import, gathered into few large writes, whatever order they come in.
+
+A write is synced to the disk, so a file in which users take turns would cost a sync for
+each line if lines were only joined with their neighbours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from vecall._duck import read
+
+LINES_AT_ONCE = 500  # of one write
+_LINES_HELD = 50_000
+_BYTES_HELD = 32 * 1024 * 1024
+
+_Group = tuple[object, ...]
+
+
+class Line(NamedTuple):
+    """A line of a JSON Lines file.
+
+    Attributes:
+        number: From 1.
+        item: What it says.
+        size: Its length in bytes.
+    """
+
+    number: int
+    item: dict[str, Any]
+    size: int
+
+
+def is_session(item: dict[str, Any]) -> bool:
+    """Whether a line holds a whole session."""
+    return "events" in item or "messages" in item
+
+
+def is_entry(item: dict[str, Any]) -> bool:
+    """Whether a line holds a memory of its own, and no turn of a session."""
+    return read(item, "id") is not None or read(item, "session_id") is None
+
+
+class OwnerBatches:
+    """Gathers lines by their owner and session.
+
+    Lines of one group stay in their order. A whole session, and a memory that
+    supersedes another, come after everything that this owner had before.
+    """
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self._groups: dict[_Group, list[Line]] = {}
+        self._lines = 0
+        self._bytes = 0
+
+    def add(self, line: Line) -> Iterator[list[Line]]:
+        """Take one line; yield what is to be written now, in this order."""
+        item = line.item
+        owner = (read(item, "app_name"), read(item, "user_id"))
+        if is_session(item) or read(item, "supersedes") is not None:
+            yield from self._take([key for key in self._groups if key[:2] == owner])
+        if is_session(item):
+            yield [line]
+            return
+        key = owner if is_entry(item) else (*owner, read(item, "session_id"))
+        group = self._groups.setdefault(key, [])
+        group.append(line)
+        self._lines += 1
+        self._bytes += line.size
+        if len(group) == LINES_AT_ONCE:
+            yield from self._take([key])
+        elif self._lines >= _LINES_HELD or self._bytes >= _BYTES_HELD:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[list[Line]]:
+        """Yield all that is still held."""
+        yield from self._take(list(self._groups))
+
+    def _take(self, keys: list[_Group]) -> Iterator[list[Line]]:
+        for key in keys:
+            group = self._groups.pop(key)
+            self._lines -= len(group)
+            self._bytes -= sum(line.size for line in group)
+            yield group
+
+
+def counted_reasons(left_out: Counter[str]) -> str:
+    """Return how many items were left out, and why, for people; "" if none was."""
+    told = [f"{count:,} {reason}" for reason, count in sorted(left_out.items())]
+    return ", ".join(told).replace("_", " ")

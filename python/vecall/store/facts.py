@@ -1,0 +1,45 @@
+"""What a file holds, counted without opening it for writing."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from vecall.store import schema
+from vecall.store.connections import connect_to_read, file_bytes
+from vecall.store.failures import storage_errors
+from vecall.store.filesystem import require_plain
+from vecall.store.models import active_model
+from vecall.store.read import totals
+from vecall.store.snapshots import SnapshotFolder
+
+
+def file_facts(path: Path) -> dict[str, Any]:
+    """Return counts over a whole file, of this or an older schema; change nothing.
+
+    Raises:
+        ConfigError: The path is no plain file.
+        IncompatibleFileError: Another program's file, or a newer schema.
+        CorruptFileError: The file is damaged.
+        StorageError: It cannot be read.
+    """
+    require_plain(path)
+    with storage_errors(), closing(connect_to_read(path)) as connection:
+        version = schema.check_origin(connection)
+        counts: dict[str, Any] = {}
+        model = None
+        if version:
+            counts.update(totals(connection, waiting=version >= _WITH_WAITING))
+            model = active_model(connection)
+    return {
+        "schema": version,
+        **counts,
+        "file_bytes": file_bytes(path),
+        "wal_bytes": file_bytes(path.with_name(path.name + "-wal")),
+        "snapshot_bytes": SnapshotFolder(path).nbytes(),
+        "model": None if model is None else model.name,
+    }
+
+
+_WITH_WAITING = 3  # the first schema in which turns wait for a trigger
