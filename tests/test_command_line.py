@@ -59,7 +59,7 @@ def test_what_was_imported_is_found_with_who_said_it_and_when(run, file):
 
 
 def test_turns_of_one_session_are_neighbours_after_an_import(run, file):
-    run("import", file)
+    run("import", file, "--embedder", "none")
     found = run("search", "quiet", "--app", "hotel", "--user", "alice", "--json")
     assert [entry["event_id"] for entry in found["memories"]] == ["1", "2"]
 
@@ -94,7 +94,7 @@ def test_names_can_come_from_the_command_line(run, tmp_path):
 
 def test_a_search_sees_one_user_only(run, file):
     """S0.11."""
-    run("import", file)
+    run("import", file, "--embedder", "none")
     found = run("search", "zebras", "--app", "hotel", "--user", "alice", "--json")
     assert found["memories"] == []
 

@@ -175,14 +175,18 @@ def check_path(path: object) -> Path | None:
     """Return `path` as one; None for a database in memory.
 
     Raises:
-        ConfigError: Not the name of a file.
+        ConfigError: Not the name of a file, or in the home folder of an unknown user.
     """
     if path is None or str(path) == ":memory:":
         return None
     if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
         msg = "path: expected the name of a file, or ':memory:'"
         raise ConfigError(msg)
-    return Path(path)
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        msg = "path: begins with ~ and a name that has no home folder; ./~ is a file"
+        raise ConfigError(msg) from None
 
 
 def check_filter(asked: object, limits: Limits, *, by_metadata: bool = False) -> Filter:

@@ -191,9 +191,13 @@ def run_reembed(options: argparse.Namespace) -> int:
     embedder = chosen(options.embedder)
     with _opened(options.path) as memory:
         count = memory.sync.reembed(embedder)
-        model = memory.sync.stats()["model"]
-    told = f"{counted(count, 'memory', 'memories')} embedded; the file's model is "
-    _say(options, {"memories": count, "model": model}, told + one_line(model))
+        facts = memory.sync.stats()
+    model, embedded = facts["model"], facts["embedded"]
+    moved = counted(count, "memory", "memories")
+    there = counted(embedded, "memory has", "memories have")
+    told = f"{moved} moved to another model; {there} vectors of {one_line(model)}"
+    facts = {"memories": count, "embedded": embedded, "model": model}
+    _say(options, facts, told)
     return 0
 
 

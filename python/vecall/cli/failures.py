@@ -44,6 +44,8 @@ def naming(path: object) -> Iterator[None]:
             told = f"{typed}: {told.removeprefix('path: ')}"
             told = told.replace("<name>", typed).replace("<file>", typed)
             error.args = (told,)
+        elif told.startswith("line "):
+            error.args = (f"{typed}, {told}",)
         elif isinstance(error, _OF_A_FILE) and not told.startswith(typed):
             error.args = (f"{typed}: {told}",)
         raise

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from vecall._embedding import model_of
 from vecall.cli.embedders import add_embedder, chosen
 from vecall.cli.failures import naming
+from vecall.embedders.resolve import AUTO, resolve
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
 
@@ -38,7 +41,7 @@ def add_json(command: argparse.ArgumentParser) -> None:
 
 def expanded(typed: str) -> str:
     """Return the name of a file, a leading "~" or "~user" as the home folder."""
-    return str(Path(typed).expanduser()) if typed.startswith("~") else typed
+    return os.path.expanduser(typed)  # noqa: PTH111 - it keeps "./"
 
 
 def require_file(path: str) -> None:
@@ -61,8 +64,13 @@ def opened(path: str, embedder: str) -> Iterator[MemoryService]:
         path: The file.
         embedder: The value of --embedder.
     """
+    given = chosen(embedder)
+    if given not in (None, AUTO) and not Path(path).exists():
+        given = resolve(given)
+        if given is not None:
+            model_of(given)  # an embedder that fails makes no file
     with (
         naming(path),
-        MemoryService(path, embedder=chosen(embedder), warn_raw=False) as memory,
+        MemoryService(path, embedder=given, warn_raw=False) as memory,
     ):
         yield memory

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from vecall.cli import tokens
+from vecall.cli.embedders import chosen
 from vecall.cli.options import add_file
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
@@ -161,7 +162,7 @@ def run_serve(options: argparse.Namespace) -> int:
 def _opened(options: argparse.Namespace) -> MemoryService:
     return MemoryService(
         options.path,
-        embedder=None if options.embedder == "none" else options.embedder,
+        embedder=chosen(options.embedder),
         warn_raw=False,
         read_only=options.read_only,
         trigger=trigger(options.trigger),

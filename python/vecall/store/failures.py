@@ -75,18 +75,30 @@ def _reason(error: sqlite3.Error) -> str:
     return str(error) or type(error).__name__
 
 
+def as_typed(error: BaseException) -> BaseException:
+    """Return an error as one of vecall's where it is about the file."""
+    if isinstance(error, VecallError):
+        return error
+    if isinstance(error, sqlite3.Error):
+        return as_vecall_error(error)
+    if isinstance(error, UnicodeDecodeError):
+        # A text of the file, or SQLite's message that quotes one, is no UTF-8.
+        return _ERRORS["corrupt"][0](_ERRORS["corrupt"][1])
+    if isinstance(error, _OF_VALUES):
+        # What callers gave was checked before, so it is a value of the file.
+        typed = CorruptFileError(NO_VALUE)
+        typed.__cause__ = error
+        return typed
+    return error
+
+
 @contextmanager
 def storage_errors() -> Iterator[None]:
-    """Turn any error of SQLite inside the block into one of vecall."""
+    """Turn errors of SQLite, and of values that it gives, into errors of vecall."""
     try:
         yield
-    except sqlite3.Error as error:
-        raise as_vecall_error(error) from error
-    except UnicodeDecodeError:
-        # A text of the file, or SQLite's message that quotes one, is no UTF-8.
-        raise _ERRORS["corrupt"][0](_ERRORS["corrupt"][1]) from None
-    except VecallError:
-        raise
-    except _OF_VALUES as error:
-        # What callers gave was checked before, so it is a value of the file.
-        raise CorruptFileError(NO_VALUE) from error
+    except (sqlite3.Error, *_OF_VALUES) as error:
+        typed = as_typed(error)
+        if typed is error:
+            raise
+        raise typed from error

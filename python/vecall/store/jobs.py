@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Protocol
 
-from vecall.store.failures import as_vecall_error
+from vecall.store.failures import as_typed
 from vecall.store.rows import Change
 
 
@@ -39,6 +39,6 @@ def run_alone(connection: sqlite3.Connection, job: WriteJob) -> Change | BaseExc
             raise
         connection.execute("ROLLBACK TO job")
         connection.execute("RELEASE job")
-        return as_vecall_error(error) if isinstance(error, sqlite3.Error) else error
+        return as_typed(error)
     connection.execute("RELEASE job")
     return change

@@ -1,0 +1,206 @@
+"""`vecall import` and `vecall export` as people use them: pipes, errors, counts."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+from vecall import MemoryService
+from vecall.cli.main import main
+from vecall.cli.owner_batches import Line, OwnerBatches
+
+APP = {"app_name": "hotel"}
+ALICE = {**APP, "user_id": "alice"}
+
+
+class _Input:
+    def __init__(self, data):
+        self.buffer = io.BytesIO(data)
+
+
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    """Run one command in its own folder; return its exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_command(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", _Input(stdin))
+        given = [str(argument) for argument in arguments]
+        if given[0] == "import" and "--embedder" not in given:
+            given += ["--embedder", "none"]
+        code = main(given)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run_command
+
+
+def _lines(*items):
+    return "".join(json.dumps(item) + "\n" for item in items)
+
+
+def _there(folder):
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_a_pipe_carries_an_export_into_another_file(run, tmp_path):
+    memories = ["Keeps zebras.", {"content": "Tab\tand \x7f and \u202e", "id": "odd"}]
+    with MemoryService(tmp_path / "a.db") as memory:
+        memory.sync.add_memory(**ALICE, memories=memories)
+        memory.sync.export(tmp_path / "a.jsonl")
+    code, out, err = run("export", "-", "--path", "a.db")
+    assert (code, err) == (0, "2 memories exported\n")
+    assert out.isascii()
+    assert not any(char < " " or char == "\x7f" for char in out.replace("\n", ""))
+    plain = (tmp_path / "a.jsonl").read_text().splitlines()
+    assert list(map(json.loads, out.splitlines())) == list(map(json.loads, plain))
+    assert "-" not in _there(tmp_path)
+    code, shown, err = run("import", "-", "--path", "b.db", stdin=out.encode())
+    assert (code, err) == (0, "")
+    assert shown.startswith("2 memories in ")
+    with MemoryService(tmp_path / "b.db") as memory:
+        assert memory.sync.stats()["memories"] == 2
+
+
+def test_lines_come_from_standard_input_too(run):
+    data = _lines({**ALICE, "text": "one"}, {**ALICE, "text": "two"}).encode()
+    code, shown, _ = run("import", "-", stdin=data)
+    assert code == 0
+    assert shown.startswith("2 new memories, 0 known, from 2 lines in ")
+    code, shown, _ = run("import", "-", "--json", stdin=data)
+    facts = json.loads(shown)
+    assert (facts["new"], facts["known"], facts["lines"]) == (0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([ALICE | {"text": "a"}, None], "line 2: expected a JSON object"),
+        ([{"user_id": "u", "text": "a"}], "line 1 has no app_name; give --app"),
+        ([ALICE | {"text": "a"}, {**APP, "text": "a"}], "line 2 has no user_id; give"),
+        (
+            [ALICE | {"text": str(n)} for n in range(5)]
+            + [ALICE | {"text": "x", "importance": 7}]
+            + [ALICE | {"text": "later"}],
+            "line 6: importance: must be within",
+        ),
+    ],
+)
+def test_the_line_that_is_wrong_is_named_with_the_remedy(run, tmp_path, lines, message):
+    (tmp_path / "in.jsonl").write_text(_lines(*lines).replace("null", "{broken"))
+    code, _, err = run("import", "in.jsonl")
+    assert code == 1
+    assert f"in.jsonl, {message}" in err or message in err
+    if "line 6" in message:
+        assert "5 memories imported" in err
+
+
+def test_a_file_whose_first_line_is_refused_makes_no_database(run, tmp_path):
+    (tmp_path / "some.sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
+    code, _, err = run("import", "some.sqlite", "--path", "new.db")
+    assert code == 1
+    assert "line 1: expected a JSON object" in err
+    (tmp_path / "good.jsonl").write_text(_lines({**ALICE, "text": "a"}))
+    (tmp_path / "broken.py").write_text("def embed(texts):\n    raise OSError('key')\n")
+    code, _, err = run(
+        "import", "good.jsonl", "--path", "new.db", "--embedder", "broken:embed"
+    )
+    assert code == 1
+    assert "embedder" in err
+    assert not any(name.startswith("new.db") for name in _there(tmp_path))
+
+
+def test_a_line_that_no_memory_can_fill_is_not_read_into_memory(run, tmp_path):
+    text = "x" * (16 * 262_144)
+    (tmp_path / "in.jsonl").write_text(_lines({**ALICE, "text": text}))
+    code, _, err = run("import", "in.jsonl")
+    assert code == 1
+    assert "line 1: at most 4,194,304 bytes" in err
+    assert _there(tmp_path) == ["in.jsonl"]
+
+
+def test_users_in_turn_cost_as_few_writes_as_users_in_order():
+    """Each batch is one synced write; the order within an owner stays."""
+    lines = [
+        Line(n + 1, {**APP, "user_id": f"u{n % 20}", "text": str(n)}, 80)
+        for n in range(6_000)
+    ]
+    shuffled = random.Random(7).sample(lines, len(lines))
+    by_user = sorted(lines, key=lambda line: line.item["user_id"])
+    counts = []
+    for given in (lines, shuffled, by_user):
+        batches = OwnerBatches()
+        made = [batch for line in given for batch in batches.add(line)]
+        made += batches.rest()
+        counts.append(len(made))
+        assert sorted(line for batch in made for line in batch) == sorted(lines)
+        for user in ("u0", "u19"):
+            written = [x for b in made for x in b if x.item["user_id"] == user]
+            assert written == [x for x in given if x.item["user_id"] == user]
+        for batch in made:
+            assert len({line.item["user_id"] for line in batch}) == 1
+    assert counts[0] == counts[1] == counts[2] == 20
+
+
+def test_sessions_of_users_who_take_turns_keep_their_order(run, tmp_path):
+    turns = [
+        {**APP, "user_id": f"u{n % 3}", "session_id": f"s{n % 2}", "event_id": str(n),
+         "timestamp": 1_700_000_000 + n, "text": f"said {n}"}
+        for n in range(60)
+    ]  # fmt: skip
+    (tmp_path / "in.jsonl").write_text(_lines(*turns))
+    code, shown, _ = run("import", "in.jsonl")
+    assert code == 0
+    assert "60 new memories" in shown
+    with MemoryService("memory.db") as memory:
+        own = [turn for turn in turns if turn["user_id"] == "u1"]
+        some = [turn for turn in own if turn["session_id"] == "s1"]
+        found = memory.sync.list_memories(**APP, user_id="u1")
+        middle = next(each for each in found if each.event_id == some[3]["event_id"])
+        near = memory.sync.expand_session(
+            **APP, user_id="u1", memory_id=middle.id, before=2, after=2
+        )
+    assert [each.event_id for each in near] == [t["event_id"] for t in some[1:6]]
+
+
+def test_what_replaces_another_memory_comes_after_it(run, tmp_path):
+    lines = [
+        {**ALICE, "id": "old", "text": "Lives in Rome."},
+        {**ALICE, "session_id": "s", "text": "A turn."},
+        {**ALICE, "id": "new", "text": "Lives in Oslo.", "supersedes": "old"},
+    ]
+    (tmp_path / "in.jsonl").write_text(_lines(*lines))
+    assert run("import", "in.jsonl")[0] == 0
+    with MemoryService("memory.db") as memory:
+        kept = memory.sync.list_memories(**ALICE, state="archived")
+    assert [each.id for each in kept] == ["old"]
+
+
+def test_an_export_goes_to_its_own_user_alone(run, tmp_path):
+    with MemoryService("bob.db") as memory:
+        memory.sync.add_memory(**APP, user_id="bob", memories=["Bob's zebra."])
+        memory.sync.export("bob.jsonl")
+    code, _, err = run("import", "bob.jsonl", "--app", "hotel", "--user", "alice")
+    assert code == 1
+    assert "bob.jsonl" in err
+    assert "line 2: part.user: is another one than this import is confined to" in err
+    assert run("import", "bob.jsonl", "--app", "hotel", "--user", "bob")[0] == 0
+    code, shown, _ = run("import", "bob.jsonl")
+    assert code == 0
+    assert shown.startswith("0 memories in ")
+    assert "1 known already" in shown
+
+
+def test_the_command_itself_takes_a_pipe(tmp_path):
+    data = _lines({**ALICE, "text": "Keeps zebras."})
+    command = [sys.executable, "-m", "vecall.cli.main"]
+    done = subprocess.run(
+        [*command, "import", "-", "--path", tmp_path / "a.db", "--embedder", "none"],
+        input=data, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 new memory, 0 known, from 1 line in ")
