@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -136,7 +137,14 @@ def run_serve(options: argparse.Namespace) -> int:
         print(f"vecall: {error}", file=sys.stderr)
         return 2
     if not known:
-        print("vecall: nobody is let in yet: vecall token create", file=sys.stderr)
+        where = f"--path {shlex.quote(options.path)}"
+        if options.tokens is not None:
+            where += f" --tokens {shlex.quote(str(options.tokens))}"
+        print(
+            "vecall: there is no token yet, so every request is refused; make one with "
+            f"vecall token create {where} --app APP",
+            file=sys.stderr,
+        )
     os.umask(0o077)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vecall.cli.options import add_json
+from vecall.cli.options import add_json, expanded
+from vecall.cli.terminal import print_json
 from vecall.errors import ConfigError
 from vecall.timestamps import to_seconds
 
@@ -49,7 +49,10 @@ def add_commands(commands: Any) -> None:
         (revoke, run_revoke),
     ):
         action.add_argument(
-            "--path", default="memory.db", help="the file (%(default)s)"
+            "--path",
+            type=expanded,
+            default="memory.db",
+            help="the file (%(default)s)",
         )
         add_tokens(action)
         action.set_defaults(run=run)
@@ -78,7 +81,10 @@ def run_create(options: argparse.Namespace) -> int:
         expires_at=_expiry(options.expires),
     )
     file.change(lambda tokens: [*tokens, token])
-    print(json.dumps({"id": token.id, "token": bearer}) if options.json else bearer)
+    if options.json:
+        print_json({"id": token.id, "token": bearer})
+    else:
+        print(bearer)
     return 0
 
 
@@ -91,7 +97,7 @@ def run_list(options: argparse.Namespace) -> int:
     for item in told:
         del item["sha256"]
     if options.json:
-        print(json.dumps({"tokens": told}))
+        print_json({"tokens": told})
         return 0
     for item in told:
         words = [f"{name}={value}" for name, value in item.items() if name != "id"]

@@ -169,13 +169,17 @@ def free_lines(
     for kind, values in lines:
         if kind == "mem" and values["state"] == "quarantined":
             held.add(values["id"])
-        elif kind == "told" and "quarantined" in stored_object(values.get("event", "{}")):
+        elif kind == "told" and _is_held(values):
             continue
         elif kind != "hist" or not (
             values["id"] in held
             or stored_object(values["old"]).get("state") == "quarantined"
         ):
             yield kind, values
+
+
+def _is_held(turn: Mapping[str, Any]) -> bool:
+    return "quarantined" in stored_object(turn.get("event", "{}"))
 
 
 def exported_memory(
