@@ -37,6 +37,7 @@ from vecall.store.gate import WriteGate, close_gate, open_gate
 from vecall.store.read import find_surely
 from vecall.store.reserve import Reserve
 from vecall.store.times import keep_boot, keep_time, kept_time
+from vecall.store.values import require_counts
 
 Durability = Literal["full", "process"]
 """What an acknowledged write survives: a power cut, or the end of the process."""
@@ -289,6 +290,8 @@ class Database:
                 ).fetchone()
                 if row is None:
                     row = find_surely(connection, app, user)
+                if row is not None:
+                    require_counts(*row)
             except sqlite3.Error as error:
                 self._peek.broken = is_io_error(error)
                 raise

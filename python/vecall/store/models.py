@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vecall.errors import EmbeddingMismatchError
+from vecall.errors import CorruptFileError, EmbeddingMismatchError
+from vecall.store.values import NO_VALUE, require_counts
 
+_MAX_DIM = 65_536
 _SAME_MODEL = 0.99  # cosine of the same text's vectors, whatever machine computed them
 
 
@@ -26,11 +28,22 @@ class EmbeddingModel(NamedTuple):
 
 
 def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
-    """Return the model of the file's vectors, or None if it has none."""
+    """Return the model of the file's vectors, or None if it has none.
+
+    Raises:
+        CorruptFileError: What the file says of it is not as vecall writes it.
+    """
     row = connection.execute(
         "SELECT name, dim, id, fingerprint FROM model WHERE state = 'active'"
     ).fetchone()
-    return None if row is None else EmbeddingModel(*row)
+    if row is None:
+        return None
+    name, dim, id_, print_ = row
+    require_counts(dim, id_)
+    named = isinstance(name, str) and isinstance(print_, bytes | None)
+    if not named or not 1 <= dim <= _MAX_DIM:
+        raise CorruptFileError(NO_VALUE)
+    return EmbeddingModel(*row)
 
 
 def has_memories(connection: sqlite3.Connection) -> bool:

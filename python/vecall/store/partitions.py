@@ -15,6 +15,7 @@ from vecall.store.batches import insert_many
 from vecall.store.connections import lifetime_of
 from vecall.store.read import partition_state, require_absent
 from vecall.store.rows import Change, StoredRow, names_checksum
+from vecall.store.values import require_counts
 
 _ROW_BITS = 32
 _KEPT_CHANGES = 2_048  # at least; a reader further behind loads the partition again
@@ -52,6 +53,7 @@ class PartitionWriter:
                 (names_checksum(row[0], app, user), row[0]),
             )
         known: tuple[int, int, int, int] = row or (0, 0, 0, 0)
+        require_counts(*known)
         self.id, self.seq_before, self._live_before, self._bytes_before = known
         self.seq = self.seq_before
 

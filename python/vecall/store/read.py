@@ -9,6 +9,7 @@ from typing import NamedTuple
 from vecall.errors import CorruptFileError
 from vecall.store.batches import select_in
 from vecall.store.rows import COLUMNS, Row, StoredRow, is_whole
+from vecall.store.values import require_counts
 
 _READ = (
     f"{', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
@@ -113,6 +114,7 @@ def partition_state(
         return None
     if found[3:] != (app, user):
         raise CorruptFileError(WRONG_USER)
+    require_counts(found[0], found[2])
     return PartitionState(*found[:3])
 
 

@@ -28,7 +28,6 @@ from vecall.store.schema import require_plain_tables
 from vecall.store.transfer import ImportLines, exported_memory
 
 _AT_ONCE = 500
-_MAX_DIM = 65_536
 _NAMELESS = "vecall-recovered"
 
 
@@ -59,8 +58,8 @@ def recover(path: Path, target: Path) -> Salvage:
         with suppress(sqlite3.Error, ValueError):
             require_plain_tables(connection)
         model = None
-        with suppress(sqlite3.Error, ValueError, TypeError):
-            model = _model(connection)
+        with suppress(sqlite3.Error, ValueError, CorruptFileError):
+            model = active_model(connection)
         _shadow_unreadable(connection)
         rows = _row_numbers(connection)
         names = _names(connection)
@@ -77,19 +76,6 @@ def recover(path: Path, target: Path) -> Salvage:
         finally:
             database.close()
     return Salvage(copy.saved, len(rows) - copy.saved)
-
-
-def _model(connection: sqlite3.Connection) -> EmbeddingModel | None:
-    """The model of the vectors, if it is one that can be."""
-    found = active_model(connection)
-    if found is None:
-        return None
-    print_ = found.fingerprint
-    name: object = found.name
-    dim: object = found.dim
-    if not isinstance(name, str) or not isinstance(dim, int) or not 0 < dim <= _MAX_DIM:
-        return None
-    return found if isinstance(print_, bytes) else found._replace(fingerprint=None)
 
 
 def _shadow_unreadable(connection: sqlite3.Connection) -> None:

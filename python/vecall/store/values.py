@@ -63,6 +63,16 @@ def stored_object(text: str) -> dict[str, Any]:
     return found
 
 
+def require_counts(*values: object) -> None:
+    """Check that values of the file are whole numbers.
+
+    Raises:
+        CorruptFileError: One is not.
+    """
+    if any(type(value) is not int for value in values):
+        raise CorruptFileError(NO_VALUE)
+
+
 def check_past(values: Mapping[str, Any], name: str) -> None:
     """Check what a memory said before, or the digest of it.
 
