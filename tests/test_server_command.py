@@ -66,7 +66,15 @@ def test_a_file_is_served_until_the_process_is_asked_to_end(run, tmp_path):
     """Token, server, requests, SIGTERM; what was added is in the file. S0.47, S0.52."""
     (tmp_path / "sessions_here.py").write_text(LOADER)
     bearer = run("token", "create", "--app", "hotel")[1].out.strip()
-    arguments = ["serve", "--port", "0", "--session-loader", "sessions_here:find"]
+    arguments = [
+        "serve",
+        "--embedder",
+        "none",
+        "--port",
+        "0",
+        "--session-loader",
+        "sessions_here:find",
+    ]
     with child("import sys; sys.path.insert(0, '')\n" + COMMAND, *arguments) as server:
         url = said(server).removeprefix("serving ")
         with httpx.Client(base_url=url, headers=bearing(bearer)) as client:
@@ -100,7 +108,7 @@ def test_it_serves_over_tls(run, tmp_path):
     if made.returncode:
         pytest.skip("openssl cannot make a certificate here")
     tls = ["--tls-certificate", certificate, "--tls-key", key]
-    with child(COMMAND, "serve", "--port", "0", *tls) as server:
+    with child(COMMAND, "serve", "--embedder", "none", "--port", "0", *tls) as server:
         url = said(server).removeprefix("serving ")
         assert url.startswith("https://127.0.0.1:")
         trusted = ssl.create_default_context(cafile=certificate)
@@ -114,7 +122,16 @@ def test_what_is_asked_of_the_command_holds_for_its_server(run, tmp_path):
     bearer = run("token", "create", "--app", "hotel")[1].out.strip()
     admin = run("token", "create", "--admin")[1].out.strip()
     given = "--max-batch 2 --max-body-bytes 1000 --ttl 30d --trigger message_count:2"
-    arguments = ["serve", "--port", "0", *given.split(), "--backups", "copies"]
+    arguments = [
+        "serve",
+        "--embedder",
+        "none",
+        "--port",
+        "0",
+        *given.split(),
+        "--backups",
+        "copies",
+    ]
     turns = [{"content": f"Turn {number}."} for number in range(2)]
     with child(COMMAND, *arguments) as server:
         url = said(server).removeprefix("serving ")
@@ -148,7 +165,9 @@ def test_a_server_that_may_only_read_answers_and_writes_nothing(run, tmp_path):
     bearer = run("token", "create", "--app", "hotel")[1].out.strip()
     with MemoryService(tmp_path / "memory.db") as memory:
         memory.sync.add_memory(app_name="hotel", user_id="alice", memories=["Tea."])
-    with child(COMMAND, "serve", "--port", "0", "--read-only") as server:
+    with child(
+        COMMAND, "serve", "--embedder", "none", "--port", "0", "--read-only"
+    ) as server:
         url = said(server).removeprefix("serving ")
         with httpx.Client(base_url=url, headers=bearing(bearer)) as client:
             found = client.post(f"{ALICE}/memories/search", json={"query": "tea"})
@@ -185,7 +204,7 @@ def test_every_limit_of_the_server_is_an_option_of_the_command():
 def test_options_that_cannot_be_are_refused_before_anything_is_served(run, arguments):
     """Each is an error with a sentence, not a server that does something else."""
     with pytest.raises(VecallError):
-        run("serve", "--port", "0", *arguments)
+        run("serve", "--embedder", "none", "--port", "0", *arguments)
 
 
 WITHOUT = """

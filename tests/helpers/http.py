@@ -172,6 +172,8 @@ def serving(
     bearer, token = mint(**(bound or {"app": "hotel", "user": "alice"}))
     TokenFile(f"{path}.tokens").change(lambda tokens: [*tokens, token])
     arguments = ["serve", "--path", path, *OPTIONS.split(), *more]
+    if "--embedder" not in more:
+        arguments += ["--embedder", "none"]
     with child(COMMAND, *arguments) as process:
         yield Server(said(process).removeprefix("serving "), bearer, path), process
 
