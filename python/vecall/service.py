@@ -88,8 +88,7 @@ class MemoryService(
         ttl: How long memories live if nobody says: seconds, a timedelta or "3600s".
         history_ttl: How long what an update overwrites is kept; for ever without it.
         read_only: Refuse every write.
-        on_write: Judges every memory before it is written, but for imports; see
-            `vecall.write_gate`.
+        on_write: Judges every memory but imported ones; see `vecall.write_gate`.
         scopes: Places beside a user's own memories that may be read and written.
         clock: Tells the time.
         sweep_interval: Seconds between two looks, in the background, for what has

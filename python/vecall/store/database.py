@@ -34,10 +34,9 @@ from vecall.store.filesystem import (
 )
 from vecall.store.forks import close_before_fork
 from vecall.store.gate import WriteGate, close_gate, open_gate
-from vecall.store.read import find_surely
+from vecall.store.read import find_part
 from vecall.store.reserve import Reserve
 from vecall.store.times import keep_boot, keep_time, kept_time
-from vecall.store.values import require_counts
 
 Durability = Literal["full", "process"]
 """What an acknowledged write survives: a power cut, or the end of the process."""
@@ -285,17 +284,10 @@ class Database:
         with self._peek.lock, storage_errors():
             connection = self._usable(self._peek)
             try:
-                row: tuple[int, int] | None = connection.execute(
-                    "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
-                ).fetchone()
-                if row is None:
-                    row = find_surely(connection, app, user)
-                if row is not None:
-                    require_counts(*row)
+                return find_part(connection, app, user)
             except sqlite3.Error as error:
                 self._peek.broken = is_io_error(error)
                 raise
-        return row
 
     def has_room(self, size: int) -> bool:
         """Whether the disk has room for `size` more bytes of memories.

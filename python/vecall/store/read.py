@@ -140,6 +140,16 @@ def require_gone(connection: sqlite3.Connection, app: str, user: str) -> None:
     require_absent(connection, app, user)
 
 
+def find_part(connection: sqlite3.Connection, app: str, user: str) -> Found:
+    """Look for a partition; costs a few microseconds."""
+    row: Found = connection.execute(
+        "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
+    ).fetchone()
+    row = row or find_surely(connection, app, user)
+    require_counts(*(row or ()))
+    return row
+
+
 def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Found:
     """Look once more for a user who was not there, by both indexes at one moment.
 
