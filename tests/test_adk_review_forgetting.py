@@ -69,7 +69,7 @@ def test_what_turns_keep_is_bounded_by_its_length(memory: Any) -> None:
     """S0.40: a thousand turns with long blocks do not fill the process."""
     long = [f"okapi {n} " + "lorem ipsum " * 4_000 for n in range(5)]
     memory.sync.add_memory(**ME, memories=long)
-    preload = PreloadMemory(memory, *SCOPE)
+    preload = PreloadMemory(memory, *SCOPE, max_tokens=None)
 
     async def scenario() -> None:
         for turn in range(200):

@@ -39,11 +39,13 @@ from vecall.adk import (
     RecallMemoryTool,
     RememberTool,
     VecallMemoryService,
+    expand_session,
     forget_memory,
     load_memory,
     preload_memory,
     recall_memory,
     remember,
+    update_memory,
 )
 
 service = pytest.fixture(adk_service)
@@ -199,22 +201,62 @@ def test_google_adk_asks_the_user_before_anything_is_forgotten(
     assert stored(service) == left
 
 
-@pytest.mark.parametrize("memory", [None, InMemoryMemoryService()], ids=type)
-@pytest.mark.parametrize(
+CALLS = pytest.mark.parametrize(
     ("tool", "arguments"),
     [
         (load_memory, {"query": "room"}),
         (recall_memory, {"query": "room"}),
+        (expand_session, {"id": "room"}),
         (remember, {"text": "room"}),
+        (update_memory, {"id": "room", "text": "room"}),
         (forget_memory, {"query": "room"}),
     ],
 )
+
+
+@CALLS
 def test_a_tool_without_its_memory_says_so(
-    memory: Any, tool: Any, arguments: dict[str, Any]
+    tool: Any, arguments: dict[str, Any]
 ) -> None:
     """S0.37, S1.51: it does not look as if nothing were remembered."""
-    runner, _ = a_runner(memory, (tool.name, arguments), tools=(tool,))
+    runner, _ = a_runner(None, (tool.name, arguments), tools=(tool,))
     with pytest.raises(vecall.MemoryNotConfiguredError, match=tool.name):
+        asyncio.run(say(runner, "Please."))
+
+
+@CALLS
+def test_without_a_memory_a_tool_answers_where_it_is_told_to(
+    tool: Any, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """S1.16: as if nothing were remembered, with one warning."""
+    quiet = type(tool)(on_missing="empty")
+    call = (tool.name, arguments)
+    runner, llm = a_runner(None, call, call, tools=(quiet,))
+    with caplog.at_level(logging.WARNING, logger="vecall"):
+        asyncio.run(say(runner, "Please.", "Again."))
+    answer = answers_in(llm.requests[-1])[-1]
+    assert answer.get("memories") == [] or answer["status"].startswith("not_")
+    told = [each.getMessage() for each in caplog.records if each.name == "vecall"]
+    assert len(told) == 1
+    assert tool.name in told[0]
+    with pytest.raises(vecall.ConfigError, match="on_missing"):
+        type(tool)(on_missing="maybe")
+
+
+@CALLS
+def test_tools_work_over_any_memory_of_the_runner(
+    tool: Any, arguments: dict[str, Any]
+) -> None:
+    """S0.30: what searches needs two methods; the others say what is missing."""
+    memory = InMemoryMemoryService()
+    asyncio.run(memory.add_session_to_memory(a_trip()))
+    runner, llm = a_runner(memory, (tool.name, arguments), tools=(tool,))
+    if tool in (load_memory, recall_memory):
+        asyncio.run(say(runner, "Please."))
+        answer = answers_in(llm.requests[-1])[-1]
+        assert ROOM in {each["text"] for each in answer["memories"]}
+        return
+    with pytest.raises(vecall.ConfigError, match=tool.name):
         asyncio.run(say(runner, "Please."))
 
 

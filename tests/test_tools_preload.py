@@ -45,7 +45,6 @@ def test_a_block_is_what_render_makes_of_the_hits(memory: Watched, format: Any):
         **ALICE,
         "query": "zebra four",
         "top_k": 5,
-        "min_confidence": None,
     }
     found = memory.sync.search_memory(**ALICE, query="zebra four", top_k=5).memories
     assert block == render(found, format, scores=False, secret="k")

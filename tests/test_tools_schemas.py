@@ -103,13 +103,15 @@ def test_writing_is_off_unless_it_is_asked_for():
     def names(**options: Any) -> list[str]:
         return [tool.name for tool in memory_tools(None, *SCOPE, **options)]
 
-    assert names() == ["recall_memory"]
-    assert names(write=True) == ["recall_memory", "remember", "forget_memory"]
+    reading = ["recall_memory", "expand_session"]
+    assert names() == reading
+    writing = ["remember", "update_memory", "forget_memory"]
+    assert names(write=True) == [*reading, *writing]
 
 
 def test_memory_tools_hands_on_what_it_is_given(memory: Watched):
     """S4.36: author and trust reach what is written, on_missing every tool."""
-    _, remember, _ = memory_tools(
+    _, _, remember, _, _ = memory_tools(
         memory, *SCOPE, write=True, author="planner", trust="first-party"
     )
     id_ = run(remember(text="A sentence."))["id"]

@@ -14,29 +14,37 @@ from vecall.adk.plugin import VecallMemoryPlugin
 from vecall.adk.preload_tool import PreloadMemoryTool, preload_memory
 from vecall.adk.registry import register
 from vecall.adk.tools import (
+    ExpandSessionTool,
     ForgetMemoryTool,
     LoadMemoryTool,
     RecallMemoryTool,
     RememberTool,
+    UpdateMemoryTool,
+    expand_session,
     forget_memory,
     load_memory,
     recall_memory,
     remember,
+    update_memory,
 )
 
 __all__ = [
+    "ExpandSessionTool",
     "ForgetMemoryTool",
     "LoadMemoryTool",
     "PreloadMemoryTool",
     "RecallMemoryTool",
     "RememberTool",
+    "UpdateMemoryTool",
     "VecallMemoryPlugin",
     "VecallMemoryService",
     "entry",
+    "expand_session",
     "forget_memory",
     "load_memory",
     "preload_memory",
     "recall_memory",
     "register",
     "remember",
+    "update_memory",
 ]

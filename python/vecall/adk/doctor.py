@@ -47,6 +47,8 @@ _WRITING = {
     "remember",
 }
 _OWN_TOOLS = {"ForgetMemoryTool", "RememberTool", "forget_memory", "remember"}
+_OWN_TOOLS |= {"ExpandSessionTool", "UpdateMemoryTool", "expand_session"}
+_OWN_TOOLS |= {"update_memory"}
 _OWN_TOOLS |= {name for name in _READING if not name.endswith("_tool")}
 
 

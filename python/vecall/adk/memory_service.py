@@ -49,6 +49,8 @@ class VecallMemoryService(BaseMemoryService):
         agents_dir: The folder where a relative path in `uri` starts; google-adk passes
             its own.
         memory: A service to use as it is, instead of a file; `close` leaves it open.
+        scores: Whether what a search returns carries its scores and its session in
+            `custom_metadata["vecall"]`, which google-adk's own tools show to a model.
         options: What `vecall.MemoryService` takes, such as `embedder` or `top_k`.
 
     Raises:
@@ -64,6 +66,7 @@ class VecallMemoryService(BaseMemoryService):
         uri: str | None = None,
         agents_dir: str | Path | None = None,
         memory: MemoryService | None = None,
+        scores: bool = True,
         **options: Any,
     ) -> None:
         """Open the file, or make it."""
@@ -73,6 +76,7 @@ class VecallMemoryService(BaseMemoryService):
         if uri is not None:
             path, from_uri = parse_uri(uri, agents_dir)
             options = {**options, **from_uri}
+        self._scores = bool(options.pop("scores", scores))
         check_options(options)
         if memory is not None and options:
             msg = "memory: a service that exists takes no options"
@@ -276,7 +280,7 @@ class VecallMemoryService(BaseMemoryService):
         found, _ = await search_or_words(
             self.memory, app_name=app_name, user_id=user_id, query=to_text(query)
         )
-        return to_response(found)
+        return to_response(found, scores=self._scores)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None

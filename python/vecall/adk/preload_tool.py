@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from vecall import tools
-from vecall.adk.memory_service import VecallMemoryService
 from vecall.adk.tool import VecallTool
-from vecall.tools import Placement, PreloadFormat
+from vecall.tools import DEFAULT_MAX_TOKENS, Placement, PreloadFormat
 
 _log = logging.getLogger("vecall")
 
@@ -25,12 +25,13 @@ class PreloadMemoryTool(VecallTool):
     placement "user" the block is the last content of the request, so that the system
     instruction, the tools and the history before it stay the same for a provider's
     prompt cache. It is never part of the session. Where the Runner has no
-    `VecallMemoryService`, where nothing is found and after a failure the request stays
+    memory service, where nothing is found and after a failure the request stays
     as it is.
 
     Args:
         max_entries: At most this many memories in a block.
-        max_tokens: At most this many tokens in a block, its frame included.
+        max_tokens: At most this many tokens in a block, its frame included; None is
+            no bound. Long texts are cut, as in `vecall.tools.PreloadMemory`.
         min_confidence: Floor on the confidence in [0, 1].
         format: "past_conversations", "bullets", "json" or "secure"; see
             `vecall.rendering.render`.
@@ -49,14 +50,14 @@ class PreloadMemoryTool(VecallTool):
         self,
         *,
         max_entries: int = 5,
-        max_tokens: int | None = None,
+        max_tokens: int | None = DEFAULT_MAX_TOKENS,
         min_confidence: float | None = None,
         format: PreloadFormat = "past_conversations",
         placement: Placement = "user",
         scores: bool = False,
         secret: bytes | str | None = None,
         count_tokens: Callable[[str], int] | None = None,
-        memory: VecallMemoryService | None = None,
+        memory: BaseMemoryService | None = None,
     ) -> None:
         """Check the options."""
         options = {
@@ -83,19 +84,19 @@ class PreloadMemoryTool(VecallTool):
             llm_request: The request, which is changed.
         """
         asking = self.asking(tool_context)
-        if asking.service is None:
+        if asking.memory is None:
             self._warn()
             return
         preload = tools.PreloadMemory(
-            asking.service.memory,
+            asking.memory,
             asking.app_name,
             asking.user_id,
-            turns=asking.service.turns,
+            turns=asking.turns,
             **self._options,
         )
         # Agents that have this tool share its block. What is in it is known to those
         # only whose requests carry it.
-        turns, user = asking.service.turns, (asking.app_name, asking.user_id)
+        turns, user = asking.turns, (asking.app_name, asking.user_id)
         shared = (asking.turn, self)
         block = await preload.block(asking.said, turn=shared)
         if not block:
@@ -121,7 +122,7 @@ class PreloadMemoryTool(VecallTool):
     def _warn(self) -> None:
         if not self._warned:
             self._warned = True
-            _log.warning("preload_memory has no VecallMemoryService and finds nothing")
+            _log.warning("preload_memory has no memory service and finds nothing")
 
 
 preload_memory = PreloadMemoryTool()

@@ -32,13 +32,15 @@ _CONTENT = types.Content(role="user", parts=[])
 _HAS_ID = "id" in MemoryEntry.model_fields  # since google-adk 1.19
 
 
-def to_response(found: vecall.SearchMemoryResponse) -> SearchMemoryResponse:
+def to_response(
+    found: vecall.SearchMemoryResponse, *, scores: bool = True
+) -> SearchMemoryResponse:
     """Return what a search found as google-adk's classes; every entry has a text."""
-    entries = map(_to_entry, found.memories)
+    entries = (_to_entry(each, scores) for each in found.memories)
     return SearchMemoryResponse(memories=[each for each in entries if each is not None])
 
 
-def _to_entry(memory: vecall.MemoryEntry) -> MemoryEntry | None:
+def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
     text = neutral(memory.text)
     if not text.strip():
         return None
@@ -53,8 +55,10 @@ def _to_entry(memory: vecall.MemoryEntry) -> MemoryEntry | None:
         "content": _CONTENT.model_copy(update=said),
         "author": None if memory.author is None else neutral(memory.author),
         "timestamp": None if memory.timestamp is None else to_iso(memory.timestamp),
-        "custom_metadata": {**to_json(memory.custom_metadata), RESERVED_KEY: scores},
+        "custom_metadata": to_json(memory.custom_metadata),
     }
+    if scored:
+        fields["custom_metadata"][RESERVED_KEY] = scores
     if _HAS_ID:
         fields["id"] = memory.id
     return MemoryEntry(**fields)

@@ -83,6 +83,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "min_confidence": float,
     "min_score": float,
     "read_only": _SWITCH,
+    "scores": _SWITCH,
     "top_k": int,
     "trigger": _trigger,
     "ttl": _seconds,

@@ -7,18 +7,26 @@ tools, and `memory_tools` gives the writing ones only where they are asked for.
 
 from __future__ import annotations
 
-from vecall.service import MemoryService
+from typing import Any
+
+from vecall.contract import MemoryProtocol
+from vecall.errors import ConfigError
 from vecall.tools.base import MemoryTool, OnMissing
 from vecall.tools.degraded import search_or_words
+from vecall.tools.expand import ExpandSession
 from vecall.tools.forget import ForgetMemory
 from vecall.tools.load import LoadMemory
 from vecall.tools.placement import Placement
 from vecall.tools.preload import PreloadFormat, PreloadMemory
 from vecall.tools.recall import RecallMemory
 from vecall.tools.remember import Remember
+from vecall.tools.snippets import DEFAULT_MAX_TOKENS
 from vecall.tools.turns import Turns
+from vecall.tools.update import UpdateMemory
 
 __all__ = [
+    "DEFAULT_MAX_TOKENS",
+    "ExpandSession",
     "ForgetMemory",
     "LoadMemory",
     "MemoryTool",
@@ -29,13 +37,14 @@ __all__ = [
     "RecallMemory",
     "Remember",
     "Turns",
+    "UpdateMemory",
     "memory_tools",
     "search_or_words",
 ]
 
 
 def memory_tools(
-    memory: MemoryService | None,
+    memory: MemoryProtocol | None,
     app_name: str,
     user_id: str,
     *,
@@ -44,8 +53,13 @@ def memory_tools(
     trust: str = "unknown",
     turns: Turns | None = None,
     on_missing: OnMissing = "error",
+    **look: Any,
 ) -> list[MemoryTool]:
-    """Return the tools to offer to a model: `recall_memory`, and those that write.
+    """Return the tools to offer to a model: those that read, and those that write.
+
+    They are `recall_memory` and `expand_session`, and with `write` also `remember`,
+    `update_memory` and `forget_memory`. A tool that this service cannot serve is left
+    out: over a service of two methods there is `recall_memory` alone.
 
     `LoadMemory` is the same search under the name that google-adk gives it, and
     `PreloadMemory` is not for a model to call; neither is among them.
@@ -54,21 +68,36 @@ def memory_tools(
         memory: The memory service.
         app_name: The app.
         user_id: The user.
-        write: Whether the model may also write: `remember` and `forget_memory`.
+        write: Whether the model may also write.
         author: Who is said to have written what `remember` stores.
         trust: How far what it stores is trusted.
         turns: What `PreloadMemory` gave already, to be left out here.
         on_missing: As in `MemoryTool`.
+        **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
+            `SearchTool`.
 
     Raises:
         InvalidArgumentError: A name that cannot be one.
-        ConfigError: Another `on_missing`.
+        ConfigError: Another `on_missing`, or `write` over a service that no tool can
+            write to.
     """
-    recall = RecallMemory(memory, app_name, user_id, turns=turns, on_missing=on_missing)
+    who = (memory, app_name, user_id)
+    recall = RecallMemory(*who, turns=turns, on_missing=on_missing, **look)
+    found: list[MemoryTool] = [recall]
+    if ExpandSession.serves(memory):
+        shown = {name: value for name, value in look.items() if name != "scores"}
+        found.append(ExpandSession(*who, on_missing=on_missing, **shown))
     if not write:
-        return [recall]
-    remember = Remember(
-        memory, app_name, user_id, author=author, trust=trust, on_missing=on_missing
-    )
-    forget = ForgetMemory(memory, app_name, user_id, on_missing=on_missing)
-    return [recall, remember, forget]
+        return found
+    said: dict[str, Any] = {"author": author, "trust": trust, "on_missing": on_missing}
+    writing: list[MemoryTool] = []
+    if Remember.serves(memory):
+        writing.append(Remember(*who, **said))
+    if UpdateMemory.serves(memory):
+        writing.append(UpdateMemory(*who, **said))
+    if ForgetMemory.serves(memory):
+        writing.append(ForgetMemory(*who, on_missing=on_missing, **look))
+    if not writing:
+        msg = "write: this memory service has no method by which a tool could write"
+        raise ConfigError(msg)
+    return found + writing

@@ -9,14 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, ClassVar, Literal, get_args
 
-from vecall.config import Limits, check_name
+from vecall.config import check_name
+from vecall.contract import MemoryProtocol
 from vecall.errors import (
     ConfigError,
     InvalidArgumentError,
     InvalidTypeError,
     MemoryNotConfiguredError,
 )
-from vecall.service import MemoryService
+from vecall.tools.any_service import can, limits_of, require
 
 OnMissing = Literal["error", "empty"]
 Schema = Mapping[str, Mapping[str, Any]]
@@ -40,7 +41,8 @@ class MemoryTool(ABC):
     Every answer is a new dict of JSON values.
 
     Args:
-        memory: The memory service; None where there is none.
+        memory: The memory service, vecall's or any other with the two methods of
+            `MemoryProtocol`; None where there is none.
         app_name: The app.
         user_id: The user.
         on_missing: Without a service, "error" raises when the tool is called; "empty"
@@ -48,7 +50,8 @@ class MemoryTool(ABC):
 
     Raises:
         InvalidArgumentError: A name that cannot be one.
-        ConfigError: Another `on_missing`.
+        ConfigError: Another `on_missing`, or a service without a method that the tool
+            needs.
 
     Attributes:
         name: What a model calls it.
@@ -62,10 +65,11 @@ class MemoryTool(ABC):
     _properties: ClassVar[Schema]
     _required: ClassVar[tuple[str, ...]] = ()
     _without_memory: ClassVar[Answer]
+    _needs: ClassVar[tuple[str, ...]] = ("search_memory",)
 
     def __init__(
         self,
-        memory: MemoryService | None,
+        memory: MemoryProtocol | None,
         app_name: str,
         user_id: str,
         *,
@@ -75,13 +79,20 @@ class MemoryTool(ABC):
         if on_missing not in get_args(OnMissing):
             msg = 'on_missing: must be "error" or "empty"'
             raise ConfigError(msg)
-        self._limits = Limits() if memory is None else memory.limits
+        self._limits = limits_of(memory)
+        if memory is not None:
+            require(memory, self.name, *self._needs)
         self._memory = memory
         self.app_name = check_name(app_name, "app_name", self._limits)
         self.user_id = check_name(user_id, "user_id", self._limits)
         self._on_missing = on_missing
         if memory is None and on_missing == "empty":
             _log.warning("%s has no memory service and finds nothing", self.name)
+
+    @classmethod
+    def serves(cls, memory: MemoryProtocol | None) -> bool:
+        """Return whether a service has the methods that the tool needs."""
+        return memory is None or can(memory, *cls._needs)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -141,6 +152,9 @@ class MemoryTool(ABC):
             return await self._answer(self._memory, given, turn)
         except InvalidArgumentError as error:
             return {"error": str(error)}
+        except NotImplementedError:
+            msg = f"{self.name}: this memory service lacks a method that the tool needs"
+            raise ConfigError(msg) from None
 
     def as_function(self) -> Callable[..., Awaitable[dict[str, Any]]]:
         """Return the tool as an async function, for frameworks that inspect one.
@@ -187,7 +201,7 @@ class MemoryTool(ABC):
 
     @abstractmethod
     async def _answer(
-        self, memory: MemoryService, given: Mapping[str, Any], turn: Hashable, /
+        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
         """Answer a call with those arguments that the schema has and that are there."""
 

@@ -6,29 +6,40 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from vecall.errors import EmbedderError
+from vecall.errors import ConfigError, EmbedderError
 from vecall.service import MemoryService
+from vecall.tools.any_service import found_by, taken
 from vecall.types import SearchMemoryResponse
 
 _log = logging.getLogger("vecall")
 
 
 async def search_or_words(
-    memory: MemoryService, **asked: Any
+    memory: Any, **asked: Any
 ) -> tuple[SearchMemoryResponse, bool]:
     """Search, by words alone where the embedder fails, and say whether it came to that.
 
     A model's turn is worth more than the better half of an answer. The log says it.
+    Of a service that takes no `top_k` the best so many are returned.
 
     Args:
-        memory: The memory service.
-        asked: What `search_memory` takes.
+        memory: The memory service, whoever's it is.
+        asked: What `search_memory` of vecall's takes.
+
+    Raises:
+        ConfigError: A floor or a filter that this service's search does not have.
     """
+    given = {name: value for name, value in asked.items() if value is not None}
+    known = taken(memory.search_memory, given)
+    if missing := given.keys() - known.keys() - {"top_k"}:
+        msg = f"{', '.join(sorted(missing))}: this memory service's search has none"
+        raise ConfigError(msg)
     try:
-        return await memory.search_memory(**asked), False
+        found = found_by(await memory.search_memory(**known))
+        return SearchMemoryResponse(found.memories[: asked.get("top_k")]), False
     except EmbedderError as error:
         if not isinstance(memory, MemoryService):
             raise
         _log.warning("searched by words alone: %s", error)
     words = replace(memory.ranking, fusion="words")
-    return await memory.search_memory(**asked, ranking=words), True
+    return await memory.search_memory(**known, ranking=words), True

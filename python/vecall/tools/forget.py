@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from vecall._duck import as_list
 from vecall.config import check_name, check_query
+from vecall.contract import MemoryProtocol
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from vecall.service import MemoryService
-from vecall.tools.answers import as_json
+from vecall.tools.answers import NOTE, checked_look, shown
 from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema, at_least_one
 
 
@@ -35,6 +35,8 @@ class ForgetMemory(MemoryTool):
         user_id: The user.
         max_entries: At most this many memories go at once.
         on_missing: As in `MemoryTool`.
+        **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
+            `SearchTool`.
 
     Raises:
         InvalidArgumentError: A name that cannot be one, or `max_entries` below 1.
@@ -62,22 +64,25 @@ class ForgetMemory(MemoryTool):
         },
     }
     _without_memory: ClassVar[Answer] = {"status": "nothing_found", "memories": []}
+    _needs = ("propose_forget", "confirm_forget")
 
     def __init__(
         self,
-        memory: MemoryService | None,
+        memory: MemoryProtocol | None,
         app_name: str,
         user_id: str,
         *,
         max_entries: int = 5,
         on_missing: OnMissing = "error",
+        **look: Any,
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
+        self._look = checked_look(**look)
         self._max_entries = at_least_one(max_entries, "max_entries")
 
     async def _answer(
-        self, memory: MemoryService, given: Mapping[str, Any], _turn: Hashable, /
+        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
         # Where every argument must be there, models send "" for what they leave out.
         asked = {name: value for name, value in given.items() if value != ""}
@@ -91,7 +96,7 @@ class ForgetMemory(MemoryTool):
             raise InvalidArgumentError(msg)
         return await self._propose(memory, check_query(asked["query"]))
 
-    async def _propose(self, memory: MemoryService, query: str) -> dict[str, Any]:
+    async def _propose(self, memory: Any, query: str) -> dict[str, Any]:
         proposal = await memory.propose_forget(
             app_name=self.app_name,
             user_id=self.user_id,
@@ -100,21 +105,23 @@ class ForgetMemory(MemoryTool):
         )
         if not proposal.memories:
             return {"status": "nothing_found", "memories": []}
+        memories, left_out = await shown(proposal.memories, query, self._look)
+        if left_out:
+            # What is not shown must not go with the token.
+            return {"error": "query: finds too much to show; say what to forget"}
         answer: dict[str, Any] = {
             "status": "confirm",
             "token": proposal.token,
             "memories": [
-                {"number": number, **as_json(each)}
-                for number, each in enumerate(proposal.memories, 1)
+                {"number": number, **each} for number, each in enumerate(memories, 1)
             ],
+            "note": NOTE,
         }
-        if len(proposal.memories) > 1:
+        if len(memories) > 1:
             answer["choose"] = True
         return answer
 
-    async def _confirm(
-        self, memory: MemoryService, token: object, ids: object
-    ) -> dict[str, Any]:
+    async def _confirm(self, memory: Any, token: object, ids: object) -> dict[str, Any]:
         if not isinstance(token, str):
             msg = "token: expected a string"
             raise InvalidTypeError(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
-from vecall.service import MemoryService
+from vecall.contract import MemoryProtocol
 from vecall.tools.base import OnMissing, Schema, at_least_one
 from vecall.tools.search import SearchTool
 from vecall.tools.turns import Turns
@@ -21,6 +21,8 @@ class LoadMemory(SearchTool):
         max_entries: At most this many memories in an answer.
         turns: What `PreloadMemory` gave in this turn, to be left out.
         on_missing: As in `MemoryTool`.
+        **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
+            `SearchTool`.
 
     Raises:
         InvalidArgumentError: A name that cannot be one, or `max_entries` below 1.
@@ -36,19 +38,22 @@ class LoadMemory(SearchTool):
 
     def __init__(
         self,
-        memory: MemoryService | None,
+        memory: MemoryProtocol | None,
         app_name: str,
         user_id: str,
         *,
         max_entries: int = 5,
         turns: Turns | None = None,
         on_missing: OnMissing = "error",
+        **look: Any,
     ) -> None:
         """Bind the tool to one user."""
-        super().__init__(memory, app_name, user_id, turns=turns, on_missing=on_missing)
+        super().__init__(
+            memory, app_name, user_id, turns=turns, on_missing=on_missing, **look
+        )
         self._max_entries = at_least_one(max_entries, "max_entries")
 
     async def _answer(
-        self, memory: MemoryService, given: Mapping[str, Any], turn: Hashable, /
+        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
         return await self._found(memory, given.get("query"), self._max_entries, turn)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
 from vecall._duck import texts_of
 from vecall.budget import counter
+from vecall.contract import MemoryProtocol
 from vecall.errors import ConfigError
 from vecall.rendering import render
-from vecall.service import MemoryService
 from vecall.tools.base import Answer, MemoryTool, Schema, at_least_one
 from vecall.tools.degraded import search_or_words
 from vecall.tools.placement import Message, Placement, placed
+from vecall.tools.snippets import DEFAULT_MAX_TOKENS, bounded, marked
 from vecall.tools.turns import Given, Turns, key_of
 from vecall.types import MemoryEntry, check_share
 
 PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
 
 _log = logging.getLogger("vecall")
+
+_MANY_CHARACTERS = 65_536  # from so many on, texts are cut on another thread
 
 
 class PreloadMemory(MemoryTool):
@@ -42,9 +46,11 @@ class PreloadMemory(MemoryTool):
         app_name: The app.
         user_id: The user.
         max_entries: At most this many memories in a block.
-        max_tokens: At most this many tokens in a block, its frame included. The
-            lowest `confidence * importance` goes first, or the lowest in rank where
-            memories lack a score; what does not fit even alone goes before all.
+        max_tokens: At most this many tokens in a block, its frame included; None is
+            no bound. Long texts are cut to the part that the question is about, and
+            say so with the memory's id. What does not fit even so is left out: what
+            does not fit alone, then texts that were cut, then the lowest `confidence *
+            importance`, or the lowest in rank where memories lack a score.
         min_confidence: Floor on the confidence in [0, 1], as in `search_memory`.
         format: As in `render`.
         placement: Where `place` puts a block.
@@ -70,12 +76,12 @@ class PreloadMemory(MemoryTool):
 
     def __init__(
         self,
-        memory: MemoryService | None,
+        memory: MemoryProtocol | None,
         app_name: str,
         user_id: str,
         *,
         max_entries: int = 5,
-        max_tokens: int | None = None,
+        max_tokens: int | None = DEFAULT_MAX_TOKENS,
         min_confidence: float | None = None,
         format: PreloadFormat = "past_conversations",
         placement: Placement = "user",
@@ -149,7 +155,7 @@ class PreloadMemory(MemoryTool):
         """
         return placed(messages, block, self.placement)
 
-    async def _given(self, memory: MemoryService, query: str) -> Given:
+    async def _given(self, memory: Any, query: str) -> Given:
         try:
             found, _ = await search_or_words(
                 memory,
@@ -159,26 +165,52 @@ class PreloadMemory(MemoryTool):
                 top_k=min(self._max_entries, self._limits.max_top_k),
                 min_confidence=self._min_confidence,
             )
-            return self._shown(found.memories)
+            many = sum(len(each.text) for each in found.memories) >= _MANY_CHARACTERS
+            if many:
+                return await asyncio.to_thread(self._shown, found.memories, query)
+            return self._shown(found.memories, query)
         except Exception as error:
             why = error if isinstance(error, ConfigError) else type(error).__name__
             _log.warning("nothing was preloaded: %s", why)
             return Given()
 
-    def _shown(self, found: Sequence[MemoryEntry]) -> Given:
+    def _shown(self, given: Sequence[MemoryEntry], query: str) -> Given:
+        found, pieces = list(given), set[int]()
+        if self._max_tokens is not None:
+            one = MemoryEntry(".")
+            frame = 2 * self._cost([one]) - self._cost([one, one])
+            cut = bounded(
+                found,
+                query,
+                self._max_tokens - frame,
+                lambda piece: self._cost([marked(piece)]) - frame,
+            )
+            found = [
+                each if piece.cut is None else marked(piece)
+                for each, piece in zip(found, cut, strict=True)
+            ]
+            pieces = {
+                id(each) for each, (_, cut_at) in zip(found, cut, strict=True) if cut_at
+            }
         kept = [each for each in found if self._fits(render([each], **self._look))]
         while kept:
             block = render(kept, **self._look)
             if self._fits(block):
                 return Given(block, frozenset(map(key_of, kept)))
-            del kept[_least(kept)]
+            # A piece of a text is given up before a whole one.
+            cut_ones = [at for at, each in enumerate(kept) if id(each) in pieces]
+            places = cut_ones or list(range(len(kept)))
+            del kept[places[_least([kept[at] for at in places])]]
         return Given()
+
+    def _cost(self, memories: Sequence[MemoryEntry]) -> int:
+        return self._count(render(memories, **self._look))
 
     def _fits(self, block: str) -> bool:
         return self._max_tokens is None or self._count(block) <= self._max_tokens
 
     async def _answer(
-        self, _memory: MemoryService, _given: Mapping[str, Any], _turn: Hashable, /
+        self, _memory: Any, _given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
         return dict(self._without_memory)
 

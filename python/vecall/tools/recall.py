@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
+from vecall.contract import MemoryProtocol
 from vecall.errors import InvalidTypeError
-from vecall.service import MemoryService
 from vecall.tools.base import OnMissing, Schema, at_least_one
 from vecall.tools.search import SearchTool
 from vecall.tools.turns import Turns
@@ -26,6 +26,8 @@ class RecallMemory(SearchTool):
         max_limit: At most this many memories in an answer, whatever the model asks.
         turns: What `PreloadMemory` gave in this turn, to be left out.
         on_missing: As in `MemoryTool`.
+        **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
+            `SearchTool`.
 
     Raises:
         InvalidArgumentError: A name that cannot be one, or `max_limit` below 1.
@@ -45,20 +47,23 @@ class RecallMemory(SearchTool):
 
     def __init__(
         self,
-        memory: MemoryService | None,
+        memory: MemoryProtocol | None,
         app_name: str,
         user_id: str,
         *,
         max_limit: int = 20,
         turns: Turns | None = None,
         on_missing: OnMissing = "error",
+        **look: Any,
     ) -> None:
         """Bind the tool to one user."""
-        super().__init__(memory, app_name, user_id, turns=turns, on_missing=on_missing)
+        super().__init__(
+            memory, app_name, user_id, turns=turns, on_missing=on_missing, **look
+        )
         self._max_limit = at_least_one(max_limit, "max_limit")
 
     async def _answer(
-        self, memory: MemoryService, given: Mapping[str, Any], turn: Hashable, /
+        self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
         limit = given.get("limit", DEFAULT_LIMIT)
         if isinstance(limit, bool) or not isinstance(limit, int | float):

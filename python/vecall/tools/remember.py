@@ -6,8 +6,9 @@ from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 from vecall.config import check_name
+from vecall.contract import MemoryProtocol
 from vecall.errors import InvalidArgumentError, InvalidTypeError, WriteRejectedError
-from vecall.service import MemoryService
+from vecall.tools.any_service import taken
 from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema
 
 SOURCE = "tool"
@@ -58,10 +59,11 @@ class Remember(MemoryTool):
     }
     _required = ("text",)
     _without_memory: ClassVar[Answer] = {"status": "not_remembered"}
+    _needs = ("add_memory",)
 
     def __init__(
         self,
-        memory: MemoryService | None,
+        memory: MemoryProtocol | None,
         app_name: str,
         user_id: str,
         *,
@@ -75,7 +77,7 @@ class Remember(MemoryTool):
         self._trust = check_name(trust, "trust", self._limits)
 
     async def _answer(
-        self, memory: MemoryService, given: Mapping[str, Any], _turn: Hashable, /
+        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
         text, kind = given.get("text"), given.get("kind")
         if not isinstance(text, str):
@@ -98,10 +100,12 @@ class Remember(MemoryTool):
                 app_name=self.app_name,
                 user_id=self.user_id,
                 memories=[entry],
-                restore=True,
+                **taken(memory.add_memory, {"restore": True}),
             )
         except WriteRejectedError:
             ids = []
+        if ids is None:
+            return {"status": "remembered"}  # this service names no ids
         if not ids:
             return dict(self._without_memory)
         return {"status": "remembered", "id": ids[0]}

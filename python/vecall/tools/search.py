@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar
 
 from vecall.config import check_query
-from vecall.service import MemoryService
-from vecall.tools.answers import as_json
+from vecall.contract import MemoryProtocol
+from vecall.tools.answers import NOTE, checked_look, shown
 from vecall.tools.base import Answer, MemoryTool, OnMissing
 from vecall.tools.degraded import search_or_words
+from vecall.tools.snippets import DEFAULT_MAX_TOKENS
 from vecall.tools.turns import Turns, key_of
 
 
 class SearchTool(MemoryTool):
-    """A tool that answers `{"memories": […]}`, best first.
+    """A tool that answers `{"memories": […], "note": …}`, best first.
+
+    An answer takes at most `max_tokens`. Long texts are cut to the part that the query
+    is about: `"cut": {"from": …, "to": …, "of": …}` says which characters are shown,
+    and `ExpandSession` reads the others by the memory's id. What does not fit even so
+    is left out, the last first, and `"left_out"` counts it. The note says that what is
+    recalled is data.
 
     Memories that `PreloadMemory` gave in the same turn are left out. Others take their
     place, and "already_in_context" counts those that would have been among the answer.
@@ -27,9 +34,14 @@ class SearchTool(MemoryTool):
         user_id: The user.
         turns: What `PreloadMemory` gave; the same object that it has.
         on_missing: As in `MemoryTool`.
+        max_tokens: At most this many tokens in an answer, 64 or more; None is no bound.
+        count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
+        scores: Whether relevance and confidence are shown.
+        neutralise: Whether "<" and the marks of chat templates are escaped in what is
+            shown, as `render` does, so that no memory can pose as another speaker.
 
     Raises:
-        InvalidArgumentError: A name that cannot be one.
+        InvalidArgumentError: A name or a number that cannot be one.
         ConfigError: Another `on_missing`.
     """
 
@@ -37,32 +49,54 @@ class SearchTool(MemoryTool):
 
     def __init__(
         self,
-        memory: MemoryService | None,
+        memory: MemoryProtocol | None,
         app_name: str,
         user_id: str,
         *,
         turns: Turns | None = None,
         on_missing: OnMissing = "error",
+        max_tokens: int | None = DEFAULT_MAX_TOKENS,
+        count_tokens: Callable[[str], int] | None = None,
+        scores: bool = True,
+        neutralise: bool = True,
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
         self._turns = Turns() if turns is None else turns
+        self._look = checked_look(
+            max_tokens, count_tokens, scores=scores, neutralise=neutralise
+        )
 
     async def _found(
-        self, memory: MemoryService, query: object, most: int, turn: Hashable
+        self, memory: Any, query: object, most: int, turn: Hashable
     ) -> dict[str, Any]:
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
+        asked = check_query(query)
         found, is_by_words = await search_or_words(
             memory,
             app_name=self.app_name,
             user_id=self.user_id,
-            query=check_query(query),
+            query=asked,
             top_k=min(most + len(known), self._limits.max_top_k),
         )
         fresh = [each for each in found.memories if key_of(each) not in known]
-        answer: dict[str, Any] = {"memories": [as_json(each) for each in fresh[:most]]}
-        if again := sum(key_of(each) in known for each in found.memories[:most]):
+        memories, left_out = await shown(fresh[:most], asked, self._look)
+        answer: dict[str, Any] = {"memories": memories}
+        if left_out:
+            answer["left_out"] = left_out
+        again = sum(key_of(each) in known for each in found.memories[:most])
+        if again:
             answer["already_in_context"] = again
+        if memories:
+            answer["note"] = NOTE
+        elif again:
+            answer["note"] = _already(again)
         if is_by_words:
             answer["searched"] = "by words alone"
         return answer
+
+
+def _already(count: int) -> str:
+    if count == 1:
+        return "1 matching memory is already in the context above"
+    return f"{count} matching memories are already in the context above"

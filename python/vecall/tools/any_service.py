@@ -1,0 +1,118 @@
+"""Any memory service behind a tool: what it can do, and what it finds.
+
+Two methods make a memory service: `add_session_to_memory` and `search_memory`. What
+else a tool needs is looked for; a service that lacks it is refused with a typed error.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import Any
+
+from vecall._duck import read, texts_of
+from vecall.config import Limits
+from vecall.contract import BaseMemoryService
+from vecall.errors import ConfigError, VecallError
+from vecall.timestamps import to_seconds
+from vecall.types import MemoryEntry, SearchMemoryResponse
+
+_NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "trust")
+
+
+def limits_of(memory: object) -> Limits:
+    """Return the limits of a service, the default ones where it names none."""
+    limits = getattr(memory, "limits", None)
+    return limits if isinstance(limits, Limits) else Limits()
+
+
+def can(memory: object, *names: str) -> bool:
+    """Return whether a service has methods of these names."""
+    if isinstance(memory, BaseMemoryService):
+        inherited = {name for name in names if hasattr(BaseMemoryService, name)}
+        required = {"add_session_to_memory", "search_memory"}
+        if not inherited - required <= memory.capabilities:
+            return False
+    return all(callable(getattr(memory, name, None)) for name in names)
+
+
+def require(memory: object, tool: str, *names: str) -> None:
+    """Raise ConfigError where a tool needs methods that a service lacks."""
+    if not can(memory, *names):
+        told = " and ".join(names)
+        msg = f"{tool}: this memory service has no {told}, which the tool needs"
+        raise ConfigError(msg)
+
+
+def takes(method: object, name: str) -> bool:
+    """Return whether a method takes an argument of this name."""
+    known = _arguments(getattr(method, "__func__", method))
+    return name in known or "**" in known
+
+
+@lru_cache(maxsize=256)
+def _arguments(function: Any) -> frozenset[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return frozenset({"**"})
+    return frozenset(
+        "**" if each.kind is inspect.Parameter.VAR_KEYWORD else each.name
+        for each in parameters
+    )
+
+
+def taken(method: object, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some arguments that a method takes."""
+    return {name: value for name, value in asked.items() if takes(method, name)}
+
+
+def found_by(response: object) -> SearchMemoryResponse:
+    """Return what a search found as vecall's own values, whoever's the service is.
+
+    Raises:
+        VecallError: It is no answer of a search.
+    """
+    if isinstance(response, SearchMemoryResponse):
+        return response
+    memories = read(response, "memories")
+    if not isinstance(memories, list | tuple):
+        msg = "the memory service returned something else than memories"
+        raise VecallError(msg)
+    return SearchMemoryResponse([_entry(each) for each in memories])
+
+
+def _entry(memory: object) -> MemoryEntry:
+    """Read a memory of another library, such as google-adk's MemoryEntry."""
+    if isinstance(memory, MemoryEntry):
+        return memory
+    content = memory if isinstance(memory, str) else read(memory, "content")
+    if content is None:
+        content = read(memory, "text")
+    given = {name: read(memory, name) for name in _NAMES}
+    named: dict[str, Any] = {
+        name: value for name, value in given.items() if isinstance(value, str)
+    }
+    own = read(memory, "custom_metadata")
+    return MemoryEntry(
+        "\n".join(texts_of(content)),
+        timestamp=_seconds(read(memory, "timestamp")),
+        custom_metadata=dict(own) if isinstance(own, Mapping) else {},
+        **named,
+    )
+
+
+def _seconds(given: object) -> float | None:
+    """A time; without an offset it is local time, as google-adk writes it."""
+    if isinstance(given, str):
+        try:
+            given = datetime.fromisoformat(given)
+        except ValueError:
+            return None
+    if isinstance(given, datetime):
+        return given.astimezone(timezone.utc).timestamp()
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return to_seconds(given, "timestamp")
+    return None

@@ -1,0 +1,158 @@
+"""`expand_session`: the model reads what was cut, and the turns beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from vecall.config import check_name
+from vecall.contract import MemoryProtocol
+from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.rendering.neutralise import clean
+from vecall.tools.answers import FRAME, NOTE, as_json, checked_look, cost_of
+from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema
+from vecall.tools.snippets import (
+    DEFAULT_MAX_TOKENS,
+    Piece,
+    bounded,
+    from_character,
+)
+from vecall.types import MemoryEntry
+
+_MOST_TURNS = 10
+_SHARE_OF_ASKED = 0.7  # of the tokens, for the memory that is asked for
+
+
+class ExpandSession(MemoryTool):
+    """The tool `expand_session(id, before, after, begin)`.
+
+    It answers `{"memories": […], "note": …}`: the memory of that id and the turns
+    around it in its session, in order. The text of the memory itself is read from the
+    character `begin` on; where it is cut, `"cut"` says which characters are shown, and
+    the next call begins where this one ended. An id that no memory of this user has
+    gives `{"error": …}`.
+
+    Args:
+        memory: The memory service; None where there is none.
+        app_name: The app.
+        user_id: The user.
+        on_missing: As in `MemoryTool`.
+        max_tokens: As in `RecallMemory`.
+        count_tokens: As in `RecallMemory`.
+        neutralise: As in `RecallMemory`.
+
+    Raises:
+        InvalidArgumentError: A name or a number that cannot be one.
+        ConfigError: Another `on_missing`, or a service without `expand_session`.
+    """
+
+    name = "expand_session"
+    description = (
+        "Read a memory in full, by its id, with the turns before and after it. Use it "
+        'where a recalled text has "cut", or where its context is needed.'
+    )
+    _properties: ClassVar[Schema] = {
+        "id": {"type": "string", "description": "The id of the memory"},
+        "before": {
+            "type": "number",
+            "description": "Turns before it, 0 to 10 (default: 2)",
+        },
+        "after": {
+            "type": "number",
+            "description": "Turns after it, 0 to 10 (default: 2)",
+        },
+        "begin": {
+            "type": "number",
+            "description": "The character of its text to begin at (default: 0)",
+        },
+    }
+    _required = ("id",)
+    _without_memory: ClassVar[Answer] = {"memories": []}
+    _needs = ("expand_session",)
+
+    def __init__(
+        self,
+        memory: MemoryProtocol | None,
+        app_name: str,
+        user_id: str,
+        *,
+        on_missing: OnMissing = "error",
+        max_tokens: int | None = DEFAULT_MAX_TOKENS,
+        count_tokens: Callable[[str], int] | None = None,
+        neutralise: bool = True,
+    ) -> None:
+        """Bind the tool to one user."""
+        super().__init__(memory, app_name, user_id, on_missing=on_missing)
+        self._look = checked_look(max_tokens, count_tokens, neutralise=neutralise)
+
+    async def _answer(
+        self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
+    ) -> dict[str, Any]:
+        id_ = given.get("id")
+        if not isinstance(id_, str):
+            msg = "id: expected a string"
+            raise InvalidTypeError(msg)
+        check_name(id_, "id", self._limits)
+        before, after = (_turns(given.get(name, 2), name) for name in _AROUND)
+        try:
+            found = await memory.expand_session(
+                app_name=self.app_name,
+                user_id=self.user_id,
+                memory_id=id_,
+                before=before,
+                after=after,
+            )
+        except NotFoundError:
+            msg = "id: this user has no such memory"
+            raise InvalidArgumentError(msg) from None
+        pieces = self._pieces(found, id_, _whole(given.get("begin", 0), "begin"))
+        memories = [as_json(piece, self._look) for piece in pieces]
+        answer: dict[str, Any] = {"memories": memories, "note": NOTE}
+        if left_out := len(found) - len(pieces):
+            answer["left_out"] = left_out
+        return answer
+
+    def _pieces(
+        self, found: Sequence[MemoryEntry], id_: str, begin: int
+    ) -> list[Piece]:
+        """Return the memory that is asked for, and of the others what fits."""
+        at = next(n for n, each in enumerate(found) if each.id == id_)
+        pieces = [Piece(replace(each, content=clean(each.text))) for each in found]
+        look = self._look
+        most = look.max_tokens
+        cost = cost_of(look)
+        room = sum(map(cost, pieces)) if most is None else most - FRAME
+        others = [piece.memory for n, piece in enumerate(pieces) if n != at]
+        share = int(room * _SHARE_OF_ASKED) if others else room
+        needed = min(sum(cost(Piece(each)) for each in others), room - share)
+        asked = from_character(pieces[at], begin, room - needed, cost)
+        left = room - cost(asked)
+        beside = bounded(others, "", left, cost) if others else []
+        kept = {at: asked}
+        # The nearest turns first.
+        places = [n for n in range(len(pieces)) if n != at]
+        for n, piece in sorted(
+            zip(places, beside, strict=True), key=lambda pair: abs(pair[0] - at)
+        ):
+            left -= cost(piece)
+            if left < 0:
+                break
+            kept[n] = piece
+        return [kept[n] for n in sorted(kept)]
+
+
+_AROUND = ("before", "after")
+
+
+def _turns(value: object, name: str) -> int:
+    return min(_whole(value, name), _MOST_TURNS)
+
+
+def _whole(value: object, name: str) -> int:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):  # type: ignore[arg-type]
+        msg = f"{name}: expected a number"
+        raise InvalidTypeError(msg)
+    return max(int(value), 0)  # type: ignore[call-overload, no-any-return]

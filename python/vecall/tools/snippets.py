@@ -1,0 +1,204 @@
+"""Long texts cut to the part that a query is about, so that an answer is bounded."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from vecall.lexical import words
+from vecall.rendering.neutralise import clean
+from vecall.types import MemoryEntry
+
+DEFAULT_MAX_TOKENS = 2_000
+"""How many tokens an answer may take, unless its tool is told otherwise."""
+
+MARK = "\N{HORIZONTAL ELLIPSIS}"
+"""Stands where text is left out."""
+
+_LEAST_TEXT = 48  # tokens; a shorter piece of a text says too little
+_MOST_TERMS = 32
+_EDGE = 24  # characters within which a cut looks for a space
+_TRIES = 24
+
+
+class Cut(NamedTuple):
+    """Which part of a text is shown.
+
+    Attributes:
+        begin: Its first character, from 0.
+        end: The character after its last one.
+        length: Characters of the whole text.
+    """
+
+    begin: int
+    end: int
+    length: int
+
+
+class Piece(NamedTuple):
+    """A memory as it is shown: whole, or cut.
+
+    Attributes:
+        memory: The memory, whose content is the cleaned text that is shown.
+        cut: Which part of the whole text it is; None for the whole.
+    """
+
+    memory: MemoryEntry
+    cut: Cut | None = None
+
+
+Cost = Callable[[Piece], int]
+"""Returns how many tokens a piece takes as it is shown."""
+
+
+def bounded(
+    memories: Sequence[MemoryEntry], query: str, most: int, cost: Cost
+) -> list[Piece]:
+    """Return memories whose texts share so many tokens; the longest are cut.
+
+    All texts shorter than some length stay whole, and all others are cut to it around
+    what the query is about. No text is cut below some 48 tokens, so the pieces may take
+    more than `most`; whoever shows them leaves out what does not fit.
+
+    Args:
+        memories: What a search found.
+        query: What it looked for.
+        most: Tokens for all of them.
+        cost: How many tokens a piece takes.
+    """
+    pieces = [Piece(replace(each, content=clean(each.text))) for each in memories]
+    costs = [cost(piece) for piece in pieces]
+    if sum(costs) <= most:
+        return pieces
+    frames = [cost(Piece(replace(piece.memory, content=""))) for piece in pieces]
+    texts = [max(all_ - frame, 0) for all_, frame in zip(costs, frames, strict=True)]
+    level = max(_level(texts, most - sum(frames)), _LEAST_TEXT)
+    terms = _terms(query)
+    return [
+        piece if text <= level else _shortened(piece, terms, frame + level, cost)
+        for piece, text, frame in zip(pieces, texts, frames, strict=True)
+    ]
+
+
+def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
+    """Return a piece of a text that begins at a character and takes so many tokens."""
+    text = piece.memory.text
+    begin = min(max(begin, 0), len(text))
+
+    def part(size: int) -> Piece:
+        return _part(piece, begin, begin + size)
+
+    return _largest(part, len(text) - begin, most, cost)
+
+
+def marked(piece: Piece) -> MemoryEntry:
+    """Return a memory that says in its text that it was cut, and its id."""
+    memory, cut = piece
+    if cut is None:
+        return memory
+    told = f"[characters {cut.begin} to {cut.end} of {cut.length}"
+    told += f" of memory {memory.id}]" if memory.id else "]"
+    return replace(memory, content=f"{memory.text} {told}")
+
+
+def _level(texts: Sequence[int], most: int) -> int:
+    """Return the largest size to which all can be cut so that the sum is in bounds."""
+    left = most
+    for at, text in enumerate(sorted(texts)):
+        share = left // (len(texts) - at)
+        if text > share:
+            return share
+        left -= text
+    return max(texts, default=0)
+
+
+def _shortened(
+    piece: Piece, terms: re.Pattern[str] | None, most: int, cost: Cost
+) -> Piece:
+    text = piece.memory.text
+    found = (
+        [] if terms is None else [(m.start(), m.group()) for m in terms.finditer(text)]
+    )
+
+    def part(size: int) -> Piece:
+        begin = _best_window(found, len(text), size)
+        return _part(piece, begin, begin + size)
+
+    return _largest(part, len(text), most, cost)
+
+
+def _largest(part: Callable[[int], Piece], size: int, most: int, cost: Cost) -> Piece:
+    """Return about the largest part that takes so many tokens."""
+    piece = part(size)
+    for _ in range(_TRIES):
+        taken = cost(piece)
+        if taken <= most or size <= 1:
+            break
+        size = max(min(size - 1, int(size * 0.95 * most / taken)), 1)
+        piece = part(size)
+    return piece
+
+
+def _part(piece: Piece, begin: int, end: int) -> Piece:
+    text = piece.memory.text
+    end = min(end, len(text))
+    if end - begin > 4 * _EDGE:
+        if begin > 0 and (space := text.find(" ", begin, begin + _EDGE)) >= 0:
+            begin = space + 1
+        if end < len(text) and (space := text.rfind(" ", end - _EDGE, end)) >= 0:
+            end = space
+    if begin == 0 and end == len(text):
+        return piece
+    shown = text[begin:end]
+    shown = f"{MARK} {shown}" if begin > 0 else shown
+    shown = f"{shown} {MARK}" if end < len(text) else shown
+    return Piece(replace(piece.memory, content=shown), Cut(begin, end, len(text)))
+
+
+def _best_window(found: Sequence[tuple[int, str]], length: int, size: int) -> int:
+    """Return where the part of this size begins that has most of the query's words.
+
+    A word weighs the less, the more often the text has it. The words are in the middle
+    of the part, so that something of their context is there too.
+    """
+    if not found:
+        return 0
+    core = max(size * 3 // 5, 1)
+    names = [name.casefold() for _, name in found]
+    places = [place for place, _ in found]
+    often = Counter(names)
+    there: Counter[str] = Counter()
+    weight = best = 0.0
+    best_at = 0
+    last = 0
+    for at, place in enumerate(places):
+        end = bisect_left(places, place + core)
+        while last < end:
+            if not there[names[last]]:
+                weight += 1.0 / often[names[last]]
+            there[names[last]] += 1
+            last += 1
+        if weight > best + 1e-9:
+            best, best_at = weight, at
+        there[names[at]] -= 1
+        if not there[names[at]]:
+            weight -= 1.0 / often[names[at]]
+    final = bisect_left(places, places[best_at] + core) - 1
+    middle = (places[best_at] + places[final]) // 2
+    return max(min(middle - size // 2, length - size), 0)
+
+
+def _terms(query: str) -> re.Pattern[str] | None:
+    """Return what finds the words of a query, by how they begin."""
+    stems = []
+    for word in list(dict.fromkeys(words(query)))[:_MOST_TERMS]:
+        stem = word[: max(3, (3 * len(word) + 3) // 4)]
+        if not word.isascii():
+            stems.append(re.escape(stem))
+        elif len(word) > 2:
+            stems.append(rf"(?<![^\W_]){re.escape(stem)}")
+    return re.compile("|".join(stems), re.IGNORECASE) if stems else None
