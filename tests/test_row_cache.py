@@ -6,7 +6,9 @@ import shutil
 import time
 
 from helpers.memories import ALICE, BOB
-from vecall import MemoryEntry, MemoryService
+from vecall import MemoryEntry, MemoryService, _row_cache
+from vecall._row_cache import RowCache
+from vecall.store import Row
 
 ROWS = 600
 
@@ -67,3 +69,28 @@ def test_a_memory_without_a_file_is_found_after_a_change_of_models(open_service)
     service.sync.add_memory(**ALICE, memories=["quagga"])
     found = service.sync.search_memory(**ALICE, query="quagga").memories
     assert found[0].text == "quagga"
+
+
+def test_partitions_that_were_loaded_once_are_not_remembered_for_ever():
+    cache = RowCache(1 << 20)
+    for part in range(1, 30_001):
+        cache.forget_partition(part)
+    assert len(cache._valid_from) < 15_000
+
+
+def test_a_text_from_before_its_partition_was_loaded_is_never_used_again(monkeypatch):
+    monkeypatch.setattr(_row_cache, "_PARTITIONS_KEPT", 2)
+    row = Row(
+        1 << 32, "id", None, None, 0, None, 1.0, *[None] * 5, "before", *[None] * 3
+    )
+    cache = RowCache(1 << 20)
+    moment = cache.now()
+    cache.put([row])
+    assert cache.get([row.rid]) == [row]
+    for part in (1, 2, 3, 4):
+        cache.forget_partition(part)
+    assert cache.get([row.rid]) == [None]
+    cache.put([row], moment)
+    assert cache.get([row.rid]) == [None]
+    cache.put([row], cache.now())
+    assert cache.get([row.rid]) == [row]

@@ -20,6 +20,7 @@ from vecall.store import (
     PartitionState,
     StoredRow,
     changed_since,
+    find_surely,
     load_partition,
     load_rows,
     partition_state,
@@ -98,6 +99,14 @@ class Filling:
         part = entry.part
         with self._database.snapshot() as connection:
             newest = partition_state(connection, part, *key)
+            if newest is None:
+                # Forgotten since its number was read; perhaps it has another one now.
+                found = find_surely(connection, *key)
+                if found is None or found[0] == part:
+                    require_gone(connection, *key)
+                    return None
+                entry.part = part = found[0]
+                newest = partition_state(connection, part, *key)
             if newest is None:
                 require_gone(connection, *key)
                 return None

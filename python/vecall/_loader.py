@@ -317,6 +317,13 @@ class Loader:
         self._engine.drop(key)
         return 0 if entry is None else entry.nbytes
 
+    def evict_all(self) -> None:
+        """Evict what nobody waits for, and from now on whatever was searched."""
+        self._budget = 0
+        for key in self._residents.keys() - self._residents.pins():
+            self._evict(key)
+        give_back()
+
     def _evict(self, key: Key) -> bool:
         """Take a partition out, unless it is being worked on."""
         with self._locks.held_if_free(key) as free:

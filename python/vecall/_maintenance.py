@@ -329,8 +329,8 @@ class Maintenance:
         return {
             **counts,
             "loaded_users": len(serving.engine),
-            "loaded_bytes": serving.loader.nbytes,
-            "cached_text_bytes": serving.cache.nbytes,
+            "loaded_bytes": sum(each.loader.nbytes for each in opened.servings),
+            "cached_text_bytes": sum(each.cache.nbytes for each in opened.servings),
             "model": opened.file_model,
             "operations": self.telemetry.counts(),
         }

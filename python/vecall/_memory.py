@@ -213,7 +213,7 @@ class Memory(Opened):
         if not drafts and how.instead_of is None and how.done is None:
             return []
         while True:
-            serving = self.serving
+            serving = self.begin_use()
             try:
                 return await self._write(wait, serving, app, user, drafts, how)
             except EmbeddingMismatchError:
@@ -222,6 +222,8 @@ class Memory(Opened):
                 # This service moved the file to another model meanwhile: once more.
                 for draft in drafts:
                     draft.vec = None
+            finally:
+                serving.leave()
 
     async def _write(
         self,
@@ -286,9 +288,17 @@ class Memory(Opened):
     @observed("search", _found)
     async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
         """Find the best memories for a query."""
+        serving = self.begin_use()
+        try:
+            return await self._search(wait, serving, asked)
+        finally:
+            serving.leave()
+
+    async def _search(
+        self, wait: Wait, serving: Serving, asked: Asked
+    ) -> SearchMemoryResponse:
         key = self.key(asked.app_name, asked.user_id, write=False)
         check_query(asked.query)
-        serving = self.serving
         min_score, min_confidence = asked.min_score, asked.min_confidence
         if min_score is None:
             min_score = self.min_score

@@ -134,7 +134,7 @@ class Opened:
                 writer.close()
             self.database.close()
             raise
-        self._retired: list[Serving] = []
+        self._retired: dict[Serving, threading.Thread] = {}
         self.reader = ThreadPoolExecutor(1, thread_name_prefix="vecall-reader")
         self.care = ThreadPoolExecutor(1, thread_name_prefix="vecall-care")
         self.gate = Gate(self.rules.on_write, self.limits)
@@ -186,13 +186,41 @@ class Opened:
         """Whether this is a forked child that has not opened the file yet."""
         return os.getpid() != self._process
 
+    def begin_use(self) -> Serving:
+        """Return what answers searches now; it stays open until its `leave`.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        self.check_open()
+        serving = self.serving
+        while not serving.enter():
+            self.check_open()
+            serving = self.serving
+        return serving
+
     def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
         """Serve another model from now on; searches that run end with the old one."""
-        if self.serving.model is None or self.serving.model.id != model.id:
-            self._retired.append(self.serving)
+        old = self.serving
+        if old.model is None or old.model.id != model.id:
             self._embedder = embedder
             self.file_model = model.name
             self.serving = self._serve(model, Embedding(embedder))
+            # It may have to wait for a search, and this may be the writer's thread.
+            retiring = threading.Thread(
+                target=self._retire, args=(old,), name="vecall-retiring", daemon=True
+            )
+            self._retired[old] = retiring
+            retiring.start()
+
+    def _retire(self, serving: Serving) -> None:
+        serving.retire()
+        self._retired.pop(serving, None)
+
+    @property
+    def servings(self) -> list[Serving]:
+        """What answers searches, and what still does for those that began earlier."""
+        return [*list(self._retired), self.serving]
 
     def backfill(self) -> Backfill:
         """Begin to give vectors to the rows that have none."""
@@ -252,7 +280,7 @@ class Opened:
             ReentrantCallError: The call would wait for itself.
         """
         self.gate.refuse_nested()
-        for serving in (*self._retired, self.serving):
+        for serving in self.servings:
             serving.refuse_nested()
 
     def close(self) -> None:
@@ -276,12 +304,15 @@ class Opened:
             self.gate.close()
             self.care.shutdown(wait=True)
             self._backfill.close()
-            servings = [*self._retired, self.serving]
+            servings, retiring = self.servings, list(self._retired.values())
             for serving in servings:
+                serving.stop_waiting()
                 serving.close_snapshots()
             self.writer.close()
             for serving in servings:
                 serving.close()
+            for thread in retiring:
+                thread.join()
             self.threads.close()
             self.database.close()
             self.is_finished = True

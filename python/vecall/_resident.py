@@ -65,6 +65,11 @@ class Residents:
         """Return a partition's entry."""
         return self._entries.get(key)
 
+    def keys(self) -> set[Key]:
+        """Return the partitions that have an entry."""
+        with self._mutex:
+            return set(self._entries)
+
     def put(self, key: Key, entry: Resident) -> None:
         """Put in a partition's entry; the same one again changes nothing."""
         with self._mutex:

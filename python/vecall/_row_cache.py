@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from vecall.store import Row
 
 _FORGOTTEN_KEPT = 10_000  # changes; a reader that is slower keeps nothing
+_PARTITIONS_KEPT = 10_000  # that were loaded last; what was put before them is dropped
 _ROW_OVERHEAD = 700  # bytes of a row's objects beside its strings' characters
 
 
@@ -23,7 +24,8 @@ class RowCache:
         self._moment = 0
         self._forgotten: OrderedDict[int, int] = OrderedDict()  # row to moment
         self._forgets_before = 0
-        self._valid_from: dict[int, int] = {}  # partition to moment
+        self._valid_from: OrderedDict[int, int] = OrderedDict()  # partition to moment
+        self._all_valid_from = 0  # of partitions that are no longer in `_valid_from`
         self._lock = threading.Lock()
 
     def get(self, rids: Iterable[int]) -> list[Row | None]:
@@ -32,7 +34,7 @@ class RowCache:
         with self._lock:
             for rid in rids:
                 entry = self._rows.get(rid)
-                if entry is None or entry[1] < self._valid_from.get(rid >> 32, 0):
+                if entry is None or entry[1] < self._valid_since(rid):
                     found.append(None)
                 else:
                     self._rows.move_to_end(rid)
@@ -73,6 +75,12 @@ class RowCache:
             while len(self._forgotten) > _FORGOTTEN_KEPT:
                 self._forgets_before = self._forgotten.popitem(last=False)[1]
 
+    def clear(self) -> None:
+        """Drop all rows."""
+        with self._lock:
+            self._rows.clear()
+            self._bytes = 0
+
     def forget_partition(self, part: int) -> None:
         """Forget all rows of a partition that is being read anew.
 
@@ -81,11 +89,18 @@ class RowCache:
         with self._lock:
             self._moment += 1
             self._valid_from[part] = self._moment
+            self._valid_from.move_to_end(part)
+            if len(self._valid_from) > _PARTITIONS_KEPT:
+                self._all_valid_from = self._valid_from.popitem(last=False)[1]
 
     def _outdated(self, rid: int, read_at: int) -> bool:
-        if read_at < max(self._forgets_before, self._valid_from.get(rid >> 32, 0)):
+        if read_at < max(self._forgets_before, self._valid_since(rid)):
             return True
         return self._forgotten.get(rid, 0) > read_at
+
+    def _valid_since(self, rid: int) -> int:
+        # A moment that is too late costs a read; one that is too early, an old text.
+        return max(self._valid_from.get(rid >> 32, 0), self._all_valid_from)
 
     @property
     def nbytes(self) -> int:

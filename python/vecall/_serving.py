@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from vecall._core import Engine
 from vecall._embedding import Embedding
 from vecall._loader import Loader
@@ -44,6 +46,13 @@ class Serving:
             scoring: Gives what is found its confidence and importance.
             budget: Bytes for partitions and texts.
         """
+        self._uses = 0
+        self._left = False  # no call may begin to use it
+        self._retiring = False
+        self._idle = threading.Event()
+        self._mutex = threading.Lock()  # for the four above
+        self._closing = threading.Lock()
+        self._closed = False
         self.model = model
         self.embedding = embedding
         self.scoring = scoring
@@ -79,13 +88,50 @@ class Serving:
         if self.embedding is not None:
             self.embedding.thread.refuse_nested()
 
+    def enter(self) -> bool:
+        """Begin to use this; False if it was retired, and another one is to be used."""
+        with self._mutex:
+            if self._left:
+                return False
+            self._uses += 1
+            return True
+
+    def leave(self) -> None:
+        """End a use."""
+        with self._mutex:
+            self._uses -= 1
+            if self._retiring and not self._uses:
+                self._left = True
+                self._idle.set()
+
+    def retire(self) -> None:
+        """Free what is not in use; when nothing is, close this. Waits for that."""
+        with self._mutex:
+            self._retiring = True
+            if not self._uses:
+                self._left = True
+                self._idle.set()
+        self.loader.evict_all()
+        self._idle.wait()
+        self.close_snapshots()
+        self.close()
+        self.loader.evict_all()
+        self.cache.clear()
+
     def close_snapshots(self) -> None:
         """Stop writing snapshots; to be called before the writer is closed."""
         if self.snapshots is not None:
             self.snapshots.close()
 
     def close(self) -> None:
-        """Finish what waits and end the threads."""
-        self.recall.close()
-        if self.embedding is not None:
-            self.embedding.close()
+        """Finish what waits and end the threads. A second call waits for the first."""
+        with self._closing:
+            if not self._closed:
+                self.recall.close()
+                if self.embedding is not None:
+                    self.embedding.close()
+                self._closed = True
+
+    def stop_waiting(self) -> None:
+        """Have `retire` go on although this is in use: the service is closed."""
+        self._idle.set()
