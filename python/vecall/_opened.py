@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -193,10 +194,8 @@ class Opened:
             ClosedError: The service was closed.
         """
         self.check_open()
-        serving = self.serving
-        while not serving.enter():
+        while not (serving := self.serving).enter():
             self.check_open()
-            serving = self.serving
         return serving
 
     def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
@@ -206,21 +205,14 @@ class Opened:
             self._embedder = embedder
             self.file_model = model.name
             self.serving = self._serve(model, Embedding(embedder))
-            # It may have to wait for a search, and this may be the writer's thread.
-            retiring = threading.Thread(
-                target=self._retire, args=(old,), name="vecall-retiring", daemon=True
-            )
+            retiring = old.retiring(partial(self._retired.pop, old, None))
             self._retired[old] = retiring
             retiring.start()
-
-    def _retire(self, serving: Serving) -> None:
-        serving.retire()
-        self._retired.pop(serving, None)
 
     @property
     def servings(self) -> list[Serving]:
         """What answers searches, and what still does for those that began earlier."""
-        return [*list(self._retired), self.serving]
+        return [*tuple(self._retired), self.serving]
 
     def backfill(self) -> Backfill:
         """Begin to give vectors to the rows that have none."""

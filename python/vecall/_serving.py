@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from vecall._core import Engine
 from vecall._embedding import Embedding
@@ -104,8 +105,20 @@ class Serving:
                 self._left = True
                 self._idle.set()
 
-    def retire(self) -> None:
-        """Free what is not in use; when nothing is, close this. Waits for that."""
+    def retiring(self, done: Callable[[], object]) -> threading.Thread:
+        """Return a thread that frees what is not in use and, when nothing is, closes.
+
+        Args:
+            done: Is called at the end.
+        """
+
+        def run() -> None:
+            self._retire()
+            done()
+
+        return threading.Thread(target=run, name="vecall-retiring", daemon=True)
+
+    def _retire(self) -> None:
         with self._mutex:
             self._retiring = True
             if not self._uses:
@@ -133,5 +146,5 @@ class Serving:
                 self._closed = True
 
     def stop_waiting(self) -> None:
-        """Have `retire` go on although this is in use: the service is closed."""
+        """Have the thread of `retiring` go on: the service is closed."""
         self._idle.set()

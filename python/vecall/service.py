@@ -180,9 +180,9 @@ class MemoryService(
         """Start what goes on in the background; a forked child has to do it again."""
         rules = self._memory.rules
         self._observing.restart()
+        interval = None if rules.read_only else rules.sweep_interval
         self._housekeeper = Housekeeper(
-            lambda: drive(self._life.next_run(blocking)),
-            None if rules.read_only else rules.sweep_interval,
+            lambda: drive(self._life.next_run(blocking)), interval
         )
         self._observing.kept = self._housekeeper.wake
 
