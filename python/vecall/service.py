@@ -181,9 +181,8 @@ class MemoryService(
         rules = self._memory.rules
         self._observing.restart()
         interval = None if rules.read_only else rules.sweep_interval
-        self._housekeeper = Housekeeper(
-            lambda: drive(self._life.next_run(blocking)), interval
-        )
+        work = self._life.next_run
+        self._housekeeper = Housekeeper(lambda: drive(work(blocking)), interval)
         self._observing.kept = self._housekeeper.wake
 
     @property
