@@ -27,6 +27,7 @@ WRITES = [
     ("POST", f"{ALICE}/memories/x/archive", {}),
     ("POST", f"{ALICE}/memories/x/restore", {}),
     ("POST", f"{ALICE}/memories/x/release", {"json": {}}),
+    ("POST", f"{ALICE}/consolidate", {"json": {}}),
     ("POST", f"{ALICE}/memories/used", {"json": {"ids": ["x"]}}),
     ("POST", f"{ALICE}/memories/delete", {"json": {"filter": {"kind": "x"}}}),
     ("POST", f"{ALICE}/sessions/x/observe", {"json": {"events": []}}),

@@ -74,7 +74,7 @@ PUBLIC = "health openapi".split()
 ADMINS = "adminDeleteApp adminDeleteUser backup metrics".split()
 ASKED = "deleteUser exportUser listMemories".split()  # with a query
 TOLD = (  # with a body
-    "addEvents addMemories deleteWhere endSession ingestSession markUsed "
+    "addEvents addMemories consolidate deleteWhere endSession ingestSession markUsed "
     "observeSession releaseMemory searchMemories updateMemory"
 ).split()
 NAMED = (  # by their paths alone

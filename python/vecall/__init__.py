@@ -8,7 +8,12 @@ from vecall.calibration import Calibration
 from vecall.clock import Clock
 from vecall.config import Limits
 from vecall.contract import BaseMemoryService, MemoryProtocol
-from vecall.corrections import Consolidation, ForgetProposal, Revision
+from vecall.corrections import (
+    Consolidation,
+    DuplicateGroup,
+    ForgetProposal,
+    Revision,
+)
 from vecall.embedders import Embedder, FunctionEmbedder
 from vecall.errors import (
     BusyError,
@@ -40,6 +45,7 @@ from vecall.errors import (
 )
 from vecall.in_memory import InMemoryMemoryService
 from vecall.lifecycle import Compaction, Inactivity, MessageCount, SessionEnd
+from vecall.lifecycle.consolidation_plan import ConsolidationPlan
 from vecall.memory_config import MemoryConfig
 from vecall.presets import VectorMemoryService
 from vecall.ranking import Ranking
@@ -68,9 +74,11 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "Consolidation",
+    "ConsolidationPlan",
     "ContextBudgetError",
     "CorruptFileError",
     "DimensionError",
+    "DuplicateGroup",
     "Embedder",
     "EmbedderError",
     "EmbeddingMismatchError",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from vecall._consolidating import Asked
 from vecall._drive import blocking, drive
 from vecall._life import Life
 from vecall._observing import Observing
 from vecall.corrections import Consolidation, ForgetProposal, Revision
+from vecall.lifecycle.consolidation_plan import SESSIONS, Fold
 from vecall.scopes import Scope
 from vecall.store import State
 from vecall.summaries import SummaryProvider
@@ -143,10 +145,16 @@ class SyncLivingMemoryService:
         older_than: float | timedelta | str | None = None,
         summarizer: SummaryProvider | None = None,
         merge: bool = True,
+        similarity: float | None = None,
+        fold: Collection[Fold] = SESSIONS,
+        dry_run: bool = False,
     ) -> Consolidation:
         """Keep a user's memory small: merge what is said twice, sum up what is old."""
         return drive(
-            self._life.consolidate(
-                blocking, app_name, user_id, older_than, summarizer, merge
+            self._life.consolidating.consolidate(
+                blocking,
+                app_name,
+                user_id,
+                Asked(older_than, summarizer, merge, similarity, fold, dry_run),
             )
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast, get_args
 
+from vecall._consolidating import Consolidating
 from vecall._embedding import Wait
 from vecall._forgetting import Forgetting
 from vecall._ingest import Scope, entry_drafts
@@ -17,19 +18,11 @@ from vecall._rules import bounds_of
 from vecall._scoring import prior_of
 from vecall._telemetry import observed
 from vecall.config import check_name, check_top_k
-from vecall.corrections import Consolidation, Revision
-from vecall.errors import (
-    ConfigError,
-    InvalidArgumentError,
-    InvalidTypeError,
-    NotFoundError,
-)
-from vecall.lifecycle.duplicates import duplicates
-from vecall.lifecycle.remembering import as_one, lowest_trust, summary_drafts
+from vecall.corrections import Revision
+from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.store import (
     ArchiveMemories,
     Change,
-    MergeMemories,
     RestoreMemory,
     Row,
     State,
@@ -39,12 +32,8 @@ from vecall.store import (
     history,
     listed,
     next_due,
-    old_sessions,
-    text_hash,
 )
-from vecall.store.values import stored_object
-from vecall.summaries import SummaryProvider
-from vecall.timestamps import to_seconds, ttl_seconds
+from vecall.timestamps import to_seconds
 from vecall.types import MemoryEntry
 
 Key = tuple[str, str]
@@ -73,9 +62,14 @@ class Life:
     """Operations on what is there, each a coroutine like those of `Memory`."""
 
     def __init__(
-        self, memory: Memory, maintenance: Maintenance, observing: Observing
+        self,
+        memory: Memory,
+        maintenance: Maintenance,
+        observing: Observing,
+        consolidating: Consolidating,
     ) -> None:
         """Work on an open file."""
+        self.consolidating = consolidating
         self._memory = memory
         self.telemetry = memory.telemetry
         self._maintenance = maintenance
@@ -217,106 +211,15 @@ class Life:
         change: Change = await wait(memory.writer.submit(job))
         return list(change.ids)
 
-    @observed("consolidate")
-    async def consolidate(
-        self,
-        wait: Wait,
-        app_name: str,
-        user_id: str,
-        older_than: object,
-        summarizer: SummaryProvider | None,
-        merge: bool,
-    ) -> Consolidation:
-        """Merge what says the same; sum up old sessions."""
-        key = self._memory.key(app_name, user_id, write=True)
-        provider = summarizer or self._observing.summarizer
-        age = None if older_than is None else ttl_seconds(older_than)
-        if age is not None and provider is None:
-            msg = "summarizer: summing up what is older needs one"
-            raise ConfigError(msg)
-        merged = await self._merge(wait, key) if merge else 0
-        folded, made = 0, []
-        if age is not None and provider is not None:
-            before = self._memory.database.lifetime.wall() - age
-            loader = self._memory.serving.loader
-            for session, rows in await wait(loader.submit_scan(self._old, key, before)):
-                ids = await self._fold(wait, key, provider, session, rows)
-                made += ids
-                folded += len(rows) if ids else 0
-        return Consolidation(merged, folded, tuple(made))
-
-    async def _merge(self, wait: Wait, key: Key) -> int:
-        memory = self._memory
-        groups = await wait(memory.serving.loader.submit_scan(self._duplicates, key))
-        if not groups:
-            return 0
-        change: Change = await wait(memory.writer.submit(MergeMemories(*key, groups)))
-        return len(change.removed)
-
-    def _duplicates(self, key: Key) -> list[tuple[str, list[str]]]:
-        database = self._memory.database
-        with database.snapshot() as connection:
-            rows = listed(connection, *key, "live", None, -1, database.lifetime.now())
-        return duplicates(rows)
-
-    def _old(self, key: Key, before: float) -> list[tuple[str, list[Row]]]:
-        database = self._memory.database
-        with database.snapshot() as connection:
-            return old_sessions(connection, *key, before, database.lifetime.now())
-
-    async def _fold(
-        self,
-        wait: Wait,
-        key: Key,
-        provider: SummaryProvider,
-        session: str,
-        rows: list[Row],
-    ) -> list[str]:
-        """Put summaries in the place of a session's turns."""
-        app, user = key
-        events = [
-            {
-                "id": row.event,
-                "author": row.author,
-                "timestamp": row.ts,
-                "content": row.text
-                if row.content is None
-                else stored_object(row.content),
-            }
-            for row in rows
-        ]
-        summaries = await self._observing.summaries(
-            wait,
-            provider,
-            {"app_name": app, "user_id": user, "id": session, "events": events},
-        )
-        if not summaries:
-            return []
-        fold = {row.id: text_hash(row.text) for row in rows}
-        drafts = summary_drafts(
-            [
-                as_one(summaries, len(rows))
-            ],  # one memory takes the turns' place, not several
-            session,
-            fold,
-            source="consolidation",
-            trust=lowest_trust(row.trust for row in rows),
-        )
-        ends = [row.expires_at for row in rows if row.expires_at is not None]
-        if ends:
-            left = min(ends) - self._memory.database.lifetime.now()
-            if left <= 0:
-                return []  # some of it expired meanwhile
-            drafts = [replace(draft, ttl=left) for draft in drafts]
-        return await self._memory.add_drafts(wait, *key, drafts, How(fold=fold))
-
     @observed("run_due", int)
     async def run_due(self, wait: Wait) -> int:
         """Do what is due; return how many memories were cleared away."""
         self._memory.check_open()
         self._memory.check_writable()
         await self._observing.run_due(wait)
-        return await self.sweep(wait)
+        cleared = await self.sweep(wait)
+        await self.consolidating.run_plan(wait)
+        return cleared
 
     def _due_users(self) -> list[Key]:
         database = self._memory.database

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from vecall._consolidating import Asked
 from vecall._life import Life
 from vecall._observing import Observing
 from vecall._upkeep_methods import on_loop
 from vecall.corrections import Consolidation, ForgetProposal, Revision
+from vecall.lifecycle.consolidation_plan import SESSIONS, Fold
 from vecall.scopes import Scope
 from vecall.store import State
 from vecall.summaries import SummaryProvider
@@ -271,6 +273,9 @@ class LivingMemoryService:
         older_than: float | timedelta | str | None = None,
         summarizer: SummaryProvider | None = None,
         merge: bool = True,
+        similarity: float | None = None,
+        fold: Collection[Fold] = SESSIONS,
+        dry_run: bool = False,
     ) -> Consolidation:
         """Keep a user's memory small: merge what is said twice, sum up what is old.
 
@@ -283,11 +288,25 @@ class LivingMemoryService:
                 a timedelta or "3600s". None sums up nothing.
             summarizer: Who does; the service's own, if not given.
             merge: Merge facts that say the same word for word, but for fillers.
+            similarity: Merge facts, too, whose vectors have at least this cosine, above
+                0 and at most 1; None does not. Facts that differ in a number, a
+                negation or in whether they ask are never merged. Look at a dry run
+                first: which cosine means "the same" depends on the embedder.
+            fold: What is summed up: some of "sessions" (turns of old sessions),
+                "summaries" (old summaries, also of sessions) and "facts".
+            dry_run: Change nothing, and return what would be done.
+
+        Returns:
+            What was done, with the groups that were merged.
 
         Raises:
-            ConfigError: Nobody to sum up.
+            ConfigError: Nobody to sum up, or no vectors to compare.
+            InvalidArgumentError: A threshold or a name that is not allowed.
             SummaryError: The summarizer failed; sessions before it are summed up.
         """
-        return await self._life.consolidate(
-            on_loop, app_name, user_id, older_than, summarizer, merge
+        return await self._life.consolidating.consolidate(
+            on_loop,
+            app_name,
+            user_id,
+            Asked(older_than, summarizer, merge, similarity, fold, dry_run),
         )

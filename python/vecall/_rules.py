@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple, cast
 
 from vecall.clock import Clock, checked_clock
 from vecall.config import Limits
 from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.lifecycle.triggers import Compaction
 from vecall.scopes import Scopes
 from vecall.store import Bounds
 from vecall.summaries import SummaryProvider
@@ -98,3 +100,13 @@ def bounds_of(limits: Limits) -> Bounds | None:
     if limits.max_user_memories is None and limits.max_user_bytes is None:
         return None
     return Bounds(limits.max_user_memories, limits.max_user_bytes, limits.eviction)
+
+
+def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:
+    """Warn the caller's caller that turns are embedded without a summary, if so."""
+    if summarizer is None and not isinstance(trigger, Compaction):
+        warnings.warn(
+            "turns are embedded as they are, without a summary",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from vecall.types import MemoryEntry
@@ -48,15 +48,38 @@ class ForgetProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class DuplicateGroup:
+    """Memories that say or mean the same.
+
+    Attributes:
+        kept: The id of the newest, which stays.
+        merged: The ids of the others.
+        similarity: The least cosine between one of the others and the newest; None
+            where they are the same word for word, but for fillers.
+    """
+
+    kept: str
+    merged: tuple[str, ...]
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Consolidation:
-    """What a consolidation did.
+    """What a consolidation did; of a dry run, what it would do.
 
     Attributes:
         merged: Memories that were archived because another one says the same.
-        folded: Memories that were archived because a summary says it shorter.
-        summaries: The ids of the summaries.
+        folded: Memories that were archived because a summary says it shorter. Of a dry
+            run: memories that the summarizer would be given.
+        summaries: The ids of the summaries; empty for a dry run.
+        groups: What was merged with what.
+        similarity: The threshold of the merge by meaning; None if there was none.
+        dry_run: Whether nothing was changed.
     """
 
     merged: int = 0
     folded: int = 0
     summaries: tuple[str, ...] = ()
+    groups: tuple[DuplicateGroup, ...] = field(default=(), compare=False)
+    similarity: float | None = field(default=None, compare=False)
+    dry_run: bool = field(default=False, compare=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 from vecall._at_exit import close_at_exit
 from vecall._blocking import SyncMemoryService
 from vecall._closing import Closing
+from vecall._consolidating import checked_consolidating
 from vecall._drive import blocking, drive
 from vecall._housekeeper import Housekeeper
 from vecall._life import Life
@@ -19,7 +19,7 @@ from vecall._maintenance import Maintenance
 from vecall._memory import Asked, How, Memory
 from vecall._observing import Observing
 from vecall._recall_options import recall_options
-from vecall._rules import checked_rules, checked_summarizer
+from vecall._rules import checked_rules, checked_summarizer, warn_of_raw_turns
 from vecall._scoring import Scorer
 from vecall._upkeep_methods import MaintainedMemoryService, on_loop
 from vecall.calibration import Calibration
@@ -28,7 +28,8 @@ from vecall.config import Limits
 from vecall.contract import BaseMemoryService
 from vecall.embedders.base import Embedder
 from vecall.embedders.resolve import AUTO, EmbedderLike, resolve
-from vecall.lifecycle.triggers import Compaction, Trigger, checked_trigger
+from vecall.lifecycle.consolidation_plan import ConsolidationPlan
+from vecall.lifecycle.triggers import Trigger, checked_trigger
 from vecall.ranking import Ranking
 from vecall.scopes import Scope, Scopes
 from vecall.store import Durability
@@ -93,6 +94,8 @@ class MemoryService(
         clock: Tells the time.
         sweep_interval: Seconds between two looks, in the background, for what has
             expired or is due; None looks only when `run_due` is called.
+        consolidation: What is merged and summed up on a schedule, once for all
+            processes on the file, at the looks of `sweep_interval`; None is nothing.
 
     Raises:
         ConfigError: An argument that cannot be used, or a folder that does not exist.
@@ -130,6 +133,7 @@ class MemoryService(
         scopes: Scopes | None = None,
         clock: Clock | None = None,
         sweep_interval: float | None = 60.0,
+        consolidation: ConsolidationPlan | None = None,
     ) -> None:
         """Open the file, or make it."""
         chosen: Embedder | Literal["auto"] | None = AUTO
@@ -137,13 +141,8 @@ class MemoryService(
             chosen = resolve(embedder)
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
-        raw = provider is None and not isinstance(when, Compaction)
-        if chosen is not None and raw and warn_raw:
-            warnings.warn(
-                "turns are embedded as they are, without a summary",
-                UserWarning,
-                stacklevel=2,
-            )
+        if warn_raw and chosen is not None:
+            warn_of_raw_turns(provider, when)
         rules = checked_rules(
             clock=clock,
             ttl=ttl,
@@ -168,7 +167,8 @@ class MemoryService(
         )
         self._maintenance = Maintenance(self._memory)
         self._observing = Observing(self._memory, when, provider)
-        self._life = Life(self._memory, self._maintenance, self._observing)
+        care = checked_consolidating(self._memory, self._observing, consolidation)
+        self._life = Life(self._memory, self._maintenance, self._observing, care)
         self.sync = SyncMemoryService(
             self._memory, self._maintenance, self._observing, self._life
         )

@@ -8,7 +8,15 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import vecall
-from vecall.cli import caring, demo, evaluate, importing, searching, serving
+from vecall.cli import (
+    caring,
+    consolidating,
+    demo,
+    evaluate,
+    importing,
+    searching,
+    serving,
+)
 from vecall.cli.failures import report
 from vecall.cli.streams import clean_output
 from vecall.errors import VecallError
@@ -26,7 +34,15 @@ def parser() -> argparse.ArgumentParser:
         help="where a command fails, show the cause, as VECALL_DEBUG=1 does",
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (demo, importing, searching, caring, evaluate, serving):
+    for module in (
+        demo,
+        importing,
+        searching,
+        caring,
+        consolidating,
+        evaluate,
+        serving,
+    ):
         module.add_commands(commands)
     return top
 

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from vecall.corrections import DuplicateGroup
 from vecall.lexical.tokenizer import stream_safe, words
 from vecall.slices import in_slices
 from vecall.store import Row
@@ -21,7 +22,7 @@ _SIGNS = re.compile(
 )
 
 
-def duplicates(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
+def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     """Return groups of memories that say the same, word for word but for fillers.
 
     Letters' case, accents, punctuation and spaces do not count, but symbols, question
@@ -30,7 +31,7 @@ def duplicates(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
     them belongs to them.
 
     Returns:
-        Of each group the id of the newest, and those of the others.
+        The groups; the newest of each stays.
     """
     groups: dict[object, list[Row]] = {}
     for row in in_slices(list(rows)):
@@ -44,7 +45,7 @@ def duplicates(rows: Iterable[Row]) -> list[tuple[str, list[str]]]:
     for group in groups.values():
         if len(group) > 1:
             newest, *others = sorted(group, key=lambda row: (-row.time, -row.rid))
-            found.append((newest.id, [row.id for row in others]))
+            found.append(DuplicateGroup(newest.id, tuple(row.id for row in others)))
     return found
 
 

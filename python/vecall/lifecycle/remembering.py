@@ -15,7 +15,7 @@ SUMMARY = "summary"
 
 def summary_drafts(
     summaries: Sequence[SessionSummary],
-    session: str,
+    session: str | None,
     covered: Iterable[str],
     *,
     source: str,
@@ -28,7 +28,7 @@ def summary_drafts(
 
     Args:
         summaries: The summaries.
-        session: The session.
+        session: The session; None where they sum up facts.
         covered: What names the turns that are summed up.
         source: Who made the summaries.
         trust: The turns' tier.

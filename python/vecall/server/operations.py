@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -182,6 +183,13 @@ async def release_memory(call: Call) -> Response:
         **call.whose, memory_id=memory_id, **call.body
     )
     return json_response({"ids": ids})
+
+
+async def consolidate(call: Call) -> Response:
+    """Merge duplicates and sum up what is old, or say what that would do."""
+    asked = {"dry_run": True, **call.body}
+    done = await call.memory.consolidate(**call.whose, **asked)
+    return json_response(asdict(done))
 
 
 async def mark_used(call: Call) -> Response:

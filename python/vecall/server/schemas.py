@@ -201,6 +201,23 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
         ),
         "Change": {**_closed(_CHANGES), "minProperties": 1},
         "Release": _closed({"updated_at": _SECONDS}),
+        "Consolidate": _closed(
+            {
+                "merge": {"type": "boolean", "default": True},
+                "similarity": {"type": "number", "minimum": 0.5, "maximum": 1},
+                "older_than": {"type": "number", "minimum": 1, "maximum": 1e10},
+                "fold": {
+                    "type": "array",
+                    "items": {
+                        "type": "string",
+                        "enum": ["sessions", "summaries", "facts"],
+                    },
+                    "maxItems": 3,
+                    "default": ["sessions"],
+                },
+                "dry_run": {"type": "boolean", "default": True},
+            }
+        ),
         "Used": _closed({"ids": _batch(_NAME, limits)}, "ids"),
         "Turns": _closed({"events": _batch(ref("NewEvent"), limits)}),
         "Filter": _FILTER,
@@ -224,6 +241,32 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
         "Revision": _REVISION,
         "History": _open(
             {"revisions": _all("Revision"), "truncated": YES}, "revisions"
+        ),
+        "Consolidation": _open(
+            {
+                "merged": _DONE,
+                "folded": _DONE,
+                "summaries": {"type": "array", "items": _WORD},
+                "groups": _all("DuplicateGroup"),
+                "similarity": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+                "dry_run": {"type": "boolean"},
+            },
+            "merged",
+            "folded",
+            "summaries",
+            "groups",
+            "similarity",
+            "dry_run",
+        ),
+        "DuplicateGroup": _open(
+            {
+                "kept": _WORD,
+                "merged": {"type": "array", "items": _WORD},
+                "similarity": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+            },
+            "kept",
+            "merged",
+            "similarity",
         ),
         "Ids": ids,
         "Marked": _open({"marked": _DONE}, "marked"),

@@ -180,6 +180,16 @@ def _of_one_memory() -> list[Operation]:
             answer="Ids",
             errors=(404, 409),
         ),
+        Operation(
+            id="consolidate",
+            method="POST",
+            path=f"{_USER}/consolidate",
+            summary="Merge duplicates and sum up what is old; by default a dry run.",
+            access="write",
+            handler=operations.consolidate,
+            body="Consolidate",
+            answer="Consolidation",
+        ),
     ]
 
 

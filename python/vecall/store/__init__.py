@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from vecall.store.add import AddMemories
 from vecall.store.connections import Connection
+from vecall.store.consolidation import (
+    ClaimConsolidation,
+    changed_users,
+    facts_of,
+    last_consolidation,
+    old_facts,
+)
 from vecall.store.database import Database, Durability
 from vecall.store.delete import DeleteMemories, ForgetUser, Why
 from vecall.store.doctor import Finding, examine, repair
@@ -81,6 +88,7 @@ __all__ = [
     "ArchiveMemories",
     "Bounds",
     "Change",
+    "ClaimConsolidation",
     "ClaimSession",
     "Connection",
     "Database",
@@ -122,12 +130,14 @@ __all__ = [
     "backup",
     "begin_migration",
     "changed_since",
+    "changed_users",
     "due_sessions",
     "due_users",
     "examine",
     "export_header",
     "export_lines",
     "export_partitions",
+    "facts_of",
     "file_facts",
     "find",
     "find_surely",
@@ -136,12 +146,14 @@ __all__ = [
     "header_model",
     "history",
     "known_of",
+    "last_consolidation",
     "listed",
     "load_partition",
     "load_rows",
     "memory_id",
     "migrating_model",
     "next_due",
+    "old_facts",
     "old_sessions",
     "partition_names",
     "partition_state",

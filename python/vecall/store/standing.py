@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vecall.errors import ConflictError, NotFoundError
@@ -145,19 +145,27 @@ class MergeMemories:
         app: The app.
         user: The user.
         groups: Of each: the id of the one that stays, and those of the others.
+        hashes: The hashes of their texts; a group of which one has changed stays.
     """
 
     app: str
     user: str
     groups: Sequence[tuple[str, Sequence[str]]]
+    hashes: Mapping[str, bytes]
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
-        query = "SELECT id, rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
+        query = (
+            "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
+        )
         written, removed = [], []
         for kept, others in self.groups:
-            rids = dict(select_in(connection, query, [partition.id], [kept, *others]))
+            ids = [kept, *others]
+            found = list(select_in(connection, query, [partition.id], ids))
+            if any(self.hashes[id_] != hash_ for id_, _, hash_ in found):
+                continue  # changed since it was looked at
+            rids = {id_: rid for id_, rid, _ in found}
             if kept not in rids or len(rids) < 2:
                 continue  # deleted since it was looked at
             entries = load_rows(connection, rids.values())
