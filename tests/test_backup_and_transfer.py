@@ -19,6 +19,7 @@ from vecall import (
     ConfigError,
     EmbeddingMismatchError,
     InvalidArgumentError,
+    LeftOut,
     MemoryEntry,
     MemoryService,
 )
@@ -225,7 +226,8 @@ def test_an_export_of_an_import_is_the_export(open_service, origin, tmp_path):
     assert other.sync.import_(tmp_path / "in") == 0, "a second time nothing is new"
     assert exported(other, tmp_path / "e") == data
     again = [{"id": "f2", "content": "okapi fact2"}]
-    assert other.sync.add_memory(**ALICE, memories=again) == []
+    ids = other.sync.add_memory(**ALICE, memories=again, restore=False)
+    assert ids.left_out == (LeftOut(0, "deleted"),)
 
 
 def test_an_export_is_for_its_owner_and_never_overwrites(origin, tmp_path):

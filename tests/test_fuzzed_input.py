@@ -20,7 +20,8 @@ LEAVES = (
 )
 FIELDS = (
     "content parts text author timestamp id session_id event_id role thought "
-    "custom_metadata ttl importance kind source trust partial"
+    "custom_metadata ttl importance kind source trust partial metadata memory type "
+    "created_at invocation_id actions"
 ).split()
 
 
@@ -65,7 +66,7 @@ def test_anything_at_all_is_either_taken_or_refused_by_a_typed_error(
             ids = in_time(add)
         except VecallError:
             continue
-        for id_ in ids:
+        for id_ in ids.stored:
             try:
                 assert fuzzed.sync.get_memory(**ALICE, memory_id=id_).id == id_
             except NotFoundError:

@@ -58,7 +58,7 @@ def test_replace_removes_turns_and_not_facts(open_service):
 
 
 def test_a_deleted_memory_stays_deleted_whatever_is_told(open_service, tmp_path):
-    """A tombstone wins over any later ingest, also after a restart."""
+    """A tombstone wins over any ingest of a session, also after a restart."""
     path = tmp_path / "m.db"
     service = open_service(path)
     ids = service.sync.add_session_to_memory(session(*turns(1, 2, 3)))
@@ -67,7 +67,8 @@ def test_a_deleted_memory_stays_deleted_whatever_is_told(open_service, tmp_path)
         opened.sync.add_session_to_memory(session(*turns(1, 2, 3)))
         opened.sync.add_session_to_memory(session(turn(2, "turn changed")))
         opened.sync.add_session_to_memory(session(*turns(1, 2, 3)), replace=True)
-        opened.sync.add_memory(**ALICE, memories=[MemoryEntry("turn x", id=ids[1])])
+        entry = MemoryEntry("turn x", id=ids[1])
+        opened.sync.add_memory(**ALICE, memories=[entry], restore=False)
         assert remembered(opened) == ["turn word1", "turn word3"]
         with pytest.raises(NotFoundError):
             opened.sync.get_memory(**ALICE, memory_id=ids[1])

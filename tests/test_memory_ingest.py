@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.conversations import ALICE, session, texts, turn
-from vecall import Event, Filter, MemoryEntry, NotFoundError, Session
+from vecall import Event, Filter, LeftOut, MemoryEntry, NotFoundError, Session
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,9 @@ def test_an_event_without_text_is_not_remembered(open_service, content):
     ids = service.sync.add_session_to_memory(
         session({"id": "e0", "author": "user", "content": content}, turn("e1", "kept"))
     )
-    assert len(ids) == 1
+    assert ids[0] is None
+    assert ids.left_out == (LeftOut(0, "no_text"),)
+    assert len(ids.stored) == 1
     assert texts(service, "zebra kept") == ["kept"]
     assert service.sync.stats()["memories"] == 1
 

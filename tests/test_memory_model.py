@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from vecall import MemoryEntry, MemoryService, NotFoundError
+from vecall import AddedIds, MemoryEntry, MemoryService, NotFoundError
 
 PAIRS = [("a", "b/c"), ("a/b", "c"), ("A", "b/c")]
 SESSIONS = ["s", "s/e", "S"]
@@ -30,6 +30,10 @@ turns = st.lists(st.tuples(numbers, versions), max_size=5)
 
 def scope(pair: tuple[str, str]) -> dict[str, str]:
     return {"app_name": pair[0], "user_id": pair[1]}
+
+
+def names(events: list[dict[str, Any]]) -> list[str]:
+    return [event["id"] for event in events]
 
 
 class Programs(RuleBasedStateMachine):
@@ -61,23 +65,27 @@ class Programs(RuleBasedStateMachine):
         pair: tuple[str, str],
         session: str | None,
         told: dict[str, str],
-        returned: list[str],
+        names: list[str],
+        returned: AddedIds,
         restore: bool,
     ) -> None:
         """Apply an ingest to the model; `told` is name -> text."""
-        expected = []
+        assert len(returned) == len(names)
+        ids = dict(zip(names, returned, strict=True))
+        left_out = {names[each.index]: each.reason for each in returned.left_out}
         for name, text in told.items():
+            id_ = ids[name]
             known = self.ids.get((pair, session, name))
             if known in self.buried[pair] and not restore:
+                assert id_ is None
+                assert left_out.pop(name) == "deleted"
                 continue
             if known is not None:
                 self.buried[pair].discard(known)
-            expected.append((name, text, known))
-        assert len(returned) == len(expected)
-        for (name, text, known), id_ in zip(expected, returned, strict=True):
             assert known in {None, id_}
             self.ids[(pair, session, name)] = id_
             self.held[pair][id_] = (session, text)
+        assert left_out == {}
 
     def events(
         self, pair: tuple[str, str], session: str | None, told: list[tuple[int, int]]
@@ -114,7 +122,7 @@ class Programs(RuleBasedStateMachine):
             restore=restore,
             replace=replace,
         )
-        self.learn(pair, session, texts, returned, restore)
+        self.learn(pair, session, texts, names(events), returned, restore)
         if replace:
             held = self.held[pair]
             for id_ in [i for i, (where, _) in held.items() if where == session]:
@@ -129,18 +137,25 @@ class Programs(RuleBasedStateMachine):
         returned = self.service.sync.add_events_to_memory(
             **scope(pair), events=events, session_id=session
         )
-        self.learn(pair, session, texts, returned, False)
+        self.learn(pair, session, texts, names(events), returned, False)
 
-    @rule(pair=pairs, number=numbers, version=versions, restore=st.booleans())
+    @rule(
+        pair=pairs,
+        number=numbers,
+        version=versions,
+        restore=st.sampled_from([None, False, True]),
+    )
     def tell_entry(
-        self, pair: tuple[str, str], number: int, version: int, restore: bool
+        self, pair: tuple[str, str], number: int, version: int, restore: bool | None
     ) -> None:
         text = f"fact {self.word(pair, number, version)}"
         entry = MemoryEntry(text, id=f"fact/{number}")
         returned = self.service.sync.add_memory(
             **scope(pair), memories=[entry], restore=restore
         )
-        self.learn(pair, None, {f"fact/{number}": text}, returned, restore)
+        again = restore is not False
+        name = f"fact/{number}"
+        self.learn(pair, None, {name: text}, [name], returned, again)
 
     @precondition(lambda self: any(self.held.values()))
     @rule(data=st.data(), asking=pairs)
@@ -165,7 +180,7 @@ class Programs(RuleBasedStateMachine):
             returned = other.sync.add_memory(
                 **scope(pair), memories=[entry], restore=True
             )
-        self.learn(pair, None, {"elsewhere": text}, returned, True)
+        self.learn(pair, None, {"elsewhere": text}, ["elsewhere"], returned, True)
 
     @invariant()
     def exactly_what_was_told_is_remembered(self) -> None:

@@ -76,7 +76,7 @@ def test_each_blocking_method_takes_what_its_namesake_takes():
     """S0.10: the two faces cannot drift apart."""
     names = [
         name
-        for name, member in vars(MemoryService).items()
+        for name, member in inspect.getmembers(MemoryService)
         if inspect.iscoroutinefunction(member) and not name.startswith("_")
     ]
     assert "search_memory" in names

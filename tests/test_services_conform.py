@@ -79,7 +79,8 @@ def test_each_turn_with_text_is_one_memory(client):
         {**turn(5), "text": None, "content": {"parts": [{"function_call": {}}]}},
         {**turn(6), "text": None},
     )
-    assert len(set(ids)) == 2
+    assert [each.index for each in ids.left_out] == [1, 2, 4, 5]
+    assert len(ids.stored) == 2
     assert client.texts() == ["zebra 1", "zebra a\nb"]
 
 

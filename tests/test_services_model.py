@@ -69,9 +69,11 @@ async def take(service, model, step):
                 **who, events=events, session_id=session
             )
     kept = {(session, n): text for n, text in texts.items()}
+    if call == "memory":
+        model.buried[pair] -= kept.keys()  # a fact that is given again is stored
     for key in model.buried[pair] & kept.keys():
         del kept[key]
-    for (key, text), id_ in zip(kept.items(), ids, strict=True):
+    for (key, text), id_ in zip(kept.items(), ids.stored, strict=True):
         assert model.ids.setdefault(key, id_) == id_
         model.texts[pair][key] = text
 

@@ -17,6 +17,7 @@ from vecall import (
     ConfigError,
     InvalidArgumentError,
     InvalidTypeError,
+    LeftOut,
     MemoryEntry,
     MemoryService,
     NotFoundError,
@@ -282,7 +283,8 @@ def test_an_expired_turn_stays_away_when_its_session_is_ingested(
         assert rows(path, "SELECT id, why FROM tomb") == [(ids[0], "expired")]
     before = seq(path)
     returned = service.sync.add_session_to_memory(session(*events))
-    assert returned == [ids[1]]
+    assert returned == [None, ids[1]]
+    assert returned.left_out == (LeftOut(0, "expired"),)
     service.sync.add_session_to_memory(session(*turns(1, 2)))
     service.sync.add_events_to_memory(**ALICE, events=events, session_id="s")
     assert texts(service, "turn") == ["turn word2"]
@@ -324,13 +326,14 @@ def test_restoring_brings_an_expired_turn_back(service, path, clock, swept):
 
 
 def test_what_was_deleted_stays_deleted_though_it_would_have_expired(service, clock):
-    """S4.58: a fact that somebody deleted does not live again like one that expired."""
+    """S4.58: with restore=False, unlike a fact that expired."""
     id_ = told(service, "zebra", 60)
     service.sync.delete_memory(**ALICE, memory_id=id_)
     clock.let_pass(60.0)
     service.sync.run_due()
     entry = MemoryEntry("zebra", id=id_)
-    assert service.sync.add_memory(**ALICE, memories=[entry]) == []
+    ids = service.sync.add_memory(**ALICE, memories=[entry], restore=False)
+    assert ids.left_out == (LeftOut(0, "deleted"),)
     assert texts(service) == []
 
 

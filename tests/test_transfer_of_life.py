@@ -192,7 +192,8 @@ def test_what_was_held_or_archived_is_brought_back_elsewhere(moved):
 
 def test_what_is_gone_stays_gone_elsewhere(moved):
     """A deletion and a correction travel; so does the end of a turn's life."""
-    moved.sync.add_memory(**ALICE, memories=[MemoryEntry("zebra gone", id="g")])
+    gone = MemoryEntry("zebra gone", id="g")
+    moved.sync.add_memory(**ALICE, memories=[gone], restore=False)
     moved.sync.add_memory(**ALICE, memories=[MemoryEntry("zebra wrong", id="c")])
     texts = found(moved)
     assert "zebra gone" not in texts

@@ -212,7 +212,9 @@ def test_a_session_longer_than_the_limit_settles(limited, path, policy):
         before = seq(path)
         for _ in range(2):
             returned = service.sync.add_session_to_memory(session(*turns(*range(last))))
-            assert len(returned) == 4
+            assert len(returned) == last
+            assert len(returned.stored) == 4
+            assert {each.reason for each in returned.left_out} == {"evicted"}
         assert seq(path) == before
         service.sync.add_session_to_memory(session(*turns(*range(last + 1))))
         assert seq(path) == before + 2  # one came, one went

@@ -135,7 +135,8 @@ def test_what_the_store_holds_another_service_finds(store, recorder):
 def test_a_store_needs_to_hold_no_nested_values(service, store):
     """S4.55: most stores' metadata is flat."""
     event = turn(1, custom_metadata={"deep": {"a": [1]}}, text=None)
-    event["content"] = {"parts": [{"text": "a"}, {"text": "b"}]}
+    del event["text"]
+    event = {**event, "content": {"parts": [{"text": "a"}, {"text": "b"}]}}
     asyncio.run(service.add_events_to_memory(**ALICE, events=[event]))
     (row,) = store.rows
     metadata = row[2]

@@ -26,6 +26,7 @@ from helpers.sessions import session, turn
 from vecall import (
     ConfigError,
     InvalidArgumentError,
+    LeftOut,
     MemoryEntry,
     Verdict,
     Write,
@@ -113,7 +114,9 @@ def test_each_memory_is_judged_by_itself(open_service, judge):
         turn(6, "zebra six"),
     ]
     ids = service.sync.add_session_to_memory(session(*events))
-    assert len(ids) == 4
+    assert [each.index for each in ids.left_out] == [1, 4]
+    assert {each.reason for each in ids.left_out} == {"rejected"}
+    assert len(ids.stored) == 4
     assert found(service) == ["zebra [masked]", "zebra one", "zebra six"]
     assert listed(service, "quarantined") == ["held zebra"]
     answer = service.sync.search_memory(**ALICE, query="zebra one", top_k=1).memories
@@ -153,7 +156,8 @@ def test_a_refused_turn_is_refused_again_and_may_be_let_in_later(open_service, j
     service = open_service(on_write=judge)
     events = [turn(1, "zebra one"), turn(2, "refused zebra")]
     for _ in range(2):
-        assert len(service.sync.add_session_to_memory(session(*events))) == 1
+        ids = service.sync.add_session_to_memory(session(*events))
+        assert ids.left_out == (LeftOut(1, "rejected"),)
         assert found(service) == ["zebra one"]
     del judge.rules["refused"]
     assert len(service.sync.add_session_to_memory(session(*events))) == 2
@@ -209,9 +213,9 @@ def test_a_redacted_memory_that_is_told_again_is_known(open_service, tmp_path, j
 def test_a_redaction_to_nothing_writes_nothing(open_service, judge):
     """S2.25: a blank memory there never is."""
     service = open_service(on_write=judge)
-    assert service.sync.add_memory(**ALICE, memories=["dropped"]) == []
-    assert len(service.sync.add_memory(**ALICE, memories=["dropped", "zebra"])) == 1
-    assert service.sync.add_session_to_memory(session(turn(1, "dropped"))) == []
+    ids = service.sync.add_memory(**ALICE, memories=["dropped", "zebra"])
+    assert ids.left_out == (LeftOut(0, "rejected"),)
+    assert service.sync.add_session_to_memory(session(turn(1, "dropped"))) == [None]
     assert service.sync.stats()["memories"] == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vecall._core import Engine, Index, __version__, build_info
+from vecall.added import AddedIds, LeftOut
 from vecall.budget import fit_budget
 from vecall.calibration import Calibration
 from vecall.clock import Clock
@@ -64,6 +65,7 @@ from vecall.types import Event, Filter, MemoryEntry, SearchMemoryResponse, Sessi
 from vecall.write_gate import Verdict, Write, redact
 
 __all__ = [
+    "AddedIds",
     "BaseMemoryService",
     "BusyError",
     "Calibration",
@@ -94,6 +96,7 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidMemoryError",
     "InvalidTypeError",
+    "LeftOut",
     "LimitExceededError",
     "Limits",
     "LlmSummaryProvider",

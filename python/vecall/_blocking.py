@@ -8,11 +8,14 @@ from typing import Any
 
 from vecall._blocking_life import SyncLivingMemoryService
 from vecall._drive import blocking, drive
+from vecall._how import How, fact_how
+from vecall._ingest import events_of
 from vecall._life import Life
 from vecall._maintenance import Maintenance
-from vecall._memory import Asked, How, Memory
+from vecall._memory import Asked, Memory
 from vecall._observing import Observing
 from vecall._transfer import LineSource, LineTarget
+from vecall.added import AddedIds
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.ranking import Ranking
@@ -53,7 +56,7 @@ class SyncMemoryService(SyncLivingMemoryService):
         restore: bool = False,
         replace: bool = False,
         idempotency_key: str | None = None,
-    ) -> list[str]:
+    ) -> AddedIds:
         """Remember the turns of a session."""
         how = How(restore, idempotency_key)
         return drive(
@@ -65,19 +68,20 @@ class SyncMemoryService(SyncLivingMemoryService):
         *,
         app_name: str,
         user_id: str,
-        events: Sequence[Event | Mapping[str, Any] | object],
+        events: Sequence[Event | Mapping[str, Any] | object] | None = None,
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
         idempotency_key: str | None = None,
-    ) -> list[str]:
+        messages: Sequence[Mapping[str, Any] | object] | None = None,
+    ) -> AddedIds:
         """Remember some turns."""
         return drive(
             self._memory.add_events(
                 blocking,
                 app_name,
                 user_id,
-                events,
+                events_of(events, messages),
                 session_id,
                 custom_metadata,
                 How(restore, idempotency_key),
@@ -91,10 +95,10 @@ class SyncMemoryService(SyncLivingMemoryService):
         user_id: str,
         memories: Sequence[MemoryEntry | Content | object],
         custom_metadata: Mapping[str, Any] | None = None,
-        restore: bool = False,
+        restore: bool | None = None,
         idempotency_key: str | None = None,
         scope: Scope = "user",
-    ) -> list[str]:
+    ) -> AddedIds:
         """Remember what was learned or decided."""
         return drive(
             self._memory.add_entries(
@@ -103,7 +107,7 @@ class SyncMemoryService(SyncLivingMemoryService):
                 user_id,
                 memories,
                 custom_metadata,
-                How(restore, idempotency_key, scope=scope),
+                fact_how(restore, idempotency_key, scope),
             )
         )
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vecall._embedding import Wait
-from vecall._memory import How, Memory
+from vecall._how import How
+from vecall._memory import Memory
 from vecall._observing import Observing
 from vecall._telemetry import observed
 from vecall.corrections import Consolidation, DuplicateGroup

@@ -19,13 +19,14 @@ def read(source: object, name: str) -> Any:
     if isinstance(source, Mapping):
         if name in source:
             return source[name]
-        camel = _camel(name)
+        camel = camel_case(name)
         return None if camel == name else source.get(camel)
     return getattr(source, name, None)
 
 
 @lru_cache(maxsize=256)  # the names are ours, and few
-def _camel(name: str) -> str:
+def camel_case(name: str) -> str:
+    """Return a snake_case name in camelCase."""
     head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)
 
@@ -52,26 +53,43 @@ def as_list(value: object, argument: str) -> list[Any]:
 
 
 def texts_of(content: object) -> list[str]:
-    """Return the texts of a content: a string, or an object with parts.
+    """Return the texts of a content: a string, parts, or an object with parts.
 
-    Thoughts, calls, responses, code and files are not what was said and stay out. So
-    does what was recalled: blocks that `render` made, and parts marked
-    `{"vecall": "recalled"}` in themselves or in their `part_metadata`. Flags count only
-    if they are really True, so that objects which invent attributes (as test doubles
-    do) do no harm.
+    A part is a string, or has a "text". Thoughts, calls, responses, code and files are
+    not what was said and stay out. So does what was recalled: blocks that `render`
+    made, and parts marked `{"vecall": "recalled"}` in themselves or in their
+    `part_metadata`. Flags count only if they are really True, so that objects which
+    invent attributes (as test doubles do) do no harm.
     """
-    parts = [content] if isinstance(content, str) else read(content, "parts")
-    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
-        return []
     found = []
-    for part in parts:
+    for part in parts_of(content):
         text = part if isinstance(part, str) else read(part, "text")
         if not isinstance(text, str) or _is_recalled(part):
             continue
         own = without_recalled(text)
-        if own and read(part, "thought") is not True:
+        if own and not _is_thought(part):
             found.append(own)
     return found
+
+
+def parts_of(content: object) -> Sequence[Any]:
+    """Return the parts of a content; of a text or a single part, itself."""
+    if isinstance(content, str):
+        return [content]
+    parts = content
+    if not isinstance(content, list | tuple):
+        parts = read(content, "parts")
+        if parts is None and isinstance(content, Mapping) and "text" in content:
+            return [content]
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        return []
+    return parts
+
+
+def _is_thought(part: object) -> bool:
+    if read(part, "thought") is True:
+        return True
+    return isinstance(part, Mapping) and part.get("type") in ("reasoning", "thinking")
 
 
 def _is_recalled(part: object) -> bool:

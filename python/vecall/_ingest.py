@@ -11,7 +11,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from vecall._conversation import Paced, ids_of, parted_by_rewind, said_in
+from vecall._custom_metadata import metadata_json, metadata_of
 from vecall._duck import clean, read, read_list, role_of, texts_of
+from vecall._fields import ENTRY, EVENT, SESSION, by_name, require_same
+from vecall.added import LeftOutReason
 from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.slices import in_slices
@@ -24,14 +27,26 @@ EPISODE = "episode"
 
 
 class Scope(NamedTuple):
-    """What all memories of a call share."""
+    """What all memories of a call share.
+
+    Attributes:
+        meta: Metadata of all.
+        ttl: Seconds that they live.
+        revision_ttl: Seconds that what they overwrite is kept.
+        app: The app that the call names.
+        user: The user that the call names.
+    """
 
     meta: dict[str, Any]
     ttl: float | None = None
     revision_ttl: float | None = None
+    app: str | None = None
+    user: str | None = None
 
 
-def scope_of(custom_metadata: object) -> Scope:
+def scope_of(
+    custom_metadata: object, app: str | None = None, user: str | None = None
+) -> Scope:
     """Read a call's custom_metadata.
 
     `ttl` says how long the memories live, `revision_ttl` how long what they overwrite
@@ -42,12 +57,12 @@ def scope_of(custom_metadata: object) -> Scope:
         InvalidTypeError: Not a mapping, or a ttl of another type.
         InvalidArgumentError: A ttl that is not positive.
     """
-    return _scope(Scope({}), custom_metadata)
+    return _scope(Scope({}, app=app, user=user), custom_metadata)
 
 
 def _scope(outer: Scope, custom_metadata: object) -> Scope:
     """One memory's metadata over the call's."""
-    meta = _metadata(custom_metadata)
+    meta = metadata_of(custom_metadata)
     inner = meta.pop("metadata", None)
     if isinstance(inner, Mapping):
         meta = {**inner, **meta}
@@ -58,7 +73,9 @@ def _scope(outer: Scope, custom_metadata: object) -> Scope:
     for name in ("ttl", "revision_ttl"):
         given = meta.pop(name, None)
         lives.append(getattr(outer, name) if given is None else ttl_seconds(given))
-    return Scope({**outer.meta, **meta}, *lives)
+    ttl, revision_ttl = lives
+    meta = {**outer.meta, **meta}
+    return outer._replace(meta=meta, ttl=ttl, revision_ttl=revision_ttl)
 
 
 class SessionHead(NamedTuple):
@@ -77,6 +94,7 @@ def session_head(session: object, limits: Limits) -> SessionHead:
         InvalidArgumentError: A missing or bad name.
         InvalidTypeError: The events are not a sequence.
     """
+    session = by_name(session, SESSION, "session")
     app = check_name(read(session, "app_name"), "session.app_name", limits)
     user = check_name(read(session, "user_id"), "session.user_id", limits)
     id_ = read(session, "id")
@@ -90,22 +108,39 @@ class Turns(NamedTuple):
     """What events say.
 
     Attributes:
-        drafts: Of those events that count and say something, in order.
+        given: A draft of each event, or why it is none, in order.
         taken_back: The ids of the memories of those that a rewind took back.
     """
 
-    drafts: list[Draft]
+    given: list[Draft | LeftOutReason]
     taken_back: list[str]
+
+    @property
+    def drafts(self) -> list[Draft]:
+        """The drafts without what is left out."""
+        return [each for each in self.given if isinstance(each, Draft)]
+
+
+def events_of(events: object, messages: object) -> object:
+    """Return the one of the two that was given.
+
+    Raises:
+        InvalidArgumentError: Both were.
+    """
+    if events is not None and messages is not None:
+        msg = "events, messages: expected one of them"
+        raise InvalidArgumentError(msg)
+    return messages if events is None else events
 
 
 def event_drafts(
     events: Iterable[object], session_id: str | None, scope: Scope, limits: Limits
-) -> list[Draft]:
-    """Return the drafts of those events that count and say something, in order.
+) -> list[Draft | LeftOutReason]:
+    """Return a draft of each event, or why it is none, in order.
 
     For a thread that may pause.
     """
-    return turns_of(list(events), session_id, scope, limits, in_slices).drafts
+    return turns_of(list(events), session_id, scope, limits, in_slices).given
 
 
 def turns_of(
@@ -117,12 +152,16 @@ def turns_of(
 ) -> Turns:
     """Return what events say, and what a rewind among them takes back."""
     counted, taken_back = parted_by_rewind(events, paced)
-    drafts = []
-    for event in paced(counted):
-        draft = _event_draft(event, session_id, scope, limits)
-        if draft is not None:
-            drafts.append(draft)
-    return Turns(drafts, memory_ids(taken_back, session_id))
+    given: list[Draft | LeftOutReason] = []
+    at = 0  # of the next event that counts; they are in the order of all
+    for number, event in enumerate(paced(events)):
+        if at == len(counted) or counted[at] is not event:
+            given.append("rewound")
+            continue
+        at += 1
+        where = f"events[{number}]"
+        given.append(_event_draft(event, where, session_id, scope, limits))
+    return Turns(given, memory_ids(taken_back, session_id))
 
 
 def memory_ids(events: Iterable[object], session_id: str | None) -> list[str]:
@@ -131,25 +170,28 @@ def memory_ids(events: Iterable[object], session_id: str | None) -> list[str]:
 
 
 def _event_draft(
-    event: object, session_id: str | None, scope: Scope, limits: Limits
-) -> Draft | None:
+    event: object, where: str, session_id: str | None, scope: Scope, limits: Limits
+) -> Draft | LeftOutReason:
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
-    if read(event, "partial") is True:
-        return None  # a piece of a streamed turn; the whole turn follows
-    content = said_in(event)
     # What is told in plain values is taken at its word. A framework's objects may carry
     # attributes that are no values at all, so there only what fits is read.
     strict = isinstance(event, Mapping | Event)
+    event = by_name(event, EVENT, where)
+    require_same(event, "session_id", session_id or "", where)
+    _require_owner(event, scope, where)
+    if read(event, "partial") is True:
+        return "partial"  # a piece of a streamed turn; the whole turn follows
+    content = said_in(event)
     if strict:
         _check_event(event, content)
     texts = texts_of(content)
     text = clean("\n".join(texts))
     if not text.strip():
-        return None
+        return "no_text"
     check_text(text, limits)
-    author = _optional(read(event, "author"))
+    author = _author(event)
     ts = _event_time(read(event, "timestamp"))
     event_id = read(event, "id")
     if not strict and (not isinstance(event_id, str) or not event_id):
@@ -175,7 +217,7 @@ def _event_draft(
         source=_optional(read(event, "source")),
         trust=_optional(read(event, "trust")),
         content=_content_json(content, texts),
-        meta=_metadata_json(scope.meta, limits),
+        meta=metadata_json(scope.meta, limits),
         importance=None
         if importance is None
         else check_share(importance, "importance"),
@@ -193,11 +235,17 @@ def _check_event(event: object, content: object) -> None:
     time_given = read(event, "timestamp")
     if time_given is not None:
         to_seconds(time_given, "event.timestamp")
-    _metadata(read(event, "custom_metadata"))
-    readable = content is None or isinstance(content, str | Mapping)
-    if not readable and not hasattr(content, "parts"):
+    metadata_of(read(event, "custom_metadata"))
+    if content is not None and not _is_readable(content):
         msg = "event.content: expected a text, or a content with parts"
         raise InvalidTypeError(msg)
+
+
+def _is_readable(content: object) -> bool:
+    """Whether it is a content at all, with or without a text."""
+    if isinstance(content, list | tuple):
+        return all(isinstance(part, str | Mapping) for part in content)
+    return isinstance(content, str | Mapping) or hasattr(content, "parts")
 
 
 def entry_drafts(
@@ -209,14 +257,21 @@ def entry_drafts(
         InvalidArgumentError: An entry without text of its own, or a bad field.
         InvalidTypeError: Something else.
     """
-    return [_entry_draft(entry, scope, limits) for entry in paced(memories)]
+    return [
+        _entry_draft(entry, f"memories[{number}]", scope, limits)
+        for number, entry in enumerate(paced(memories))
+    ]
 
 
-def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
+def _entry_draft(entry: object, where: str, scope: Scope, limits: Limits) -> Draft:
+    entry = by_name(entry, ENTRY, where)
+    _require_owner(entry, scope, where)
     content = entry if isinstance(entry, str) else read(entry, "content")
     if content is None:
         content = read(entry, "text")
-    if not isinstance(content, str | Mapping) and read(content, "parts") is None:
+    if content is None and read(entry, "parts") is not None:
+        content = entry  # a content by itself
+    if content is None or not _is_readable(content):
         msg = "memories: expected strings, or entries with a text as content"
         raise InvalidTypeError(msg)
     texts = texts_of(content)
@@ -228,7 +283,7 @@ def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
     fields = {} if isinstance(entry, str) else entry
     session_id = _named(fields, "session_id", limits)
     event_id = _named(fields, "event_id", limits)
-    author = _optional(read(fields, "author"))
+    author = _author(fields)
     given = read(fields, "timestamp")
     ts = None if given is None else to_seconds(given, "timestamp")
     id_ = _named(fields, "id", limits)
@@ -259,9 +314,20 @@ def _entry_draft(entry: object, scope: Scope, limits: Limits) -> Draft:
         source=_optional(read(fields, "source")),
         trust=_optional(read(fields, "trust")),
         content=_content_json(content, texts),
-        meta=_metadata_json(scope.meta, limits),
+        meta=metadata_json(scope.meta, limits),
         importance=importance,
     )
+
+
+def _require_owner(fields: object, scope: Scope, where: str) -> None:
+    require_same(fields, "app_name", scope.app, where)
+    require_same(fields, "user_id", scope.user, where)
+
+
+def _author(fields: object) -> str | None:
+    """Who said it: the author, or the role that a chat message's object has."""
+    author = read(fields, "author")
+    return _optional(read(fields, "role") if author is None else author)
 
 
 def _named(fields: object, name: str, limits: Limits) -> str | None:
@@ -299,71 +365,3 @@ def _content_json(content: object, texts: Sequence[str]) -> str | None:
     if role is not None:
         kept = {"role": clean(role), **kept}
     return json.dumps(kept, ensure_ascii=False)
-
-
-def _metadata(value: object) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        msg = "custom_metadata: expected a mapping"
-        raise InvalidTypeError(msg)
-    return dict(value)
-
-
-def _metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
-    """Metadata as JSON with sorted keys, so that equal metadata is equal text."""
-    if not meta:
-        return None
-    if _has_more(meta, limits.max_metadata_bytes):
-        raise LimitExceededError(_too_large(limits))
-    if _depth(meta, limits.max_metadata_depth) > limits.max_metadata_depth:
-        msg = (
-            f"custom_metadata: at most max_metadata_depth = {limits.max_metadata_depth}"
-        )
-        raise LimitExceededError(msg)
-    try:
-        text = json.dumps(meta, allow_nan=False, sort_keys=True)
-        plain = _has_string_keys(meta)  # json would make strings of others
-    except (TypeError, ValueError):
-        plain = False
-    if not plain:
-        msg = "custom_metadata: expected JSON values under string keys, no NaN or Inf"
-        raise InvalidTypeError(msg)
-    if len(text) > limits.max_metadata_bytes:
-        raise LimitExceededError(_too_large(limits))
-    return text
-
-
-def _too_large(limits: Limits) -> str:
-    return f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
-
-
-def _has_more(value: object, most: int) -> bool:
-    """Whether there are more values in it, each of which takes a character of JSON."""
-    ahead: list[object] = [value]
-    seen = 0
-    while ahead and seen + len(ahead) <= most:
-        inner = ahead.pop()
-        seen += 1
-        if isinstance(inner, Mapping):
-            ahead.extend(inner.values())
-        elif isinstance(inner, list | tuple):
-            ahead.extend(inner)
-    return bool(ahead)
-
-
-def _has_string_keys(value: object) -> bool:
-    if isinstance(value, Mapping):
-        keys = all(isinstance(key, str) for key in value)
-        return keys and all(map(_has_string_keys, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_has_string_keys, value))
-    return True
-
-
-def _depth(value: object, most: int) -> int:
-    """How deep a value nests; stops counting past `most`, as a cycle never ends."""
-    if not isinstance(value, Mapping | list | tuple) or most < 0:
-        return 0
-    inner = value.values() if isinstance(value, Mapping) else value
-    return 1 + max((_depth(item, most - 1) for item in inner), default=0)

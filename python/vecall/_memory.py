@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vecall._aligned import Written, aligned, stored_count
 from vecall._conversation import parted_by_rewind
 from vecall._duck import as_list
 from vecall._embedding import Wait, embedded_text
+from vecall._how import How
 from vecall._ingest import (
     Scope,
+    SessionHead,
     Turns,
     entry_drafts,
     memory_ids,
@@ -34,6 +36,7 @@ from vecall._rules import bounds_of
 from vecall._scopes import merged
 from vecall._serving import Serving
 from vecall._telemetry import observed
+from vecall.added import AddedIds, LeftOutReason
 from vecall.config import (
     check_filter,
     check_min_score,
@@ -61,32 +64,6 @@ from vecall.store.metadata import has_values, likely_rows, passing
 from vecall.types import Filter, Scalar, SearchMemoryResponse, check_share
 
 
-class How(NamedTuple):
-    """How memories are added.
-
-    Attributes:
-        restore: Bring back memories that are gone.
-        key: The caller's idempotency key.
-        instead_of: Delete other turns of this session.
-        scope: Where to.
-        told: App and user as the caller named them.
-        edit: They correct memories that must be there.
-        judged: The hook has seen them.
-        done: A session, and its turns that were kept for a trigger and need be no more.
-        fold: Live memories that these sum up, with the hashes of their texts.
-    """
-
-    restore: bool = False
-    key: str | None = None
-    instead_of: str | None = None
-    scope: str = "user"
-    told: tuple[str, str] | None = None
-    edit: bool = False
-    judged: bool = False
-    done: tuple[str, Sequence[str]] | None = None
-    fold: Mapping[str, bytes] = MappingProxyType({})
-
-
 class Asked(NamedTuple):
     """A search as the caller asks it; None is the service's default."""
 
@@ -109,22 +86,23 @@ def _found(response: SearchMemoryResponse) -> int:
 class Memory(Opened):
     """What goes into one file, and what is recalled from it."""
 
-    @observed("add_session", len)
+    @observed("add_session", stored_count)
     async def add_session(
         self, wait: Wait, session: object, how: How, *, replace: bool
-    ) -> list[str]:
+    ) -> AddedIds:
         """Remember the turns of a session."""
         self.check_open()
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
-        scope = Scope({})
-        drafts, taken_back = await self._turns(wait, head.events, head.id, scope)
+        scope = Scope({}, app=head.app, user=head.user)
+        given, taken_back = turns = await self._turns(wait, head.events, head.id, scope)
         await self.take_back(wait, key, taken_back)
         if replace:
             how = how._replace(instead_of=head.id)
-        return await self.add_drafts(wait, *key, drafts, how)
+        written = await self._added(wait, *key, turns.drafts, how)
+        return aligned(given, written)
 
-    @observed("add_events", len)
+    @observed("add_events", stored_count)
     async def add_events(
         self,
         wait: Wait,
@@ -134,19 +112,20 @@ class Memory(Opened):
         session_id: str | None,
         custom_metadata: object,
         how: How,
-    ) -> list[str]:
+    ) -> AddedIds:
         """Remember some turns."""
         key = self.key(app_name, user_id, how.scope, write=True)
         if session_id is not None:
             check_name(session_id, "session_id", self.limits)
-        scope = scope_of(custom_metadata)
+        scope = scope_of(custom_metadata, app_name, user_id)
         told = as_list(events, "events")
-        drafts, taken_back = await self._turns(wait, told, session_id, scope)
+        given, taken_back = turns = await self._turns(wait, told, session_id, scope)
         await self.take_back(wait, key, taken_back)
         how = how._replace(told=(app_name, user_id))
-        return await self.add_drafts(wait, *key, drafts, how)
+        written = await self._added(wait, *key, turns.drafts, how)
+        return aligned(given, written)
 
-    @observed("add_entries", len)
+    @observed("add_entries", stored_count)
     async def add_entries(
         self,
         wait: Wait,
@@ -155,20 +134,21 @@ class Memory(Opened):
         memories: object,
         custom_metadata: object,
         how: How,
-    ) -> list[str]:
+    ) -> AddedIds:
         """Remember explicit entries."""
         key = self.key(app_name, user_id, how.scope, write=True)
-        scope = scope_of(custom_metadata)
+        scope = scope_of(custom_metadata, app_name, user_id)
         told = as_list(memories, "memories")
         drafts = await self.read_through(wait, entry_drafts, told, scope, self.limits)
         how = how._replace(told=(app_name, user_id))
-        return await self.add_drafts(wait, *key, drafts, how)
+        return aligned(drafts, await self._added(wait, *key, drafts, how))
 
     async def read_turns(
-        self, wait: Wait, told: list[Any], session_id: str
+        self, wait: Wait, told: list[Any], head: SessionHead
     ) -> list[Draft]:
         """Return the drafts of a session's turns, of which none is taken back."""
-        return (await self._turns(wait, told, session_id, Scope({}))).drafts
+        scope = Scope({}, app=head.app, user=head.user)
+        return (await self._turns(wait, told, head.id, scope)).drafts
 
     async def counted(
         self, wait: Wait, key: tuple[str, str], events: list[Any], session_id: str
@@ -199,10 +179,17 @@ class Memory(Opened):
     async def add_drafts(
         self, wait: Wait, app: str, user: str, drafts: list[Draft], how: How
     ) -> list[str]:
-        """Judge, embed and write what was read."""
+        """Judge, embed and write what was read; return the ids of what is stored."""
+        return (await self._added(wait, app, user, drafts, how)).ids
+
+    async def _added(
+        self, wait: Wait, app: str, user: str, drafts: list[Draft], how: How
+    ) -> Written:
         if how.key is not None:
             check_name(how.key, "idempotency_key", self.limits)
+        refused: dict[str, LeftOutReason] = {}
         if not how.judged:
+            given = drafts
             drafts = await self.gate.judged(
                 wait,
                 *(how.told or (app, user)),
@@ -210,12 +197,15 @@ class Memory(Opened):
                 scope=how.scope,
                 explicit=how.done is None and not how.fold,
             )
+            passed = {draft.id for draft in drafts}
+            refused = {each.id: "rejected" for each in given if each.id not in passed}
         if not drafts and how.instead_of is None and how.done is None:
-            return []
+            return Written([], refused)
         while True:
             serving = self.begin_use()
             try:
-                return await self._write(wait, serving, app, user, drafts, how)
+                written = await self._write(wait, serving, app, user, drafts, how)
+                return Written(written.ids, {**refused, **written.left_out})
             except EmbeddingMismatchError:
                 if serving is self.serving:
                     raise
@@ -233,11 +223,11 @@ class Memory(Opened):
         user: str,
         drafts: list[Draft],
         how: How,
-    ) -> list[str]:
+    ) -> Written:
         model = None
         if serving.embedding is not None and serving.model is not None:
             anyway = how.restore or how.edit  # also what a correction had overwritten
-            await self._embed(wait, serving, app, user, drafts, anyway)
+            await self._embed(wait, serving, app, user, drafts, anyway, how.again)
             model = serving.model.id
         job = AddMemories(
             app,
@@ -253,9 +243,10 @@ class Memory(Opened):
             how.edit,
             how.done,
             how.fold,
+            how.again,
         )
         change: Change = await wait(self.writer.submit(job))
-        return list(change.ids)
+        return Written(list(change.ids), {**job.left_out})
 
     async def _embed(
         self,
@@ -265,6 +256,7 @@ class Memory(Opened):
         user: str,
         drafts: Sequence[Draft],
         restore: bool,
+        again: bool,
     ) -> None:
         """Give vectors to those drafts whose text the file has no vector for."""
         assert serving.embedding is not None
@@ -273,7 +265,7 @@ class Memory(Opened):
         fresh = [
             draft
             for draft in in_slices(drafts)
-            if known.needs_vector(draft, restore=restore)
+            if known.needs_vector(draft, restore=restore, again=again)
         ]
         texts = [embedded_text(draft.author, draft.text) for draft in fresh]
         vectors = await serving.embedding.embed_texts(wait, app, user, texts)

@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any
 
 from vecall._embedding import Wait
+from vecall._how import How
 from vecall._ingest import session_head
-from vecall._memory import How, Memory
+from vecall._memory import Memory
 from vecall._model_thread import ModelThread
 from vecall._telemetry import observed
+from vecall.added import AddedIds
 from vecall.config import check_name
 from vecall.embedders.base import is_async
 from vecall.errors import (
@@ -108,7 +110,7 @@ class Observing:
 
     async def add_session(
         self, wait: Wait, session: object, how: How, *, replace: bool
-    ) -> list[str]:
+    ) -> AddedIds:
         """Remember a session: by what a summarizer says of it, or turn by turn."""
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
             return await self._memory.add_session(wait, session, how, replace=replace)
@@ -118,7 +120,7 @@ class Observing:
                 "remembers summaries or compactions"
             )
             raise ConfigError(msg)
-        return await self.end(wait, session, None, None, None)
+        return AddedIds(await self.end(wait, session, None, None, None))
 
     @observed("end_session", len)
     async def end(
@@ -188,11 +190,11 @@ class Observing:
             events.append(event)
             summary = compaction_of(event)
             if summary is not None:
-                drafts = await memory.read_turns(wait, events, head.id)
+                drafts = await memory.read_turns(wait, events, head)
                 told.update({draft.id: draft for draft in drafts})
                 told[compaction_id(head.id, summary)] = summary
                 events = []
-        drafts = await memory.read_turns(wait, events, head.id)
+        drafts = await memory.read_turns(wait, events, head)
         told.update({draft.id: draft for draft in drafts})
         return due, told
 

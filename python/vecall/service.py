@@ -13,15 +13,19 @@ from vecall._closing import Closing
 from vecall._consolidating import checked_consolidating
 from vecall._drive import blocking, drive
 from vecall._housekeeper import Housekeeper
+from vecall._how import How, fact_how
+from vecall._ingest import events_of
 from vecall._life import Life
 from vecall._life_methods import LivingMemoryService
 from vecall._maintenance import Maintenance
-from vecall._memory import Asked, How, Memory
+from vecall._memory import Memory
 from vecall._observing import Observing
 from vecall._recall_options import recall_options
 from vecall._rules import checked_rules, checked_summarizer, warn_of_raw_turns
 from vecall._scoring import Scorer
+from vecall._search_methods import SearchingMemoryService
 from vecall._upkeep_methods import MaintainedMemoryService, on_loop
+from vecall.added import AddedIds
 from vecall.calibration import Calibration
 from vecall.clock import Clock
 from vecall.config import Limits
@@ -37,9 +41,7 @@ from vecall.summaries import SummaryProvider
 from vecall.types import (
     Content,
     Event,
-    Filter,
     MemoryEntry,
-    SearchMemoryResponse,
     Session,
 )
 from vecall.write_gate import WriteHook
@@ -48,7 +50,11 @@ DEFAULT_MEMORY_BUDGET = 256 * 1024 * 1024
 
 
 class MemoryService(
-    MaintainedMemoryService, LivingMemoryService, Closing, BaseMemoryService
+    SearchingMemoryService,
+    MaintainedMemoryService,
+    LivingMemoryService,
+    Closing,
+    BaseMemoryService,
 ):
     """Long-term memory: durable in one file, searched in memory, one wall a user.
 
@@ -212,7 +218,7 @@ class MemoryService(
         restore: bool = False,
         replace: bool = False,
         idempotency_key: str | None = None,
-    ) -> list[str]:
+    ) -> AddedIds:
         """Remember the turns of a session.
 
         An upsert: turns that are known already cost nothing, changed ones are replaced,
@@ -222,17 +228,21 @@ class MemoryService(
 
         Args:
             session: A `Session`, a google-adk session, or a dict with app_name,
-                user_id, id and events, in snake_case or camelCase.
+                user_id, id and events (or messages), in snake_case or camelCase. An
+                event may be a chat message with role and content.
             restore: Bring back turns that were deleted.
             replace: Also delete remembered turns of this session that are absent.
             idempotency_key: A call with the same key, within 30 days, changes nothing
                 and returns what the first one returned.
 
         Returns:
-            The ids of the memories, in the order of the turns.
+            An id for each turn, in order; None, and a reason in `left_out`, for a turn
+            that is not stored. With a summarizer or a `Compaction`, the ids of the
+            memories that were made.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was written.
+            InvalidArgumentError: A bad name, id, time or text, or an unknown field;
+                nothing was written.
             ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
@@ -245,12 +255,13 @@ class MemoryService(
         *,
         app_name: str,
         user_id: str,
-        events: Sequence[Event | Mapping[str, Any] | object],
+        events: Sequence[Event | Mapping[str, Any] | object] | None = None,
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         restore: bool = False,
         idempotency_key: str | None = None,
-    ) -> list[str]:
+        messages: Sequence[Mapping[str, Any] | object] | None = None,
+    ) -> AddedIds:
         """Remember some turns, such as those that are new since the last call.
 
         Args:
@@ -262,12 +273,16 @@ class MemoryService(
                 or "3600s") makes them expire.
             restore: Bring back turns that were deleted.
             idempotency_key: As in `add_session_to_memory`.
+            messages: Another name for `events`.
 
         Returns:
-            The ids of the memories, in the order of the turns.
+            An id for each turn, in order; None, and a reason in `left_out`, for a turn
+            that is not stored. With a summarizer or a `Compaction`, the ids of the
+            memories that were made.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was written.
+            InvalidArgumentError: A bad name, id, time or text, or an unknown field;
+                nothing was written.
             ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
@@ -276,7 +291,7 @@ class MemoryService(
             on_loop,
             app_name,
             user_id,
-            events,
+            events_of(events, messages),
             session_id,
             custom_metadata,
             How(restore, idempotency_key),
@@ -289,28 +304,33 @@ class MemoryService(
         user_id: str,
         memories: Sequence[MemoryEntry | Content | object],
         custom_metadata: Mapping[str, Any] | None = None,
-        restore: bool = False,
+        restore: bool | None = None,
         idempotency_key: str | None = None,
         scope: Scope = "user",
-    ) -> list[str]:
+    ) -> AddedIds:
         """Remember what was learned or decided, as strings or entries.
 
         Args:
             app_name: The app.
             user_id: The user.
-            memories: Texts, or `MemoryEntry` objects or dicts that say more.
+            memories: Texts, or `MemoryEntry` objects or dicts that say more. A dict
+                may also say text or memory for content, role for author, created_at
+                for timestamp, and metadata for custom_metadata.
             custom_metadata: As in `add_events_to_memory`.
-            restore: Bring back memories that were deleted.
+            restore: A memory that was deleted is stored again, unless this is False.
+                True also brings back what is archived, or was corrected since.
             idempotency_key: As in `add_session_to_memory`; without one, equal texts
                 told twice are one memory only if they carry the same id.
             scope: Where to: the user's own memories, or a place that the service's
                 `scopes` allow to be written.
 
         Returns:
-            The ids of the memories, in order.
+            An id for each memory, in order; None, and a reason in `left_out`, for one
+            that is not stored.
 
         Raises:
-            InvalidArgumentError: A blank text or a bad field; nothing was written.
+            InvalidArgumentError: A blank text, or a bad or unknown field; nothing was
+                written.
             ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
@@ -321,64 +341,8 @@ class MemoryService(
             user_id,
             memories,
             custom_metadata,
-            How(restore, idempotency_key, scope=scope),
+            fact_how(restore, idempotency_key, scope),
         )
-
-    async def search_memory(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        query: str,
-        top_k: int | None = None,
-        min_score: float | None = None,
-        min_confidence: float | None = None,
-        filter: Filter | None = None,
-        ranking: Ranking | None = None,
-        explain: bool = False,
-        scopes: Sequence[Scope] | None = None,
-    ) -> SearchMemoryResponse:
-        """Find what this user's past says about a query.
-
-        Args:
-            app_name: The app; results never cross it.
-            user_id: The user; results never cross it.
-            query: Any text; one without a word finds nothing and costs nothing.
-            top_k: At most this many, instead of the service's default.
-            min_score: Floor on the cosine similarity in [-1, 1], inclusive.
-            min_confidence: Floor on the confidence in [0, 1], inclusive: where nothing
-                seems relevant enough, nothing is returned.
-            filter: Only memories of one session, author, kind or time range.
-            ranking: How to rank, instead of the service's way.
-            explain: Whether each memory says what its score is made of.
-            scopes: Where to look beside the user's own memories; without it, wherever
-                the service's `scopes` allow reading.
-
-        Returns:
-            The memories, best first; an unknown user has none.
-
-        Raises:
-            InvalidArgumentError: top_k < 1, a bad name or filter.
-            ConfigError: min_score without an embedder, or min_confidence with an
-                embedder that is not calibrated.
-            EmbedderError: The embedder failed.
-            RerankerError: The ranking's reranker failed.
-            ScopeError: A scope that the service may not read.
-            ClosedError: The service was closed.
-        """
-        asked = Asked(
-            app_name,
-            user_id,
-            query,
-            top_k,
-            min_score,
-            min_confidence,
-            filter,
-            ranking,
-            explain,
-            scopes,
-        )
-        return await self._memory.search(on_loop, asked)
 
     def close(self) -> None:
         """Finish pending writes and close the file.

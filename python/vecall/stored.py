@@ -9,14 +9,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from vecall._aligned import Written, aligned
 from vecall._at_exit import abandoned, close_at_exit
 from vecall._closing import Closing
 from vecall._duck import as_list, clean
 from vecall._embedding import Embedding, embedded_text
-from vecall._ingest import Scope, entry_drafts, event_drafts, scope_of, session_head
+from vecall._ingest import (
+    Scope,
+    entry_drafts,
+    event_drafts,
+    events_of,
+    scope_of,
+    session_head,
+)
 from vecall._model_thread import ModelThread
 from vecall._stored_rows import from_hit, is_expired, scope_of_filter, to_metadata
 from vecall._upkeep_methods import on_loop
+from vecall.added import AddedIds, LeftOutReason
 from vecall.config import (
     Limits,
     check_filter,
@@ -86,11 +95,11 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         self._abandoned = abandoned(self)
         close_at_exit(self)
 
-    async def add_session_to_memory(self, session: Any) -> list[str]:
+    async def add_session_to_memory(self, session: Any) -> AddedIds:
         """Remember the turns of a session; see `MemoryService`."""
         head = session_head(session, self._limits)
         self._check(head.app, head.user)
-        scope = Scope({})
+        scope = Scope({}, app=head.app, user=head.user)
         return await self._add(
             head.app, head.user, event_drafts, head.events, head.id, scope
         )
@@ -100,15 +109,17 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         *,
         app_name: str,
         user_id: str,
-        events: Sequence[Any],
+        events: Sequence[Any] | None = None,
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
-    ) -> list[str]:
+        messages: Sequence[Any] | None = None,
+    ) -> AddedIds:
         """Remember some turns; see `MemoryService`."""
         self._check(app_name, user_id)
         if session_id is not None:
             check_name(session_id, "session_id", self._limits)
-        scope, told = scope_of(custom_metadata), as_list(events, "events")
+        scope = scope_of(custom_metadata, app_name, user_id)
+        told = as_list(events_of(events, messages), "events")
         return await self._add(app_name, user_id, event_drafts, told, session_id, scope)
 
     async def add_memory(
@@ -118,10 +129,11 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         user_id: str,
         memories: Sequence[Any],
         custom_metadata: Mapping[str, Any] | None = None,
-    ) -> list[str]:
+    ) -> AddedIds:
         """Remember what was learned or decided; see `MemoryService`."""
         self._check(app_name, user_id)
-        scope, told = scope_of(custom_metadata), as_list(memories, "memories")
+        scope = scope_of(custom_metadata, app_name, user_id)
+        told = as_list(memories, "memories")
         return await self._add(app_name, user_id, entry_drafts, told, scope)
 
     async def search_memory(
@@ -196,11 +208,12 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         self,
         app: str,
         user: str,
-        read: Callable[..., list[Draft]],
+        read: Callable[..., Sequence[Draft | LeftOutReason]],
         told: list[Any],
         *args: object,
-    ) -> list[str]:
-        drafts = await asyncio.to_thread(read, in_slices(told), *args, self._limits)
+    ) -> AddedIds:
+        given = await asyncio.to_thread(read, in_slices(told), *args, self._limits)
+        drafts = [each for each in given if isinstance(each, Draft)]
         texts = [embedded_text(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(on_loop, app, user, texts)
 
@@ -211,7 +224,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
                 await self._store.upsert(draft.id, embedding, metadata)
 
         await self._run(store)
-        return [draft.id for draft in drafts]
+        return aligned(given, Written([draft.id for draft in drafts], {}))
 
     async def _search(
         self, vector: Any, top_k: int, scope: VectorStoreFilter

@@ -123,7 +123,7 @@ class SavedArtifacts:
         session = entries[0]["session_id"] if entries else self._session_of(name)
         of_this = Filter(session_id=session, author=_author(name), kind=KIND)
         await memory.delete_where(**self._user, filter=of_this)
-        await memory.add_memory(**self._user, memories=entries)
+        await memory.add_memory(**self._user, memories=entries, restore=False)
 
     def _entries(
         self,

@@ -9,6 +9,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from vecall._duck import as_list, read
+from vecall._fields import ENTRY, by_name
 from vecall.adk.json_values import to_metadata
 from vecall.adk.local_time import local_seconds
 from vecall.errors import InvalidTypeError
@@ -18,8 +19,10 @@ RESERVED_KEY = "vecall"
 """The key of custom_metadata under which a recalled memory carries its scores."""
 
 _PROVENANCE = ("importance", "session_id", "event_id")
+_OWNER = ("app_name", "user_id")
 _ENTRY_FIELDS = (
     "content",
+    "parts",
     "author",
     "kind",
     "source",
@@ -27,6 +30,7 @@ _ENTRY_FIELDS = (
     "valid_until",
     "supersedes",
     *_PROVENANCE,
+    *_OWNER,
 )
 
 
@@ -76,14 +80,18 @@ def to_memories(memories: object) -> list[object]:
 
     Raises:
         InvalidTypeError: Not a sequence.
-        InvalidArgumentError: A timestamp that is not ISO 8601.
+        InvalidArgumentError: A timestamp that is not ISO 8601, or an unknown field.
     """
-    return [_to_memory(memory) for memory in as_list(memories, "memories")]
+    return [
+        _to_memory(memory, f"memories[{number}]")
+        for number, memory in enumerate(as_list(memories, "memories"))
+    ]
 
 
-def _to_memory(memory: object) -> object:
+def _to_memory(memory: object, where: str) -> object:
     if isinstance(memory, str):
         return memory
+    memory = by_name(memory, ENTRY, where)
     fields = {name: read(memory, name) for name in _ENTRY_FIELDS}
     if fields["content"] is None:
         fields["content"] = read(memory, "text")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from vecall._conversation import ids_of, parted_by_rewind, said_in
 from vecall._duck import read
+from vecall._fields import EVENT, by_name
 from vecall.adk.json_values import to_json, to_text
 from vecall.adk.local_time import local_seconds
 from vecall.errors import InvalidTypeError
@@ -61,6 +62,7 @@ def to_event(event: object) -> dict[str, Any]:
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
+    event = by_name(event, EVENT, "events")
     fields: dict[str, Any] = {
         "partial": read(event, "partial"),
         "content": said_in(event),

@@ -87,7 +87,7 @@ def _write_then_hang(options: argparse.Namespace) -> int:
         total = sum(len(session["events"]) for session in told["sessions"])
         progress = Progress("remembering", total)
         for session in told["sessions"]:
-            turns += len(memory.sync.add_session_to_memory(session))
+            turns += len(memory.sync.add_session_to_memory(session).stored)
             progress.add(len(session["events"]))
         progress.finish()
         seconds = time.perf_counter() - begin

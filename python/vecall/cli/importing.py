@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from vecall._duck import read
+from vecall.added import AddedIds
 from vecall.cli.failures import naming
 from vecall.cli.options import add_file, add_json, expanded, opened
 from vecall.cli.owner_batches import (
@@ -43,6 +44,8 @@ Each line is a JSON object: a whole session
 or one memory
   {"app_name": ..., "user_id": ..., "text": ..., "author", "timestamp", "session_id",
    "event_id", "id", "custom_metadata", "importance", "kind": ... all optional}.
+Chat messages are read as they are: "messages" for "events", "role" for "author",
+"created_at" for "timestamp", "metadata" for "custom_metadata", "memory" for "text".
 Lines with the same owner and session_id are turns of one conversation, in their order.
 A file that `vecall export` wrote is read with all its fields and vectors; --app and
 --user then refuse what is of another app or user."""
@@ -248,7 +251,7 @@ class _Import:
             error.args = (f"{where}: {error}",)
             raise
         self._stored += sum(id_ is not None for id_ in ids)
-        self._left_out.update(one.reason for one in getattr(ids, "left_out", ()))
+        self._left_out.update(one.reason for one in ids.left_out)
         self._progress.add(sum(line.size for line in batch))
 
     def _lines(self) -> Iterator[Line]:
@@ -288,14 +291,17 @@ def _rows(memory: MemoryService) -> int:
     return sum(int(facts[name]) for name in ("memories", "archived", "quarantined"))
 
 
-def _add(memory: MemoryService, batch: list[Line]) -> list[str]:
+def _add(memory: MemoryService, batch: list[Line]) -> AddedIds:
     first = batch[0].item
     if is_session(first):
         return memory.sync.add_session_to_memory(first)
     items = [line.item for line in batch]
     app, user = read(first, "app_name"), read(first, "user_id")
     if is_entry(first):
-        return memory.sync.add_memory(app_name=app, user_id=user, memories=items)
+        # What was deleted since an earlier import stays deleted.
+        return memory.sync.add_memory(
+            app_name=app, user_id=user, memories=items, restore=False
+        )
     events = [{**item, "id": read(item, "event_id")} for item in items]
     return memory.sync.add_events_to_memory(
         app_name=app, user_id=user, events=events, session_id=read(first, "session_id")

@@ -90,7 +90,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    answers = {str(operation.status): _success(operation)}
+    statuses = {operation.status}
+    if operation.answer == "Added":
+        statuses.add(200)  # nothing was stored, and the answer says why
+    answers = {str(each): _success(operation, each) for each in sorted(statuses)}
     for status in sorted(_errors(operation)):
         told: dict[str, Any] = {
             "description": _SAYS[status],
@@ -103,8 +106,8 @@ def _responses(operation: Operation) -> dict[str, Any]:
     return answers
 
 
-def _success(operation: Operation) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": _SAYS[operation.status]}
+def _success(operation: Operation, status: int) -> dict[str, Any]:
+    told: dict[str, Any] = {"description": _SAYS[status]}
     if operation.answer is None:
         return told
     if "/" in operation.answer:

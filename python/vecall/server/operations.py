@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from typing import BinaryIO
 from starlette.responses import Response
 
 from vecall._duck import read
+from vecall.added import AddedIds
 from vecall.config import check_name
 from vecall.corrections import Revision
 from vecall.errors import NotFoundError
@@ -25,6 +27,8 @@ from vecall.types import Filter, MemoryEntry
 DEFAULT_K = 5
 DEFAULT_PAGE = 100
 
+_TURNS = {"events", "messages"}
+
 _EXPORTS = 16  # more at once would fill the disk and take the places of others
 
 
@@ -33,7 +37,7 @@ async def ingest_session(call: Call) -> Response:
     memory = call.memory
     wanted = call.body.get("sessionId", call.body.get("session_id"))
     session = await _loaded(call, "sessionId", wanted)
-    return json_response({"ids": await memory.add_session_to_memory(session)})
+    return _added(await memory.add_session_to_memory(session), 200)
 
 
 async def observe_session(call: Call) -> Response:
@@ -44,7 +48,7 @@ async def observe_session(call: Call) -> Response:
 
 async def end_session(call: Call) -> Response:
     """Remember what is kept of a session."""
-    if "events" in call.body or call.door.load_session is not None:
+    if call.body.keys() & _TURNS or call.door.load_session is not None:
         ids = await call.memory.end_session(await _told(call))
     else:
         session_id = call.names["session"]
@@ -55,8 +59,8 @@ async def end_session(call: Call) -> Response:
 async def _told(call: Call) -> object:
     """The session with the turns that came, or as the loader finds it."""
     id_ = call.names["session"]
-    if "events" in call.body:
-        return {**call.whose, "id": id_, "events": call.body["events"]}
+    if call.body.keys() & _TURNS:
+        return {**call.whose, "id": id_, **call.body}
     return await _loaded(call, "session", id_)
 
 
@@ -87,14 +91,21 @@ def _head(session: object) -> tuple[object, object, object]:
 
 async def add_memories(call: Call) -> Response:
     """Remember what was learned."""
-    ids = await call.memory.add_memory(**call.whose, **call.body)
-    return json_response({"ids": ids}, 201)
+    return _added(await call.memory.add_memory(**call.whose, **call.body), 201)
 
 
 async def add_events(call: Call) -> Response:
     """Remember some turns."""
     ids = await call.memory.add_events_to_memory(**call.whose, **call.body)
-    return json_response({"ids": ids}, 201)
+    return _added(ids, 201)
+
+
+def _added(ids: AddedIds, status: int) -> Response:
+    """The ids, and why there are none for some items; 200 where nothing is stored."""
+    told: dict[str, object] = {"ids": ids}
+    if ids.left_out:
+        told["left_out"] = [dataclasses.asdict(each) for each in ids.left_out]
+    return json_response(told, status if ids.stored else 200)
 
 
 async def search(call: Call) -> Response:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from vecall._fields import ENTRY, EVENT
+from vecall.added import LeftOutReason
 from vecall.server.limits import HttpLimits
 
 Schema = dict[str, Any]
@@ -75,9 +77,22 @@ _PARTS = _open(
     "parts",
 )
 _CONTENT: Schema = {"anyOf": [{"type": "string"}, _PARTS]}
-_NEW_CONTENT: Schema = {"anyOf": [{"type": "string", "minLength": 1}, _PARTS]}
+_PART_LIST: Schema = {
+    "type": "array",
+    "items": {"type": "object"},
+    "maxItems": 1024,
+    "description": 'Parts of a chat message, such as {"type": "text", "text": ...}.',
+}
+_NEW_CONTENT: Schema = {
+    "anyOf": [{"type": "string", "minLength": 1}, _PART_LIST, _PARTS]
+}
 _TOLD = {
     "content": _NEW_CONTENT,
+    "text": {**_NEW_CONTENT, "description": "Another name for content."},
+    "memory": {**_NEW_CONTENT, "description": "Another name for content."},
+    "role": {**_LABEL, "description": "Another name for author."},
+    "created_at": {**_TIME, "description": "Another name for timestamp."},
+    "metadata": {**_META, "description": "Another name for custom_metadata."},
     "author": _LABEL,
     "timestamp": _TIME,
     "kind": _LABEL,
@@ -111,16 +126,30 @@ _CHANGES = {
     "importance": _or_null(_SHARE),
     "valid_until": _or_null(_TIME),
 }
+_OF = {
+    "id": _NAME,
+    "event_id": _NAME,
+    "session_id": _NAME,
+    "app_name": _NAME,
+    "user_id": _NAME,
+}
 _NEW_MEMORY = _closed(
     {
         **_TOLD,
-        "id": _NAME,
-        "session_id": _NAME,
-        "event_id": _NAME,
+        **_OF,
+        "parts": _PART_LIST,
         "valid_until": _TIME,
         "supersedes": _NAME,
-    },
-    "content",
+        **{name: {} for name in ENTRY.ignored},
+    }
+)
+_NEW_EVENT = _closed(
+    {
+        **{name: {} for name in (*EVENT.names, *EVENT.ignored)},
+        **_TOLD,
+        **_OF,
+        "content": _or_null(_NEW_CONTENT),
+    }
 )
 _MEMORY = _open(
     {
@@ -165,6 +194,14 @@ _HOW = {
     "restore": FLAG,
     "idempotency_key": _NAME,
 }
+_LEFT_OUT = _open(
+    {
+        "index": _DONE,
+        "reason": {"type": "string", "enum": list(get_args(LeftOutReason))},
+    },
+    "index",
+    "reason",
+)
 _ERROR = _open(
     {
         "error": _open(
@@ -186,18 +223,26 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
         most: The largest k.
     """
     ids = _open({"ids": {"type": "array", "items": _WORD}}, "ids")
+    added = _open(
+        {
+            "ids": {"type": "array", "items": _or_null(_WORD)},
+            "left_out": {"type": "array", "items": _LEFT_OUT},
+        },
+        "ids",
+    )
+    turn = ref("NewEvent")
+    turns = {"events": _batch(turn, limits), "messages": _batch(turn, limits)}
     ingest = _closed({"sessionId": _NAME, "session_id": _NAME})
     new_memory = {"anyOf": [{"type": "string", "minLength": 1}, ref("NewMemory")]}
     return {
         "Ingest": {**ingest, "minProperties": 1, "maxProperties": 1},
         "NewMemory": _NEW_MEMORY,
-        "NewEvent": _closed({**_TOLD, "id": _NAME}, "content"),
+        "NewEvent": _NEW_EVENT,
         "AddMemories": _closed(
             {"memories": _batch(new_memory, limits), **_HOW}, "memories"
         ),
         "AddEvents": _closed(
-            {"events": _batch(ref("NewEvent"), limits), "session_id": _NAME, **_HOW},
-            "events",
+            {**turns, "session_id": _NAME, **_HOW},
         ),
         "Change": {**_closed(_CHANGES), "minProperties": 1},
         "Release": _closed({"updated_at": _SECONDS}),
@@ -219,7 +264,7 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
             }
         ),
         "Used": _closed({"ids": _batch(_NAME, limits)}, "ids"),
-        "Turns": _closed({"events": _batch(ref("NewEvent"), limits)}),
+        "Turns": _closed(turns),
         "Filter": _FILTER,
         "DeleteWhere": _closed(
             {"filter": {**_closed(_CONDITIONS), "minProperties": 1}}, "filter"
@@ -269,6 +314,7 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
             "similarity",
         ),
         "Ids": ids,
+        "Added": added,
         "Marked": _open({"marked": _DONE}, "marked"),
         "Deleted": _open({"deleted": _DONE}, "deleted"),
         "Backup": _open({"name": _WORD, "bytes": _DONE}, "name", "bytes"),

@@ -36,7 +36,7 @@ def _of_memories(most: int) -> list[Operation]:
             body="AddMemories",
             body_limit="batch",
             status=201,
-            answer="Ids",
+            answer="Added",
             errors=(404, 409),
         ),
         Operation(
@@ -204,7 +204,7 @@ def _of_sessions() -> list[Operation]:
             access="write",
             handler=operations.ingest_session,
             body="Ingest",
-            answer="Ids",
+            answer="Added",
             errors=(404,),
         ),
         Operation(
@@ -217,7 +217,7 @@ def _of_sessions() -> list[Operation]:
             body="AddEvents",
             body_limit="batch",
             status=201,
-            answer="Ids",
+            answer="Added",
             errors=(409,),
         ),
         Operation(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from vecall._fields import is_field_name
 from vecall.server.answers import HttpError
 
 Schema = dict[str, Any]
@@ -70,6 +71,8 @@ class Validator:
         if "anyOf" in schema:
             self._check_any(value, schema["anyOf"], where)
             return
+        if "type" not in schema:
+            return  # any value
         kind = schema["type"]
         if not _TYPES[kind](value):
             raise _broken(where, f"expected {_article(kind)} {kind}")
@@ -105,9 +108,10 @@ class Validator:
             if name not in value:
                 field = f"{where}.{name}"
                 raise _broken(field, "is missing")
-        if not value.keys() <= known.keys():
-            rule = f"only has the fields {', '.join(known)}"
-            raise _broken(where, rule)
+        for name in value.keys() - known.keys():
+            # A name that does not look like one may be somebody's text.
+            shown = f' "{name}"' if is_field_name(name) else ""
+            raise _broken(where, f"unknown field{shown}; fields are {', '.join(known)}")
         for name, item in value.items():
             self.check(item, known[name], f"{where}.{name}")
 

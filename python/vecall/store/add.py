@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from vecall.errors import NotFoundError
 from vecall.slices import in_slices
@@ -35,6 +35,9 @@ from vecall.store.upsert import (
     says_the_same,
 )
 
+Away = Literal["deleted", "expired", "evicted"]
+"""Why a memory that is given again is not stored."""
+
 _ROW_BYTES = 500  # of a row beside its text and vector, with indexes and log
 
 
@@ -47,7 +50,8 @@ class AddMemories:
         user: The user.
         drafts: What to add; of equal ids the last wins.
         model: Number of the embedding model of the drafts' vectors.
-        restore: Bring back memories that are gone; otherwise they stay gone.
+        restore: Bring back memories that are gone; otherwise turns stay gone.
+        again: Store facts that were deleted; without it these stay gone too.
         replace: Also delete the memories of this session that are not among the drafts.
         key: A second call with the same key changes nothing.
         ttl: Seconds that new memories live for which nobody says how long.
@@ -58,6 +62,7 @@ class AddMemories:
             trigger, that are taken care of with this.
         fold: Live memories that those which are added sum up, with the hashes of their
             texts. They are archived; if they are not all as they were, nothing happens.
+        left_out: Set by `run`: why drafts are not stored, by id.
     """
 
     app: str
@@ -73,13 +78,17 @@ class AddMemories:
     edit: bool = False
     done: tuple[str, Sequence[str]] | None = None
     fold: Mapping[str, bytes] = field(default_factory=dict)
+    again: bool = False
+    left_out: dict[str, Away] = field(default_factory=dict)
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
         require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         told = None if self.key is None else Promise(partition, self.key, self.drafts)
+        self.left_out = {}
         if told is not None and (ids := told.kept()) is not None:
+            self._explain(partition, ids)
             return partition.unchanged(ids)
         folded = self._to_be_folded(partition)
         if folded is None:
@@ -120,8 +129,8 @@ class AddMemories:
     def _wanted(self, partition: PartitionWriter) -> dict[str, Draft]:
         """The drafts by id, without those that are gone for good.
 
-        What was deleted stays away. What expired or had to make room does so if it is
-        a turn of a session that is merely ingested again; a fact is told anew.
+        Turns of a session that is ingested again stay away. A fact that expired or
+        was evicted is stored again, and with `again` one that was deleted too.
         """
         drafts = {draft.id: draft for draft in self.drafts}
         execute = partition.connection.execute
@@ -135,13 +144,23 @@ class AddMemories:
             list(drafts),
         )
         for id_, why in buried:
-            if self.restore or (why is not None and not drafts[id_].ordered):
+            fact = not drafts[id_].ordered
+            if self.restore or (fact and (self.again or why is not None)):
                 execute(
                     "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, id_)
                 )
             else:
+                self.left_out[id_] = why or "deleted"
                 del drafts[id_]
         return drafts
+
+    def _explain(self, partition: PartitionWriter, ids: Sequence[str]) -> None:
+        """Say of a call that is sent again what the first one left out."""
+        missing = {draft.id for draft in self.drafts} - set(ids)
+        self.left_out = dict.fromkeys(missing, "expired")
+        query = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
+        found = select_in(partition.connection, query, [partition.id], sorted(missing))
+        self.left_out |= {id_: why or "deleted" for id_, why in found}
 
     def _leave_out(
         self,
@@ -167,6 +186,7 @@ class AddMemories:
         for id_, known in stored.items():
             # A turn that has expired is dead before the sweep as it is after it.
             if drafts[id_].ordered and known.has_expired(partition.expiry_now):
+                self.left_out[id_] = "expired"
                 del drafts[id_]
         return {
             id_

@@ -17,20 +17,23 @@ class Known:
 
     Attributes:
         texts: Hash of the text, and author, of those that have a vector.
-        gone: Those that stay away even if they are told again.
+        deleted: Those that stay away unless a fact is to be stored again.
         let_go: Those that stay away if they are turns of a session.
         corrected: Digests of what corrections have overwritten.
     """
 
     texts: dict[str, tuple[bytes, str | None]] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
     let_go: set[str] = field(default_factory=set)
     corrected: dict[str, set[str]] = field(default_factory=dict)
 
-    def needs_vector(self, draft: Draft, *, restore: bool) -> bool:
+    def needs_vector(self, draft: Draft, *, restore: bool, again: bool) -> bool:
         """Whether writing a draft takes a vector that the file does not have."""
         if not restore:
-            if draft.id in self.gone or (draft.ordered and draft.id in self.let_go):
+            fact = not draft.ordered
+            if draft.id in self.deleted and not (fact and again):
+                return False
+            if draft.id in self.let_go and not fact:
                 return False
             old = self.corrected.get(draft.id)
             if old is not None and digest_of(draft) in old:
@@ -63,7 +66,7 @@ def known_of(
     part = [row[0]]
     buried = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
     for id_, why in select_in(connection, buried, part, ids):
-        (known.gone if why is None else known.let_go).add(id_)
+        (known.deleted if why is None else known.let_go).add(id_)
     query = (
         "SELECT id, hash, author, vec IS NOT NULL, ifnull(expires_at, 9e99) FROM mem "
         "WHERE part = ? AND id IN"

@@ -106,6 +106,6 @@ class Remember(MemoryTool):
             ids = []
         if ids is None:
             return {"status": "remembered"}  # this service names no ids
-        if not ids:
+        if not ids or ids[0] is None:
             return dict(self._without_memory)
         return {"status": "remembered", "id": ids[0]}

@@ -1,0 +1,73 @@
+"""The search of `MemoryService`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vecall._memory import Asked, Memory
+from vecall._upkeep_methods import on_loop
+from vecall.ranking import Ranking
+from vecall.scopes import Scope
+from vecall.types import Filter, SearchMemoryResponse
+
+
+class SearchingMemoryService:
+    """Finding memories."""
+
+    _memory: Memory
+
+    async def search_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        query: str,
+        top_k: int | None = None,
+        min_score: float | None = None,
+        min_confidence: float | None = None,
+        filter: Filter | None = None,
+        ranking: Ranking | None = None,
+        explain: bool = False,
+        scopes: Sequence[Scope] | None = None,
+    ) -> SearchMemoryResponse:
+        """Find what this user's past says about a query.
+
+        Args:
+            app_name: The app; results never cross it.
+            user_id: The user; results never cross it.
+            query: Any text; one without a word finds nothing and costs nothing.
+            top_k: At most this many, instead of the service's default.
+            min_score: Floor on the cosine similarity in [-1, 1], inclusive.
+            min_confidence: Floor on the confidence in [0, 1], inclusive: where nothing
+                seems relevant enough, nothing is returned.
+            filter: Only memories of one session, author, kind or time range.
+            ranking: How to rank, instead of the service's way.
+            explain: Whether each memory says what its score is made of.
+            scopes: Where to look beside the user's own memories; without it, wherever
+                the service's `scopes` allow reading.
+
+        Returns:
+            The memories, best first; an unknown user has none.
+
+        Raises:
+            InvalidArgumentError: top_k < 1, a bad name or filter.
+            ConfigError: min_score without an embedder, or min_confidence with an
+                embedder that is not calibrated.
+            EmbedderError: The embedder failed.
+            RerankerError: The ranking's reranker failed.
+            ScopeError: A scope that the service may not read.
+            ClosedError: The service was closed.
+        """
+        asked = Asked(
+            app_name,
+            user_id,
+            query,
+            top_k,
+            min_score,
+            min_confidence,
+            filter,
+            ranking,
+            explain,
+            scopes,
+        )
+        return await self._memory.search(on_loop, asked)

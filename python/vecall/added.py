@@ -1,0 +1,52 @@
+"""What a call that adds memories returns: an id for each item that it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+LeftOutReason = Literal[
+    "partial", "no_text", "rewound", "deleted", "expired", "evicted", "rejected"
+]
+"""Why an item of a call is not stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """One item that was given and is not stored.
+
+    Attributes:
+        index: Its place in the call, from 0.
+        reason: "partial": a piece of a streamed turn, which follows as a whole;
+            "no_text": it has no text of its own; "rewound": a later rewind of the
+            session takes it back; "deleted": it was deleted, and
+            `restore=True` stores it again; "expired": its time to live was over
+            before; "evicted": it had to make room for others before; "rejected":
+            `on_write` refused it.
+    """
+
+    index: int
+    reason: LeftOutReason
+
+
+class AddedIds(list["str | None"]):
+    """The ids of what a call stored or found stored, aligned with what it was given.
+
+    Attributes:
+        left_out: What is not stored, in order; at these places the list has None.
+    """
+
+    left_out: tuple[LeftOut, ...]
+
+    def __init__(
+        self, ids: Iterable[str | None] = (), left_out: Iterable[LeftOut] = ()
+    ) -> None:
+        """Hold the ids, and why there are none for some items."""
+        super().__init__(ids)
+        self.left_out = tuple(left_out)
+
+    @property
+    def stored(self) -> list[str]:
+        """The ids without the gaps, each once."""
+        return list(dict.fromkeys(id_ for id_ in self if id_ is not None))
