@@ -48,10 +48,11 @@ _PLAIN = re.compile("[\t\n -~]*")
 _CONTINUED = re.compile(r"\n(?=[^\n])")
 _MANY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
 
-# "<" in its own and its full-width form, and look-alikes where they make a tag.
+# "<" in its own form, in those that NFKC or NFD make "<" of, and look-alikes where they
+# make a tag.
 _LESS = re.compile(
-    "[<\uff1c\ufe64]"
-    "|[\u2039\u00ab\u02c2\u1438\u226a\u226e\u227a\u22d6\u2329\u276c\u276e\u2770\u27e8"
+    "[<\uff1c\ufe64\u226e]"
+    "|[\u2039\u00ab\u02c2\u1438\u226a\u227a\u22d6\u2329\u276c\u276e\u2770\u27e8"
     "\u27ea\u29fc\u3008\u300a\ufe3d\ufe3f]"
     "(?=\\s{0,8}[/\\\\\u2044\u2215\u29f8\uff0f]"
     "|\\s{0,8}(?i:past[\\s_-]{0,8}conv|recalled[_-]|memory[_-]))"
@@ -60,15 +61,20 @@ _MORE = re.compile("(?<=]])>")  # in XML "]]>" may stand in no text
 _AMPERSAND = re.compile(
     "[&\uff06\ufe60](?=[#\uff03\ufe5f]|\\w{2,32}[;\uff1b\ufe54]|(?i:lt|gt|amp|quot))"
 )
-# Words by which chat templates switch the speaker; those in "<" are cut by that.
+# Words by which chat templates switch the speaker; those in "<" are cut by that. Beside
+# the known ones: "[|" of EXAONE and Jais, "]~" and "[e~[" of MiniMax, and all words in
+# capitals, as Mistral writes its control tokens.
 _SQUARE = re.compile(
-    r"\[(?=\s{0,8}/?\s{0,8}(?:INST|SYS|SYSTEM|SYSTEM_PROMPT|TOOL_CALLS?|TOOL_RESULTS?"
-    r"|CONTROL_|AVAILABLE_TOOLS|TOOL_CONTENT|ARGS|CALL_ID|BOS|EOS|CLS|SEP|MASK|PAD|UNK|IMG"
-    r"|PREFIX|SUFFIX|MIDDLE|THINK)\w{0,32}\s{0,8}\])",
-    re.IGNORECASE,
+    r"[\[\uff3b](?=\s{0,8}[|\uff5c\u2502\u01c0]|e~"
+    r"|\s{0,8}/?\s{0,8}[A-Z][A-Z0-9_]{1,40}\s{0,8}[]\uff3d]"
+    r"|(?i:\s{0,8}/?\s{0,8}(?:INST|SYS|SYSTEM|SYSTEM_PROMPT|TOOL_CALLS?|TOOL_RESULTS?"
+    r"|CONTROL_|AVAILABLE_TOOLS|TOOL_CONTENT|ARGS|CALL_ID|BOS|EOS|CLS|SEP|MASK|PAD|UNK"
+    r"|IMG|PREFIX|SUFFIX|MIDDLE|THINK|GMASK|SMASK|MODEL_SETTINGS|AUDIO|BEGIN_AUDIO"
+    r"|TRANSCRIBE)\w{0,32}\s{0,8}[]\uff3d]))"
+    r"|[]\uff3d](?=~)"
 )
 _JSON_UNSAFE = re.compile(
-    f"[<>&\u2028\u2029\uff06\uff1c\uff1e\ufe60\ufe64\ufe65{_UNSEEN}]"
+    f"[<>&\u2028\u2029\u226e\uff06\uff1c\uff1e\ufe60\ufe64\ufe65{_UNSEEN}]"
 )
 _SPACES = re.compile(r"\s+")
 _SPEAKS = re.compile("[:\uff1a\ufe55\ufe13]+(?=\\s|$)")
@@ -94,11 +100,11 @@ def escape(text: str) -> str:
     """Return cleaned text in which nothing can open or close a tag.
 
     As in XML, "<" becomes "&lt;", and "&" becomes "&amp;" where it could be read as the
-    begin of such a thing. The brackets of chat templates become "&#91;".
+    begin of such a thing. The brackets of chat templates become "&#91;" and "&#93;".
     """
     text = _AMPERSAND.sub("&amp;", text)
     text = _MORE.sub("&gt;", _LESS.sub("&lt;", text))
-    return _SQUARE.sub("&#91;", text)
+    return _SQUARE.sub(_bracket, text)
 
 
 def escape_json(dumped: str) -> str:
@@ -152,6 +158,10 @@ def hide(text: str, masked: str) -> str:
     if not masked or masked.lower() not in text.lower():
         return text
     return re.sub(re.escape(masked), "*" * len(masked), text, flags=re.IGNORECASE)
+
+
+def _bracket(found: re.Match[str]) -> str:
+    return "&#91;" if found.group() in "[\uff3b" else "&#93;"
 
 
 def _as_escape(found: re.Match[str]) -> str:
