@@ -367,3 +367,27 @@ def test_names_are_spelled_in_full(tmp_path: Path) -> None:
     assert names_in(path) == {
         *("c", "e.f.g", "e.f.i", "a.b.k", "a.b", "c.m", "c.m.n", "e.f.g.o", "q"),
     }
+
+
+def test_a_class_whose_name_begins_like_vecall_is_not_run(tmp_path, monkeypatch):
+    (tmp_path / "vecall_evil.py").write_text(
+        "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n"
+        "class Thing: pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "services.yaml").write_text(
+        "services:\n  - scheme: vecall\n    type: memory\n"
+        "    class: vecall_evil.Thing\n"
+    )
+    examine_agents(tmp_path, "vecall:///memory.db")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("uri", "code"), [("vecal://memory.db", 1), ("sqlite://x.db", 0)]
+)
+def test_a_scheme_that_google_adk_refuses_is_an_error(tmp_path, uri, code, capsys):
+    """google-adk does not start with a URI that it does not know."""
+    arguments = ["doctor", "--agents", str(tmp_path), "--memory-service-uri", uri]
+    assert main(arguments) == code
+    capsys.readouterr()

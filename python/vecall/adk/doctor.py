@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import google.adk
 from google.adk.memory.base_memory_service import BaseMemoryService
@@ -26,6 +27,7 @@ from vecall.errors import ConfigError, VecallError
 from vecall.store import Finding, examine
 
 _YAML = ("services.yaml", "services.yml")
+_BUILT_IN = {"memory", "rag", "agentengine", "sqlite"}
 _CLASS = "vecall.adk.VecallMemoryService"
 _REGISTERING = {"vecall.adk.register", "vecall.adk.registry.register"}
 _READING = {
@@ -128,7 +130,7 @@ def _entries(folder: Path, name: str) -> Iterator[tuple[Finding, bool]]:
 
 def _class(name: str, folder: Path, path: str) -> Finding:
     module, _, class_name = path.rpartition(".")
-    if not module.startswith("vecall"):
+    if module.partition(".")[0] != "vecall":
         if _is_there(folder, path):
             return Finding("ok", name, f"{SCHEME}:// is {path}, which was not loaded")
         return Finding("error", name, f"class {path}: there is no such module")
@@ -181,7 +183,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("warning", "uri", told)
         return
     if not uri.startswith(f"{SCHEME}:"):
-        yield Finding("warning", "uri", "names another memory than vecall")
+        yield _other_address(folder, uri)
         return
     # As google-adk has it, paths start in the folder that holds the agents.
     holder = folder.parent if _is_agent(folder) else folder
@@ -202,6 +204,16 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("error", "uri", f"{path}: is not there, and read_only makes none")
     else:
         yield Finding("note", "uri", f"{path} will be made at the first start")
+
+
+def _other_address(folder: Path, uri: str) -> Finding:
+    """Say what google-adk makes of a URI that is not vecall's."""
+    scheme = urlsplit(uri).scheme
+    others = any((folder / name).is_file() for name in (*_YAML, "services.py"))
+    if scheme in _BUILT_IN or (scheme and others):
+        return Finding("warning", "uri", "names another memory than vecall")
+    told = f'google-adk knows no such scheme and will not start; vecall has "{SCHEME}"'
+    return Finding("error", "uri", told)
 
 
 def _try_options(options: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from vecall.cli import (
     caring,
     consolidating,
     demo,
+    erasing,
     evaluate,
     importing,
     searching,
@@ -40,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
         searching,
         caring,
         consolidating,
+        erasing,
         evaluate,
         serving,
     ):

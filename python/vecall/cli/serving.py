@@ -185,6 +185,10 @@ def _make_folder(folder: Path) -> None:
     except OSError as error:
         msg = f"backups: the folder cannot be made: {error.strerror}"
         raise ConfigError(msg) from error
+    about = folder.stat()
+    if about.st_uid != os.geteuid() or about.st_mode & 0o022:
+        msg = "backups: the folder must be yours, and only you may write in it"
+        raise ConfigError(msg)
 
 
 def trigger(given: str | None) -> Mapping[str, object] | None:

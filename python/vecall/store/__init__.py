@@ -15,7 +15,7 @@ from vecall.store.database import Database, Durability
 from vecall.store.delete import DeleteMemories, ForgetUser, Why
 from vecall.store.doctor import Finding, examine, repair
 from vecall.store.evict import Bounds
-from vecall.store.facts import file_facts
+from vecall.store.facts import apps_of, file_facts
 from vecall.store.filesystem import require_unrelated
 from vecall.store.history import Past, history, listed, old_sessions
 from vecall.store.jobs import WriteJob, run_alone
@@ -127,6 +127,7 @@ __all__ = [
     "WriteJob",
     "active_model",
     "adopt",
+    "apps_of",
     "backup",
     "begin_migration",
     "changed_since",

@@ -24,7 +24,6 @@ from vecall.store.upsert import (
     REST,
     Stored,
     corrected,
-    digest_of,
     expiry,
     find_stored,
     is_same,
@@ -33,6 +32,7 @@ from vecall.store.upsert import (
     row_of,
     row_over,
     says_the_same,
+    was_overwritten,
 )
 
 Away = Literal["deleted", "expired", "evicted"]
@@ -191,7 +191,7 @@ class AddMemories:
         return {
             id_
             for id_, digests in old.items()
-            if id_ in drafts and digest_of(drafts[id_]) in digests
+            if id_ in drafts and was_overwritten(drafts[id_], digests)
         }
 
     def _remove_others(self, partition: PartitionWriter) -> list[int]:

@@ -42,4 +42,18 @@ def file_facts(path: Path) -> dict[str, Any]:
     }
 
 
+def apps_of(path: Path, user: str) -> list[str]:
+    """Return the apps in which a file knows a user; change nothing.
+
+    Raises:
+        VecallError: As `file_facts`.
+    """
+    require_plain(path)
+    with storage_errors(), closing(connect_to_read(path)) as connection:
+        if not schema.check_origin(connection):
+            return []
+        query = "SELECT app FROM part WHERE user = ? ORDER BY app"
+        return [app for (app,) in connection.execute(query, (user,))]
+
+
 _WITH_WAITING = 3  # the first schema in which turns wait for a trigger

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import stat
 import sys
 from pathlib import Path
 
@@ -41,6 +42,32 @@ def require_plain(path: Path) -> None:
             what = "the file" if not suffix else f"<file>{suffix}"
             msg = f"path: {what} is a symbolic link, which vecall does not follow"
             raise ConfigError(msg)
+        _require_file(path.with_name(path.name + suffix), suffix)
+
+
+def _require_file(path: Path, suffix: str) -> None:
+    try:
+        about = path.lstat()
+    except OSError:
+        return
+    what = "the file" if not suffix else f"<file>{suffix}"
+    if suffix == ".snap":
+        return
+    if not stat.S_ISREG(about.st_mode):
+        msg = f"path: {what} is no plain file"
+        raise ConfigError(msg)
+    if about.st_nlink > 1:
+        msg = f"path: {what} has a second name (a hard link), under which nothing locks"
+        raise ConfigError(msg)
+
+
+def is_own_file(about: os.stat_result) -> bool:
+    """Whether it is a plain file of this user that has no second name."""
+    return (
+        stat.S_ISREG(about.st_mode)
+        and about.st_nlink == 1
+        and about.st_uid == os.geteuid()
+    )
 
 
 def require_new(path: Path) -> None:

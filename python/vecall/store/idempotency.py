@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -10,6 +11,7 @@ from vecall.errors import ConflictError
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Draft
 
+_DROPPED = b""  # a purge keeps no digest of what was asked
 _KEPT_S = 30 * 86_400.0
 
 
@@ -36,7 +38,7 @@ class Promise:
         ).fetchone()
         if found is None:
             return None
-        if found[0] != self._hash:
+        if found[0] not in (self._hash, _DROPPED):
             msg = "idempotency_key: was used for other memories of this user"
             raise ConflictError(msg)
         ids: list[str] = json.loads(found[1])
@@ -51,6 +53,16 @@ class Promise:
             "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, ?, ?)",
             (part, self._key, now, self._hash, json.dumps(list(ids))),
         )
+
+
+def drop_digests(connection: sqlite3.Connection) -> None:
+    """Keep of every key which ids it gave, and no digest of the texts.
+
+    A call with such a key is still carried out once, whatever it holds. Proposals,
+    which have no hash, go with the digests of what they show.
+    """
+    connection.execute("DELETE FROM idem WHERE hash IS NULL")
+    connection.execute("UPDATE idem SET hash = ?", (_DROPPED,))
 
 
 def _hash(drafts: Sequence[Draft]) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from vecall.store.batches import select_in
 from vecall.store.rows import Draft
-from vecall.store.upsert import corrected, digest_of
+from vecall.store.upsert import corrected, was_overwritten
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Known:
             if draft.id in self.let_go and not fact:
                 return False
             old = self.corrected.get(draft.id)
-            if old is not None and digest_of(draft) in old:
+            if old is not None and was_overwritten(draft, old):
                 return False
         return self.texts.get(draft.id) != (draft.hash, draft.author)
 

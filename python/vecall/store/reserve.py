@@ -10,6 +10,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from vecall.store.filesystem import is_own_file
+
 BYTES = 1024 * 1024
 
 
@@ -27,12 +29,16 @@ class Reserve:
                 return True
         except OSError:
             pass
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        # Without O_NONBLOCK a FIFO of that name would be waited for, without end.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             handle = os.open(self._path, flags, 0o600)
         except OSError:
             return False
         try:
+            if not is_own_file(os.fstat(handle)):
+                return False
+            os.ftruncate(handle, 0)
             written = os.write(handle, bytes(BYTES))
             if written < BYTES:  # a disk with less room than that is full
                 os.ftruncate(handle, 0)

@@ -19,7 +19,9 @@ from vecall.store.filesystem import (
     require_new,
     sync_folder,
 )
+from vecall.store.idempotency import drop_digests
 from vecall.store.snapshots import SnapshotFolder, count_purge
+from vecall.store.upsert import shorten_digests
 
 _PATIENCE_S = 10.0  # for readers who keep the log from being emptied
 _PAUSE_S = 0.02
@@ -84,6 +86,8 @@ def purge(database: Database) -> int:
             "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
             (_CHANGES_KEPT,),
         )
+        drop_digests(connection)
+        shorten_digests(connection)
         connection.execute("VACUUM")
         if database.path is not None:
             folder = SnapshotFolder(database.path)

@@ -56,6 +56,8 @@ class Stored(NamedTuple):
 REST = "part, seq, hash, vec, model, crc"
 """The columns of `mem` that a `Row` does not have, as `rest` gives them."""
 
+_SHORT = 4  # hexadecimal digits of a digest after a purge
+
 COMPARED = (
     "session event ts author kind source trust text content meta importance"
 ).split()
@@ -248,6 +250,31 @@ def corrected(
     for id_, old in select_in(connection, query, [part], ids):
         found.setdefault(id_, set()).add(digest_of_old(old))
     return found
+
+
+def was_overwritten(draft: Draft, digests: set[str]) -> bool:
+    """Whether a draft says what a correction has overwritten."""
+    told = digest_of(draft)
+    return told in digests or told[:_SHORT] in digests
+
+
+def shorten_digests(connection: sqlite3.Connection) -> None:
+    """Keep so little of digests of overwritten texts that they prove no text.
+
+    The text of a correction that was kept for its time is gone. What is left of its
+    digest still keeps an older copy of the session from undoing the correction; of
+    65,536 other texts one would be kept out with it.
+    """
+    rows = connection.execute(
+        "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?",
+        ('{"digest%',),
+    ).fetchall()
+    for *key, old in rows:
+        short = json.dumps({"digest": digest_of_old(old)[:_SHORT]})
+        connection.execute(
+            "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?",
+            (short, *key),
+        )
 
 
 def digest_of(draft: Draft) -> str:

@@ -1,0 +1,110 @@
+"""`vecall erase`: nothing of a person stays in the file, the name neither."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vecall.cli.failures import naming
+from vecall.cli.options import add_json, add_path, require_file
+from vecall.cli.streams import one_line
+from vecall.cli.terminal import counted, print_json
+from vecall.errors import ConfigError, NotFoundError
+from vecall.service import MemoryService
+from vecall.store import apps_of
+
+_AT_ONCE = 1024 * 1024
+_BESIDE = ("", "-wal", "-shm")
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    erase = commands.add_parser(
+        "erase",
+        help="erase a person: memories, tombstones and the name",
+        description="Delete all memories of a user in every app, and the name, and "
+        "rewrite the file so that nothing of it is left. Backups and exports that you "
+        "made are yours. If an old session of the user is ingested again later, it is "
+        "remembered again: nothing is left that could tell.",
+    )
+    erase.add_argument("--user", required=True, help="user_id")
+    erase.add_argument("--app", help="only in this app")
+    erase.add_argument("--yes", action="store_true", help="do not ask")
+    add_path(erase)
+    add_json(erase)
+    erase.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Erase the user; return 1 if the name is still somewhere in the file."""
+    require_file(options.path)
+    user = options.user
+    with naming(options.path):
+        found = apps_of(Path(options.path), user)
+    apps = [app for app in found if options.app in (None, app)]
+    if not apps:
+        msg = "user: the file has no such user"
+        raise NotFoundError(msg)
+    _confirm(options, apps)
+    with naming(options.path), MemoryService(options.path, embedder="none") as memory:
+        erased = sum(
+            memory.sync.delete_user(app_name=app, user_id=user, forget=True)
+            for app in apps
+        )
+        memory.sync.purge()
+    places = list(_places(Path(options.path), user.encode()))
+    _report(options, apps, erased, places)
+    return int(bool(places) and len(apps) == len(found))
+
+
+def _confirm(options: argparse.Namespace, apps: list[str]) -> None:
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        msg = "--yes: is needed where nobody can be asked"
+        raise ConfigError(msg)
+    where = ", ".join(one_line(app) for app in apps)
+    print(f"Erase {one_line(options.user)} in {where}? This cannot be undone. [y/N] ")
+    if input().strip().lower() not in ("y", "yes"):
+        msg = "nothing was erased"
+        raise ConfigError(msg)
+
+
+def _report(
+    options: argparse.Namespace, apps: list[str], erased: int, places: list[str]
+) -> None:
+    if options.json:
+        print_json({"memories": erased, "apps": apps, "name_is_in": places})
+        return
+    memories = counted(erased, "memory", "memories")
+    where = counted(len(apps), "app")
+    print(f"erased {memories} of {one_line(options.user)} in {where}")
+    if places:
+        print(
+            f"the name is still in {', '.join(places)}: in another app, or in a "
+            "name or a text of somebody else"
+        )
+    else:
+        print("the file no longer has the name")
+
+
+def _places(path: Path, name: bytes) -> Iterator[str]:
+    """The files that have the name: the database, its log, its snapshots."""
+    files = [path.with_name(path.name + suffix) for suffix in _BESIDE]
+    files += sorted(path.with_name(path.name + ".snap").glob("*.vs"))
+    for file in files:
+        if file.is_file() and _has(file, name):
+            yield one_line(file)
+
+
+def _has(file: Path, name: bytes) -> bool:
+    end = b""
+    with file.open("rb") as stream:
+        while some := stream.read(_AT_ONCE):
+            if name in end + some:
+                return True
+            end = (end + some)[-len(name) :]
+    return False

@@ -1,0 +1,194 @@
+"""What is erased or purged leaves nothing in the file that proves it was there."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from hashlib import blake2b
+
+import pytest
+from helpers.clocks import SettableClock
+from vecall import ConfigError, ConflictError, MemoryService
+from vecall.cli.main import main
+from vecall.store.rows import text_hash
+
+NAME = "alice@example.com"
+ALICE = {"app_name": "shop", "user_id": NAME}
+BOB = {"app_name": "shop", "user_id": "bob"}
+SECRET = "my PIN is 493817"
+
+
+def _bytes_of(path):
+    files = [path, *path.parent.glob(path.name + "-*")]
+    files += path.parent.glob(path.name + ".snap/*")
+    return b"".join(each.read_bytes() for each in files)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "memory.db"
+    with MemoryService(path, embedder=None) as memory:
+        for app in ("shop", "desk"):
+            names = {"app_name": app, "user_id": NAME}
+            memory.sync.add_memory(**names, memories=["one", "two"])
+            memory.sync.observe_session(
+                {**names, "id": f"s {NAME}", "events": [{"text": "waits", "id": "e"}]}
+            )
+            memory.sync.delete_memory(
+                **names, memory_id=memory.sync.list_memories(**names)[0].id
+            )
+        memory.sync.add_memory(**BOB, memories=["Bob's own."])
+    return path
+
+
+def _run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return code, printed.out + printed.err
+
+
+def test_a_person_is_erased_from_all_apps_with_the_name(file, capsys):
+    assert NAME.encode() in _bytes_of(file)
+    code, said = _run(capsys, "erase", "--user", NAME, "--yes", "--path", file)
+    assert code == 0
+    assert said == (
+        f"erased 2 memories of {NAME} in 2 apps\nthe file no longer has the name\n"
+    )
+    assert NAME.encode() not in _bytes_of(file)
+    with MemoryService(file, embedder=None) as memory:
+        facts = memory.sync.stats()
+        assert (facts["users"], facts["memories"], facts["deleted_ids"]) == (1, 1, 0)
+        assert memory.sync.search_memory(**BOB, query="Bob").memories
+
+
+def test_one_app_can_be_erased_alone_and_the_command_says_what_is_left(file, capsys):
+    arguments = ("erase", "--user", NAME, "--app", "desk", "--path", file, "--json")
+    code, said = _run(capsys, *arguments, "--yes")
+    assert code == 0
+    facts = json.loads(said)
+    assert (facts["memories"], facts["apps"]) == (1, ["desk"])
+    assert facts["name_is_in"] == [str(file)]
+    with MemoryService(file, embedder=None) as memory:
+        assert memory.sync.stats()["users"] == 2
+
+
+def test_a_name_that_somebody_else_quotes_is_reported(file, capsys):
+    with MemoryService(file, embedder=None) as memory:
+        memory.sync.add_memory(**BOB, memories=[f"Write to {NAME} tomorrow."])
+    code, said = _run(capsys, "erase", "--user", NAME, "--yes", "--path", file)
+    assert code == 1
+    assert "a text of somebody else" in said
+
+
+def test_nothing_is_erased_without_being_asked_for(file, capsys):
+    before = file.read_bytes()
+    code, said = _run(capsys, "erase", "--user", NAME, "--path", file)
+    assert code == 1
+    assert "--yes" in said
+    code, said = _run(capsys, "erase", "--user", "nobody", "--yes", "--path", file)
+    assert code == 1
+    assert "no such user" in said
+    assert file.read_bytes() == before
+
+
+def test_a_session_of_an_erased_user_is_remembered_again(file, capsys):
+    _run(capsys, "erase", "--user", NAME, "--yes", "--path", file)
+    with MemoryService(file, embedder=None) as memory:
+        memory.sync.add_memory(**ALICE, memories=["one", "two"])
+        assert memory.sync.stats()["memories"] == 3
+
+
+def test_a_purge_keeps_no_digest_of_proposals_and_keys(tmp_path):
+    path = tmp_path / "memory.db"
+    with MemoryService(path, embedder=None) as memory:
+        entries = [{"content": SECRET, "id": "pin"}]
+        memory.sync.add_memory(**ALICE, memories=entries, idempotency_key="k")
+        memory.sync.propose_forget(**ALICE, query="PIN")
+        memory.sync.delete_memory(**ALICE, memory_id="pin")
+        plain = text_hash(SECRET)
+        assert plain.hex().encode() in _bytes_of(path)
+        memory.sync.purge()
+        assert plain.hex().encode() not in _bytes_of(path)
+        assert plain not in _bytes_of(path)
+        with closing(sqlite3.connect(path)) as connection:
+            kept = connection.execute("SELECT key, hash, ids FROM idem").fetchall()
+        assert kept == [("k", b"", '["pin"]')]
+        # The call is still carried out once.
+        ids = memory.sync.add_memory(**ALICE, memories=entries, idempotency_key="k")
+        assert list(ids) == ["pin"]
+        assert memory.sync.stats()["memories"] == 0
+        memory.sync.add_memory(**ALICE, memories=["x"], idempotency_key="new")
+        with pytest.raises(ConflictError):
+            memory.sync.add_memory(**ALICE, memories=["y"], idempotency_key="new")
+
+
+def test_a_purge_shortens_the_digest_of_a_correction_that_still_holds(tmp_path):
+    path, clock = tmp_path / "memory.db", SettableClock()
+    turn = {"text": SECRET, "id": "e1", "author": "user"}
+    how = {"embedder": None, "history_ttl": 60, "clock": clock, "sweep_interval": None}
+    with MemoryService(path, **how) as memory:
+        told = {"app_name": "shop", "user_id": NAME, "id": "s", "events": [turn]}
+        memory.sync.add_session_to_memory(told)
+        (stored,) = memory.sync.list_memories(**ALICE)
+        memory.sync.update_memory(**ALICE, memory_id=stored.id, content="hidden")
+        clock.let_pass(3_600)
+        memory.sync.run_due()
+        memory.sync.purge()
+        with closing(sqlite3.connect(path)) as connection:
+            (old,) = connection.execute("SELECT old FROM hist").fetchone()
+        assert len(json.loads(old)["digest"]) == 4
+        assert SECRET.encode() not in _bytes_of(path)
+        memory.sync.add_session_to_memory(told)
+        assert [each.text for each in memory.sync.list_memories(**ALICE)] == ["hidden"]
+        turn["text"] = "said in another way"
+        memory.sync.add_session_to_memory(told)
+        (now,) = memory.sync.list_memories(**ALICE)
+        assert now.text == "said in another way"
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", ".lock", ".reserve"])
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, suffix):
+    path = tmp_path / "memory.db"
+    if suffix:
+        with MemoryService(path, embedder=None) as memory:
+            memory.sync.add_memory(**BOB, memories=["kept"])
+    other = tmp_path / f"memory.db{suffix}"
+    other.unlink(missing_ok=True)
+    os.mkfifo(other)
+    with pytest.raises(ConfigError, match="no plain file"):
+        MemoryService(path, embedder=None)
+
+
+def test_a_second_name_of_a_file_is_refused(tmp_path):
+    path = tmp_path / "memory.db"
+    with MemoryService(path, embedder=None) as memory:
+        memory.sync.add_memory(**BOB, memories=["kept"])
+    os.link(path, tmp_path / "other.db")
+    with pytest.raises(ConfigError, match="hard link"):
+        MemoryService(path, embedder=None)
+    (tmp_path / "other.db").unlink()
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "memory.db.reserve").unlink()
+    os.link(victim, tmp_path / "memory.db.reserve")
+    with pytest.raises(ConfigError, match="hard link"):
+        MemoryService(path, embedder=None)
+    assert victim.read_bytes() == b"precious"
+
+
+def test_a_relative_name_is_never_a_uri(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with MemoryService("file:x.db?mode=memory", embedder=None) as memory:
+        memory.sync.add_memory(**BOB, memories=["kept"])
+    made = tmp_path / "file:x.db?mode=memory"
+    assert made.stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "x.db").exists()
+    with MemoryService(made, embedder=None) as memory:
+        assert memory.sync.stats()["memories"] == 1
+
+
+def test_hashes_here_are_those_of_the_store():
+    """The reference of these tests."""
+    assert text_hash("a") == blake2b(b"a", digest_size=16).digest()
