@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
-import json
 from typing import Any
 
 from vecall.cli.options import add_file, add_json, opened, require_file
-from vecall.cli.terminal import dim
+from vecall.cli.terminal import dim, print_json
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
 from vecall.summaries import SummaryProvider
@@ -70,7 +69,7 @@ def run_consolidate(options: argparse.Namespace) -> int:
             dry_run=not options.yes,
         )
         if options.json:
-            print(json.dumps(dataclasses.asdict(done)))
+            print_json(dataclasses.asdict(done))
             return 0
         if not options.yes:
             texts = _texts(memory, options.app, options.user)
