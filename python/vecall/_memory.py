@@ -31,7 +31,7 @@ from vecall._ingest import (
 )
 from vecall._opened import Opened
 from vecall._recall import Request
-from vecall._recall_options import NO_FLOOR, NOT_CALIBRATED
+from vecall._recall_options import FLOOR_OF_WORDS, NO_FLOOR, NOT_CALIBRATED
 from vecall._rules import bounds_of
 from vecall._scopes import merged
 from vecall._serving import Serving
@@ -306,6 +306,10 @@ class Memory(Opened):
         if not isinstance(ranking, Ranking):
             msg = "ranking: expected a vecall.Ranking"
             raise InvalidTypeError(msg)
+        if ranking.fusion == "words":  # no memory has a cosine then
+            if asked.min_score is not None:
+                raise ConfigError(FLOOR_OF_WORDS)
+            min_score = None
         if min_confidence is not None and not serving.scoring.can_tell(ranking):
             raise ConfigError(NOT_CALIBRATED)
         top_k, limits = asked.top_k, self.limits

@@ -16,6 +16,11 @@ NO_FLOOR = (
     "that works without one is min_confidence"
 )
 
+FLOOR_OF_WORDS = (
+    "min_score: is a floor on the cosine similarity, which a search by words alone "
+    "(ranking.fusion) does not have; the floor that works there is min_confidence"
+)
+
 NOT_CALIBRATED = (
     "min_confidence: is a floor on the confidence, and this embedder or way of ranking "
     "is not calibrated; `vecall eval --calibrate` fits weights for an embedder"

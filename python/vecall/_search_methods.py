@@ -37,7 +37,8 @@ class SearchingMemoryService:
             user_id: The user; results never cross it.
             query: Any text; one without a word finds nothing and costs nothing.
             top_k: At most this many, instead of the service's default.
-            min_score: Floor on the cosine similarity in [-1, 1], inclusive.
+            min_score: Floor on the cosine similarity in [-1, 1], inclusive. The
+                service's floor does not apply where the ranking goes by words alone.
             min_confidence: Floor on the confidence in [0, 1], inclusive: where nothing
                 seems relevant enough, nothing is returned.
             filter: Only memories of one session, author, kind or time range.
@@ -51,8 +52,8 @@ class SearchingMemoryService:
 
         Raises:
             InvalidArgumentError: top_k < 1, a bad name or filter.
-            ConfigError: min_score without an embedder, or min_confidence with an
-                embedder that is not calibrated.
+            ConfigError: min_score without an embedder or in a search by words alone,
+                or min_confidence with an embedder that is not calibrated.
             EmbedderError: The embedder failed.
             RerankerError: The ranking's reranker failed.
             ScopeError: A scope that the service may not read.

@@ -19,7 +19,9 @@ async def search_or_words(
 ) -> tuple[SearchMemoryResponse, bool]:
     """Search, by words alone where the embedder fails, and say whether it came to that.
 
-    A model's turn is worth more than the better half of an answer. The log says it.
+    A model's turn is worth more than the better half of an answer. The log says it. A
+    floor on the cosine, given here or to the service, does not apply to a search by
+    words, which has no cosine; a floor on the confidence does.
     Of a service that takes no `top_k` the best so many are returned.
 
     Args:
@@ -42,4 +44,5 @@ async def search_or_words(
             raise
         _log.warning("searched by words alone: %s", error)
     words = replace(memory.ranking, fusion="words")
+    known.pop("min_score", None)
     return await memory.search_memory(**known, ranking=words), True
