@@ -7,7 +7,6 @@ import dataclasses
 import json
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -35,10 +34,6 @@ serving.add_commands(top.add_subparsers(required=True))
 options = top.parse_args()
 sys.exit(options.run(options))
 """
-OPENSSL = (
-    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-    "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-)
 LOADER = """
 async def find(*, app_name, user_id, session_id):
     if session_id == "trip":
@@ -97,24 +92,19 @@ def test_a_file_is_served_until_the_process_is_asked_to_end(run, tmp_path):
     assert [entry.text for entry in kept] == ["Zebra."]
 
 
-def test_it_serves_over_tls(run, tmp_path):
-    """With a certificate, and only over TLS."""
-    certificate, key = tmp_path / "chain.pem", tmp_path / "key.pem"
-    made = subprocess.run(
-        [*OPENSSL.split(), "-keyout", key, "-out", certificate],
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
-        pytest.skip("openssl cannot make a certificate here")
-    tls = ["--tls-certificate", certificate, "--tls-key", key]
-    with child(COMMAND, "serve", "--embedder", "none", "--port", "0", *tls) as server:
-        url = said(server).removeprefix("serving ")
-        assert url.startswith("https://127.0.0.1:")
-        trusted = ssl.create_default_context(cafile=certificate)
-        assert httpx.get(f"{url}/healthz", verify=trusted).json() == {"status": "ok"}
-        with pytest.raises(httpx.HTTPError):
-            httpx.get(f"{url}/healthz".replace("https", "http"))
+@pytest.mark.parametrize("tokens", [[], ["--tokens", "other"]])
+def test_a_path_that_names_no_file_makes_none(run, tmp_path, tokens):
+    """Refused with the command that begins a new file, which then works."""
+    arguments = ["serve", "--port", "0", "--path", "typo.db", *tokens]
+    code, printed = run(*arguments)
+    assert code == 2
+    assert list(tmp_path.iterdir()) == []
+    command = printed.err.partition("vecall token ")[2].replace("APP", "hotel").split()
+    assert command[:3] == ["create", "--path", "typo.db"]
+    assert run("token", *command)[0] == 0
+    with child(COMMAND, *arguments) as server:
+        assert said(server).startswith("serving ")
+    assert (tmp_path / "typo.db").exists()
 
 
 def test_what_is_asked_of_the_command_holds_for_its_server(run, tmp_path):
@@ -199,10 +189,14 @@ def test_every_limit_of_the_server_is_an_option_of_the_command():
         ["--ttl", "0d"],
         ["--backups", "no/such/folder"],
         ["--session-loader", "no_such:find"],
+        ["--on-write", "no_such:judge"],
+        ["--max-user-memories", "-1"],
+        ["--on-write", "json:__name__"],
     ],
 )
 def test_options_that_cannot_be_are_refused_before_anything_is_served(run, arguments):
     """Each is an error with a sentence, not a server that does something else."""
+    run("token", "create", "--app", "hotel")
     with pytest.raises(VecallError):
         run("serve", "--embedder", "none", "--port", "0", *arguments)
 

@@ -187,3 +187,7 @@ def test_the_app_lives_under_another_app(door):
 
     mounted = Door(outer, inner.bearer)
     assert mounted.ask("GET", "/memory/healthz").json() == {"status": "ok"}
+    for asked, servers in ((mounted, [{"url": "/memory"}]), (inner, None)):
+        path = "/memory/openapi.json" if servers else "/openapi.json"
+        for _ in range(2):
+            assert asked.ask("GET", path).json().get("servers") == servers

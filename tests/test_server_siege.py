@@ -100,3 +100,38 @@ def test_of_too_many_handshakes_the_oldest_are_given_up():
             each.settimeout(0.05)
             with pytest.raises(TimeoutError):
                 each.recv(1)
+
+
+def test_a_killed_server_leaves_no_export_behind(tmp_path, monkeypatch):
+    """An export in the making has no name that a restart would find."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    with (
+        serving(tmp_path) as (opened, process),
+        opened.client() as client,
+        ExitStack() as readers,
+    ):
+        texts = [f"{n} " + "tea " * 10_000 for n in range(60)]
+        body = {"memories": texts}
+        assert client.post(f"{ALICE}/memories", json=body).status_code == 201
+        for _ in range(3):
+            reader = readers.enter_context(opened.connect())
+            reader.sendall(opened.head("GET", f"{ALICE}/export"))
+            assert reader.recv(12) == b"HTTP/1.1 200"
+        process.kill()
+        process.wait(20)
+    assert list(folder.iterdir()) == []
+
+
+def test_an_export_ends_when_its_token_is_revoked(server):
+    """What was sent until then is not all of it."""
+    bearer, token = mint(app="hotel")
+    file = TokenFile(f"{server.path}.tokens")
+    file.change(lambda tokens: [*tokens, token])
+    with server._replace(bearer=bearer).connect() as reader:
+        head = server._replace(bearer=bearer).head("GET", f"{ALICE}/export")
+        reader.sendall(head)
+        assert reader.recv(12) == b"HTTP/1.1 200"
+        file.change(lambda tokens: [each for each in tokens if each.id != token.id])
+        assert len(all_of(reader)) < 15_000_000

@@ -58,6 +58,7 @@ def test_what_is_kept_comes_back_as_it_was(tmp_path):
         mint(app="a", user="u", read_only=True, expires_at=4e9)[1],
         mint(app="a")[1],
         mint(admin=True)[1],
+        mint(app="a", review=True, trust="unknown", source="s", author="o")[1],
     ]
     file = TokenFile(tmp_path / "tokens")
     file.change(lambda _: tokens)
@@ -260,3 +261,41 @@ def test_a_limit_that_cannot_be_is_refused(limits):
         HttpLimits(**limits)
     assert issubclass(ConfigError, ValueError)
     assert not issubclass(ConfigError, InvalidArgumentError)
+
+
+@pytest.mark.parametrize("suffix", ["", ".new", ".lock"])
+def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path, suffix):
+    """Reading and changing end at once, with an error or with a file in its place."""
+    path = tmp_path / "tokens"
+    os.mkfifo(f"{path}{suffix}")
+    child_code = (
+        "import sys; from vecall.server import TokenFile, mint\n"
+        "try: TokenFile(sys.argv[1]).change(lambda _: [mint(app='a')[1]])\n"
+        "except Exception as error: print(type(error).__name__, flush=True)\n"
+        "else: print('changed', flush=True)"
+    )
+    with child(child_code, path) as process:
+        outcome = said(process)
+    assert outcome == ("changed" if suffix == ".new" else "ConfigError")
+    if suffix == ".new":
+        assert len(TokenFile(path).read()) == 1
+
+
+def test_a_file_that_others_may_replace_opens_to_nobody(tmp_path, monkeypatch):
+    """One of another user, and one in a folder that everybody may write."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    file = TokenFile(folder / "tokens")
+    bearer, token = mint(app="a")
+    file.change(lambda _: [token])
+    folder.chmod(0o777)
+    with pytest.raises(ConfigError):
+        file.read()
+    assert TokenFile(folder / "tokens").find(bearer) is None
+    folder.chmod(0o1777)
+    assert file.read() == [token]
+    owner = (folder / "tokens").stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    if owner:
+        with pytest.raises(ConfigError):
+            file.read()

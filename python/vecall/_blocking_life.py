@@ -54,11 +54,14 @@ class SyncLivingMemoryService:
         user_id: str,
         memory_id: str,
         scope: Scope = "user",
+        max_trust: str | None = None,
         **changes: Any,
     ) -> MemoryEntry:
         """Correct one memory; what it said before stays in its history."""
         return drive(
-            self._life.update(blocking, app_name, user_id, memory_id, scope, changes)
+            self._life.update(
+                blocking, app_name, user_id, memory_id, scope, changes, max_trust
+            )
         )
 
     def memory_history(

@@ -23,6 +23,7 @@ from vecall.errors import (
 )
 from vecall.slices import in_slices
 from vecall.store import Draft
+from vecall.trust import at_most
 from vecall.write_gate import Verdict, Write, WriteHook
 
 _log = logging.getLogger("vecall")
@@ -150,6 +151,7 @@ def _apply(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
     if not isinstance(verdict, Verdict):
         msg = "on_write: must return a vecall.Verdict"
         raise WriteHookError(msg)
+    draft = replace(draft, trust=at_most(draft.trust, verdict.trust))
     if verdict.outcome == "quarantine":
         return replace(draft, quarantined=True)
     if verdict.outcome == "reject":

@@ -35,6 +35,7 @@ from vecall.store import (
     next_due,
 )
 from vecall.timestamps import to_seconds
+from vecall.trust import at_most, check_tier
 from vecall.types import MemoryEntry
 
 Key = tuple[str, str]
@@ -86,8 +87,11 @@ class Life:
         memory_id: str,
         scope: str,
         changes: Mapping[str, Any],
+        max_trust: str | None = None,
     ) -> MemoryEntry:
         """Correct one memory."""
+        if max_trust is not None:
+            check_tier(max_trust, "max_trust")
         key = self._memory.key(app_name, user_id, scope, write=True)
         self._memory.key(app_name, user_id, scope, write=False)  # it is returned
         check_name(memory_id, "memory_id", self._memory.limits)
@@ -95,7 +99,11 @@ class Life:
         loader = self._memory.serving.loader
         row: Row = await wait(loader.submit(self._row, *key, memory_id))
         # What it replaced was archived when it was told, and may be back since then.
-        kept = {"importance": row.importance, "supersedes": None}
+        kept = {
+            "importance": row.importance,
+            "supersedes": None,
+            "trust": at_most(row.trust, max_trust),
+        }
         changed = replace(to_entry(row, prior_of(row)), **{**kept, **changes})
         (draft,) = entry_drafts([changed], Scope({}), self._memory.limits)
         how = How(edit=True, scope=scope, told=(app_name, user_id))

@@ -92,6 +92,7 @@ class LivingMemoryService:
         user_id: str,
         memory_id: str,
         scope: Scope = "user",
+        max_trust: str | None = None,
         **changes: Any,
     ) -> MemoryEntry:
         """Correct one memory; what it said before stays in its history.
@@ -103,6 +104,8 @@ class LivingMemoryService:
             user_id: The user.
             memory_id: Its id, which stays.
             scope: Where it is.
+            max_trust: The highest tier, of `vecall.trust.TRUST_TIERS`, that the memory
+                has afterwards; its trust is lowered to it, and never raised.
             **changes: New values of content, author, timestamp, kind, source,
                 custom_metadata, importance or valid_until, as in `MemoryEntry`.
 
@@ -114,7 +117,7 @@ class LivingMemoryService:
             InvalidArgumentError: Nothing to change, or a value that cannot be.
         """
         return await self._life.update(
-            on_loop, app_name, user_id, memory_id, scope, changes
+            on_loop, app_name, user_id, memory_id, scope, changes, max_trust
         )
 
     async def memory_history(

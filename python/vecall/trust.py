@@ -35,5 +35,13 @@ def exceeds(tier: str | None, ceiling: str) -> bool:
 
 
 def at_most(tier: str | None, ceiling: str | None) -> str | None:
-    """Return a tier, lowered to a ceiling where it ranks above it; None is none."""
-    return ceiling if ceiling is not None and exceeds(tier, ceiling) else tier
+    """Return a tier that ranks no higher than a ceiling.
+
+    Args:
+        tier: The tier; one of your own becomes the ceiling, as nothing is known of its
+            rank, and None stays None.
+        ceiling: One of `TRUST_TIERS`; None lowers nothing.
+    """
+    if tier is None or ceiling is None:
+        return tier
+    return ceiling if tier not in _RANKS or exceeds(tier, ceiling) else tier

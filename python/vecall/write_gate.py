@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vecall.errors import InvalidArgumentError
+from vecall.trust import check_tier
 from vecall.types import MemoryEntry
 
 
@@ -34,10 +35,13 @@ class Verdict:
             keeps it where no search finds it until `release_memory` releases it;
             "reject" does not write it.
         text: What is written in place of a redacted text; a blank one writes nothing.
+        trust: The highest tier, of `vecall.trust.TRUST_TIERS`, of what is written: its
+            trust is lowered to it, and never raised; None leaves it as it is.
     """
 
     outcome: Literal["allow", "redact", "quarantine", "reject"]
     text: str | None = None
+    trust: str | None = None
 
     def __post_init__(self) -> None:
         """Check that a text is there exactly where one is used."""
@@ -47,6 +51,8 @@ class Verdict:
         if isinstance(self.text, str) != (self.outcome == "redact"):
             msg = "text: is what a redacted memory says instead, and for no other"
             raise InvalidArgumentError(msg)
+        if self.trust is not None:
+            check_tier(self.trust, "trust")
 
 
 ALLOW = Verdict("allow")

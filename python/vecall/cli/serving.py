@@ -12,11 +12,12 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from vecall.cli import tokens
 from vecall.cli.embedders import chosen
 from vecall.cli.options import add_file
+from vecall.config import Eviction, Limits
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
 
@@ -56,6 +57,11 @@ def add_commands(commands: Any) -> None:
     serve.add_argument("--port", type=int, default=8765, help="port (%(default)s)")
     serve.add_argument("--tls-certificate", type=Path, help="PEM file of the chain")
     serve.add_argument("--tls-key", type=Path, help="PEM file of the private key")
+    serve.add_argument(
+        "--tls-client-ca",
+        type=Path,
+        help="PEM file of the CA that signs clients' certificates; others are refused",
+    )
     serve.add_argument(
         "--insecure-bind",
         action="store_true",
@@ -103,6 +109,27 @@ def add_commands(commands: Any) -> None:
         metavar="FOLDER",
         help="where an admin may have the file copied to; made if it is not there",
     )
+    quota = serve.add_argument_group("quota of each user, as in vecall.Limits")
+    quota.add_argument(
+        "--max-user-memories",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="0 is any number (%(default)s)",
+    )
+    quota.add_argument(
+        "--max-user-bytes",
+        type=int,
+        default=256 * 1024 * 1024,
+        metavar="N",
+        help="bytes of text; 0 is any number (%(default)s)",
+    )
+    quota.add_argument(
+        "--eviction",
+        choices=get_args(Eviction),
+        default="reject",
+        help="what becomes of a write that exceeds it (%(default)s)",
+    )
     limits = serve.add_argument_group("limits, as in vecall.server.HttpLimits")
     for name, kind in LIMITS.items():
         flag = f"--{name.replace('_', '-')}"
@@ -128,6 +155,7 @@ def run_serve(options: argparse.Namespace) -> int:
             port=options.port,
             certificate=options.tls_certificate,
             key=options.tls_key,
+            client_ca=options.tls_client_ca,
             insecure=options.insecure_bind,
             hosts=options.allow_host,
         )
@@ -137,12 +165,16 @@ def run_serve(options: argparse.Namespace) -> int:
         print(f"vecall: {error}", file=sys.stderr)
         return 2
     if not known:
-        where = f"--path {shlex.quote(options.path)}"
+        create = f"vecall token create --path {shlex.quote(options.path)} --app APP"
         if options.tokens is not None:
-            where += f" --tokens {shlex.quote(str(options.tokens))}"
+            create += f" --tokens {shlex.quote(str(options.tokens))}"
+        if options.path != ":memory:" and not Path(options.path).exists():
+            msg = f"path: there is no such file; begin a new one with {create}"
+            print(f"vecall: {msg}", file=sys.stderr)
+            return 2
         print(
             "vecall: there is no token yet, so every request is refused; make one with "
-            f"vecall token create {where} --app APP",
+            + create,
             file=sys.stderr,
         )
     os.umask(0o077)
@@ -174,6 +206,11 @@ def _opened(options: argparse.Namespace) -> MemoryService:
         warn_raw=False,
         read_only=options.read_only,
         trigger=trigger(options.trigger),
+        limits=Limits(
+            max_user_memories=options.max_user_memories or None,
+            max_user_bytes=options.max_user_bytes or None,
+            eviction=options.eviction,
+        ),
         on_write=named(options.on_write, "on-write"),
         ttl=options.ttl and (tokens.length(options.ttl) or options.ttl),
     )

@@ -34,6 +34,9 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="it sees what is quarantined, and may release it",
     )
+    create.add_argument("--trust", help="the highest tier of trust of what it writes")
+    create.add_argument("--source", help="the source of all that it writes")
+    create.add_argument("--author", help="the author of all that it writes")
     create.add_argument(
         "--admin", action="store_true", help="counts, backups, deleting; no memories"
     )
@@ -78,6 +81,9 @@ def run_create(options: argparse.Namespace) -> int:
         read_only=options.read_only,
         review=options.review,
         admin=options.admin,
+        trust=options.trust,
+        source=options.source,
+        author=options.author,
         expires_at=_expiry(options.expires),
     )
     file.change(lambda tokens: [*tokens, token])

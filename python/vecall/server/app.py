@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Collection
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -136,11 +137,26 @@ class _Application:
         query = read_query(request, self._validator, operation.query, operation.needs)
         async with AsyncExitStack() as held:
             body = await self._body(request, operation, token, held)
-            call = Call(door, names, query, body, token)
+            call = Call(
+                door,
+                names,
+                query,
+                body,
+                token,
+                partial(self._still_admitted, request),
+                request.scope.get("root_path", ""),
+            )
             if token is None or not operation.timed:
                 return await operation.handler(call)
             await held.enter_async_context(door.working.place(token.id))
             return await self._in_time(operation, call)
+
+    def _still_admitted(self, request: Request) -> bool:
+        try:
+            authenticate(request, self._tokens)
+        except HttpError:
+            return False
+        return True
 
     async def _body(
         self,

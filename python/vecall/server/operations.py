@@ -7,8 +7,8 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
-from typing import BinaryIO
+from io import TextIOWrapper
+from typing import BinaryIO, cast
 
 from starlette.responses import Response
 
@@ -17,7 +17,14 @@ from vecall.added import AddedIds
 from vecall.config import check_name
 from vecall.corrections import Revision
 from vecall.errors import NotFoundError
-from vecall.server.answers import NO_LOADER, NO_SESSION, HttpError, json_response
+from vecall.server.answers import (
+    NO_LOADER,
+    NO_SESSION,
+    HttpError,
+    json_response,
+    raw_json,
+)
+from vecall.server.ceilings import check_names, stamped
 from vecall.server.guards import check_reviewer
 from vecall.server.memories import answered, best, newest, one, page
 from vecall.server.routing import Call
@@ -29,6 +36,7 @@ DEFAULT_PAGE = 100
 
 _TURNS = {"events", "messages"}
 
+_BUFFER = 256 * 1024  # bytes of an export that is being made
 _EXPORTS = 16  # more at once would fill the disk and take the places of others
 
 
@@ -60,7 +68,7 @@ async def _told(call: Call) -> object:
     """The session with the turns that came, or as the loader finds it."""
     id_ = call.names["session"]
     if call.body.keys() & _TURNS:
-        return {**call.whose, "id": id_, **call.body}
+        return {**call.whose, "id": id_, **stamped(call.by, call.body)}
     return await _loaded(call, "session", id_)
 
 
@@ -91,12 +99,14 @@ def _head(session: object) -> tuple[object, object, object]:
 
 async def add_memories(call: Call) -> Response:
     """Remember what was learned."""
-    return _added(await call.memory.add_memory(**call.whose, **call.body), 201)
+    body = stamped(call.by, call.body)
+    return _added(await call.memory.add_memory(**call.whose, **body), 201)
 
 
 async def add_events(call: Call) -> Response:
     """Remember some turns."""
-    ids = await call.memory.add_events_to_memory(**call.whose, **call.body)
+    body = stamped(call.by, call.body)
+    ids = await call.memory.add_events_to_memory(**call.whose, **body)
     return _added(ids, 201)
 
 
@@ -152,8 +162,9 @@ async def get_memory(call: Call) -> Response:
 async def update_memory(call: Call) -> Response:
     """Correct one memory; what it said before stays in its history."""
     memory_id = call.names["id"]
+    check_names(call.by, call.body)
     entry = await call.memory.update_memory(
-        **call.whose, memory_id=memory_id, **call.body
+        **call.whose, memory_id=memory_id, max_trust=call.by.ceiling, **call.body
     )
     return await one(entry)
 
@@ -244,18 +255,27 @@ async def export_user(call: Call) -> Response:
         place.enter_context(call.door.export_place(call.by.id, _EXPORTS))
         async with call.door.making.place(call.by.id):
             file = place.enter_context(await _exported(call))
-        return FileStream(file, "application/x-ndjson", place.pop_all())
+        return FileStream(
+            file, "application/x-ndjson", place.pop_all(), call.still_admitted
+        )
 
 
 async def _exported(call: Call) -> BinaryIO:
-    """The export as an open file that has no name any more, so that none stays."""
-    with tempfile.TemporaryDirectory(prefix="vecall-") as folder:
-        path = Path(folder) / "export.jsonl"
-        vectors = call.query.get("vectors", False)
+    """The export as an open file that never had a name: none stays after a crash."""
+    with ExitStack() as until_made:
+        made = until_made.enter_context(tempfile.TemporaryFile(buffering=_BUFFER))
+        file = cast("BinaryIO", made)
+        text = TextIOWrapper(file, encoding="utf-8")
         await call.memory.export(
-            path, vectors=vectors, quarantined=call.by.review, **call.whose
+            text,
+            vectors=call.query.get("vectors", False),
+            quarantined=call.by.review,
+            **call.whose,
         )
-        return path.open("rb")
+        text.detach()
+        file.seek(0)
+        until_made.pop_all()
+    return file
 
 
 async def health(_: Call) -> Response:
@@ -265,4 +285,4 @@ async def health(_: Call) -> Response:
 
 async def document(call: Call) -> Response:
     """Show the OpenAPI document."""
-    return json_response(call.door.document)
+    return raw_json(call.door.document_at(call.mounted_at))

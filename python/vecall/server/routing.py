@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vecall.server.answers import NO_MEMORY, HttpError
+from vecall.server.answers import NO_MEMORY, HttpError, as_json
 from vecall.server.bodies import BodyPlaces
 from vecall.server.limits import HttpLimits
 from vecall.server.places import Places
@@ -48,7 +48,7 @@ class Door:
         memory: The memory service, if there is one.
         limits: How large and frequent requests may be.
         load_session: Finds sessions, if there is one who does.
-        document: The OpenAPI document.
+        document: The OpenAPI document, for an app that is not mounted.
         answered: How many requests were answered, by operation and status.
         backups: The folder of backups, if there is one.
         exporting: How many exports of each token are waited for, made or sent; each is
@@ -72,6 +72,7 @@ class Door:
     working: Places = field(init=False)
     bodies: BodyPlaces = field(init=False)
     backing_up: bool = False
+    _documents: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin with all places free."""
@@ -81,6 +82,14 @@ class Door:
         each = limits.requests_at_once
         self.working = Places(4 * each, each, limits.request_seconds)
         self.bodies = BodyPlaces(limits)
+
+    def document_at(self, path: str) -> str:
+        """Return the OpenAPI document as JSON, for an app mounted at a path."""
+        if path not in self._documents:
+            servers = {"servers": [{"url": path}]} if path else {}
+            self._documents.clear()  # a server mounts it at one place
+            self._documents[path] = as_json({**self.document, **servers})
+        return self._documents[path]
 
     @contextmanager
     def export_place(self, token: str, most: int) -> Iterator[None]:
@@ -115,6 +124,8 @@ class Call:
         query: The values in the query.
         body: The body.
         token: Who asks; None where anybody may.
+        still_admitted: Whether the token counts now.
+        mounted_at: The path at which the app is mounted.
     """
 
     door: Door
@@ -122,6 +133,8 @@ class Call:
     query: dict[str, Any]
     body: dict[str, Any]
     token: Token | None = None
+    still_admitted: Callable[[], bool] = lambda: True
+    mounted_at: str = ""
 
     @property
     def memory(self) -> MemoryService:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ from vecall.server.connections import guarded
 from vecall.server.limits import HttpLimits
 from vecall.server.listener import Listener
 
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Of TLS 1.2: forward secrecy and authenticated encryption; 1.3 has no other."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
@@ -27,6 +31,8 @@ class Binding:
         port: The port; 0 takes a free one.
         certificate: File of the TLS certificate chain.
         key: File of its private key.
+        client_ca: File of the certificates that sign those of clients; only a client
+            with such a certificate is let in. None asks for none.
         insecure: Whether another address than this machine's may go without TLS,
             because something in front of it does that.
         hosts: Allowed values of the Host header beside this machine's own.
@@ -36,6 +42,7 @@ class Binding:
     port: int = 8765
     certificate: Path | None = None
     key: Path | None = None
+    client_ca: Path | None = None
     insecure: bool = False
     hosts: Collection[str] = ()
 
@@ -50,6 +57,9 @@ class Binding:
         """
         if (self.certificate is None) != (self.key is None):
             msg = "TLS needs both a certificate and a key"
+            raise ConfigError(msg)
+        if self.client_ca is not None and self.certificate is None:
+            msg = "certificates of clients need TLS: give a certificate and a key"
             raise ConfigError(msg)
         if is_loopback(self.host):
             return
@@ -90,7 +100,7 @@ def serve(
         started: Called with the URL once connections are taken.
 
     Raises:
-        ConfigError: The address cannot be used.
+        ConfigError: The address, the certificate or the key cannot be used.
     """
     listener = listen(binding)
     listener.most = limits.max_connections
@@ -111,11 +121,27 @@ def serve(
         timeout_graceful_shutdown=5,
         ssl_certfile=binding.certificate,
         ssl_keyfile=binding.key,
+        ssl_ciphers=_CIPHERS,
+        ssl_ca_certs=None if binding.client_ca is None else str(binding.client_ca),
+        ssl_cert_reqs=ssl.CERT_NONE if binding.client_ca is None else ssl.CERT_REQUIRED,
     )
+    _load(config, listener)
     logging.getLogger("uvicorn.error").addFilter(_without_trace)
     with listener:
         started(f"{scheme}://{shown}:{port}")
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _load(config: uvicorn.Config, listener: Listener) -> None:
+    """Read the certificates, and allow no TLS below 1.2."""
+    try:
+        config.load()
+    except OSError as error:  # an SSLError is one
+        listener.close()
+        msg = "TLS: the certificate, the key or the clients' CA cannot be used"
+        raise ConfigError(msg) from error
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
 
 
 def _without_trace(record: logging.LogRecord) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import BinaryIO
 
@@ -20,15 +21,24 @@ class FileStream(Response):
         file: The file, at its beginning.
         media_type: What is in it.
         done: Is closed when the file was sent or the client left; closes the file.
+        allowed: Whether the client may still have it, asked before each piece; if not,
+            the connection is closed.
     """
 
-    def __init__(self, file: BinaryIO, media_type: str, done: ExitStack) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        media_type: str,
+        done: ExitStack,
+        allowed: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Take the file; its size tells a client whether all of it came."""
         size = os.fstat(file.fileno()).st_size
         headers = {"content-length": str(size)}
         super().__init__(headers=headers, media_type=media_type)
         self._file = file
         self._done = done
+        self._allowed = allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send the file."""
@@ -36,6 +46,8 @@ class FileStream(Response):
             start = {"type": "http.response.start", "status": self.status_code}
             await send({**start, "headers": self.raw_headers})
             while chunk := await asyncio.to_thread(self._file.read, _CHUNK):
+                if not self._allowed():
+                    return  # the server closes what is not complete
                 body = {"type": "http.response.body", "body": chunk, "more_body": True}
                 await send(body)
             await send({"type": "http.response.body", "body": b""})

@@ -67,14 +67,25 @@ class TokenFile:
             msg = "tokens: not a file"
             raise ConfigError(msg)
         with os.fdopen(handle, encoding="utf-8") as file:
-            if os.fstat(handle).st_mode & 0o077:
-                msg = "tokens: the file must not be open to others: chmod 600"
-                raise ConfigError(msg)
+            self._check_owner(os.fstat(handle))
             try:
                 return from_json(file.read())
             except UnicodeDecodeError:
                 msg = "tokens: the file is not UTF-8"
                 raise ConfigError(msg) from None
+
+    def _check_owner(self, facts: os.stat_result) -> None:
+        """Refuse a file that others can read, write or replace."""
+        if facts.st_mode & 0o077:
+            msg = "tokens: the file must not be open to others: chmod 600"
+            raise ConfigError(msg)
+        if facts.st_uid not in (os.geteuid(), 0):
+            msg = "tokens: the file must belong to the user of this process, or to root"
+            raise ConfigError(msg)
+        folder = self._path.parent.stat()
+        if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+            msg = "tokens: others may replace the file: chmod o-w on its folder"
+            raise ConfigError(msg)
 
     def change(self, edit: Callable[[list[Token]], list[Token]]) -> None:
         """Replace the tokens by what a function makes of them.
@@ -98,7 +109,8 @@ class TokenFile:
 
     def _replace(self, text: str) -> None:
         fresh = self._path.with_name(self._path.name + ".new")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        fresh.unlink(missing_ok=True)  # of a command that was killed, or no file
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(fresh, flags, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
@@ -109,9 +121,12 @@ class TokenFile:
     def _locked(self) -> Iterator[None]:
         """Keep other commands from changing the file meanwhile."""
         path = self._path.with_name(self._path.name + ".lock")
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         handle = os.open(path, flags, 0o600)
         try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                msg = "tokens: the lock is not a file"
+                raise ConfigError(msg)
             fcntl.lockf(handle, fcntl.LOCK_EX)
             yield
         finally:

@@ -1,0 +1,47 @@
+"""How much one user of `vecall serve` may have."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
+
+from helpers.http import ALICE, serving
+from vecall.cli.main import parser
+
+MEMORIES = f"{ALICE}/memories"
+
+
+def texts_after(folder, options, told):
+    """The texts of each add, with its status; then what is there."""
+    statuses = []
+    with serving(folder, *options) as (server, _), server.client() as client:
+        for memories in told:
+            answer = client.post(MEMORIES, json={"memories": memories})
+            statuses.append(answer.status_code)
+        listed = client.get(MEMORIES).json()["memories"]
+    return statuses, [entry["content"] for entry in listed]
+
+
+@pytest.mark.parametrize(
+    "options", [["--max-user-memories", "2"], ["--max-user-bytes", "6"]]
+)
+def test_a_user_has_no_more_than_the_quota(tmp_path, options):
+    """What exceeds it is refused whole, and what is there stays."""
+    told = [["one", "two"], ["three"]]
+    assert texts_after(tmp_path, options, told) == ([201, 422], ["one", "two"])
+
+
+def test_eviction_makes_room(tmp_path):
+    """The oldest goes for what is new."""
+    options = ["--max-user-memories", "2", "--eviction", "oldest"]
+    told = [["one"], ["two"], ["three"]]
+    assert texts_after(tmp_path, options, told) == ([201] * 3, ["two", "three"])
+
+
+def test_there_is_a_quota_by_default():
+    """One that no test of another thing can fill."""
+    options = parser().parse_args(["serve"])
+    quota = options.max_user_memories, options.max_user_bytes, options.eviction
+    assert quota == (100_000, 256 * 1024 * 1024, "reject")
