@@ -14,11 +14,13 @@ from vecall._resident import Resident
 from vecall._writer import Writer
 from vecall.errors import CorruptFileError, IncompatibleFileError, VecallError
 from vecall.store import (
+    NONCE_BYTES,
     Database,
     RecordSnapshot,
     SnapshotFolder,
     SnapshotTag,
     purges,
+    recorded,
 )
 
 Hold = Callable[[Key], AbstractContextManager["Resident | None"]]
@@ -26,6 +28,7 @@ Hold = Callable[[Key], AbstractContextManager["Resident | None"]]
 
 _log = logging.getLogger("vecall")
 
+_HEADER_BYTES = 128  # at the front of a snapshot; its tag is among them
 _MIN_ROWS = 500  # smaller partitions are built from their rows as fast
 _CHANGED_SHARE = 4  # written again when one row in so many has changed
 
@@ -64,14 +67,14 @@ class Snapshots:
         """Say how to keep a partition from being changed or evicted."""
         self._hold = hold
 
-    def restore(self, key: Key, part: int, seq: int, nonce: bytes) -> int | None:
+    def restore(self, key: Key, part: int, seq: int, record: bytes) -> int | None:
         """Load a partition from its snapshot.
 
         Args:
             key: The partition.
             part: Its number.
             seq: Its newest change.
-            nonce: Of the snapshot on record.
+            record: What the file has on record of the snapshot.
 
         Returns:
             The newest change that the snapshot has; None if there is no snapshot that
@@ -80,7 +83,13 @@ class Snapshots:
         data = self._folder.read(part)
         if data is None:
             return None
+        nonce = record[:NONCE_BYTES]
         try:
+            if record != recorded(nonce, data):
+                # Another process may have replaced it just now; else it was changed.
+                if nonce in data[:_HEADER_BYTES]:
+                    raise CorruptFileError
+                return None
             tag = SnapshotTag.unpack(self._engine.restore(key, data))
         except CorruptFileError:
             _log.warning("snapshot %d is damaged; rebuilt from the file", part)
@@ -140,7 +149,7 @@ class Snapshots:
         if data is None or not self._database.has_room(len(data)):
             return
         self._folder.write(tag.part, data)
-        job = RecordSnapshot(*key, tag, purged)
+        job = RecordSnapshot(*key, recorded(tag.nonce, data), tag.part, purged)
         self._writer.submit(job).result()
         if not job.kept:
             self._folder.remove(tag.part)

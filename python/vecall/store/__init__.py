@@ -67,7 +67,14 @@ from vecall.store.reembedding import (
 from vecall.store.rewrite import Reason, State
 from vecall.store.rows import Change, Draft, Row, StoredRow, memory_id, text_hash
 from vecall.store.salvage import Salvage, recover
-from vecall.store.snapshots import RecordSnapshot, SnapshotFolder, SnapshotTag, purges
+from vecall.store.snapshots import (
+    NONCE_BYTES,
+    RecordSnapshot,
+    SnapshotFolder,
+    SnapshotTag,
+    purges,
+    recorded,
+)
 from vecall.store.standing import ArchiveMemories, MergeMemories, RestoreMemory
 from vecall.store.sweep import Sweep, due_users
 from vecall.store.transfer import (
@@ -84,6 +91,7 @@ from vecall.store.vectors import SetVectors
 
 __all__ = [
     "LASTS_S",
+    "NONCE_BYTES",
     "AddMemories",
     "ArchiveMemories",
     "Bounds",
@@ -160,6 +168,7 @@ __all__ = [
     "partition_state",
     "purge",
     "purges",
+    "recorded",
     "recover",
     "repair",
     "require_gone",

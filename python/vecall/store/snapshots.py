@@ -2,11 +2,11 @@
 
 `<file>.snap/<partition>.vs` holds the engine's form of a large partition, so that it
 need not be built from rows again. It is a cache: the folder may be deleted at any time.
-A snapshot is believed if its checksums hold and its tag carries the nonce that the file
-has on record for the partition. Since the nonce is drawn anew for every snapshot and
-recorded after the snapshot is in place, the record proves that the file's history
-contains the very state of the snapshot, also after a backup was put in the file's
-place.
+A snapshot is believed if the file has its nonce and its digest on record for the
+partition, so nobody makes a snapshot who cannot write the file itself. Since the nonce
+is drawn anew for every snapshot and recorded after the snapshot is in place, the record
+proves that the file's history contains the very state of the snapshot, also after a
+backup was put in the file's place.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ from vecall.lexical import ANALYSIS_VERSION
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Change
 
+NONCE_BYTES = 8
+_DIGEST_BYTES = 16
 _TAG = struct.Struct("<16sQQ8sII")  # 48 bytes, as many as a snapshot's tag has
 
 
@@ -44,7 +47,8 @@ class SnapshotTag(NamedTuple):
     @classmethod
     def new(cls, uuid: bytes, part: int, seq: int, model: int) -> SnapshotTag:
         """Return the tag of a snapshot that is about to be taken."""
-        return cls(uuid, part, seq, secrets.token_bytes(8), model, _ANALYSIS)
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return cls(uuid, part, seq, nonce, model, _ANALYSIS)
 
     @classmethod
     def unpack(cls, data: bytes) -> SnapshotTag:
@@ -58,6 +62,11 @@ class SnapshotTag(NamedTuple):
     def is_of(self, uuid: bytes, part: int, nonce: bytes, model: int) -> bool:
         """Whether the snapshot is the one on record for a partition."""
         return self._replace(seq=0) == (uuid, part, 0, nonce, model, _ANALYSIS)
+
+
+def recorded(nonce: bytes, data: bytes) -> bytes:
+    """Return what the file keeps of a snapshot: its nonce and its digest."""
+    return nonce + blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
 
 _ANALYSIS = zlib.crc32(ANALYSIS_VERSION.encode())
@@ -173,19 +182,21 @@ def _unlink(name: str, folder: int) -> bool:
 
 @dataclass(slots=True)
 class RecordSnapshot:
-    """Puts the nonce of a new snapshot on record.
+    """Puts a new snapshot on record.
 
     Attributes:
         app: The app.
         user: The user.
-        tag: The snapshot's tag.
+        record: Its nonce and its digest.
+        part: The partition's number when it was taken.
         purges: How often the file had been purged when the snapshot was taken.
         kept: Whether it is on record. If not, it may hold what was purged meanwhile.
     """
 
     app: str
     user: str
-    tag: SnapshotTag
+    record: bytes
+    part: int
     purges: int
     kept: bool = False
     growth: int = 0
@@ -193,10 +204,10 @@ class RecordSnapshot:
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
-        self.kept = partition.id == self.tag.part and purges(connection) == self.purges
+        self.kept = partition.id == self.part and purges(connection) == self.purges
         if self.kept:
             connection.execute(
-                "UPDATE part SET snap = ? WHERE id = ?", (self.tag.nonce, partition.id)
+                "UPDATE part SET snap = ? WHERE id = ?", (self.record, partition.id)
             )
         return partition.changed()
 
