@@ -45,7 +45,7 @@ class Row:
     time: int = 0
     expires: int = NEVER
     session: int = 0
-    position: int = 0
+    position: float = 0
     author: int = 0
     kind: int = 0
 
@@ -87,7 +87,7 @@ def columns(new: Sequence[Row], dim: int) -> dict[str, np.ndarray | None]:
         "times": np.array([row.time for row in new], dtype=np.int64),
         "expires": np.array([row.expires for row in new], dtype=np.int64),
         "sessions": np.array([row.session for row in new], dtype=np.uint64),
-        "positions": np.array([row.position for row in new], dtype=np.int32),
+        "positions": np.array([row.position for row in new], dtype=np.float64),
         "terms": np.array([word for row in new for word in row.words], dtype=np.uint64),
         "offsets": np.cumsum([0, *lengths], dtype=np.int64),
         "vectors": vectors if dim else None,
@@ -212,7 +212,7 @@ def vector_profile(row: Row) -> object:
 
 
 def neighbours(rows: Rows) -> dict[int, tuple[int | None, int | None]]:
-    """For each row those before and after it in its session, if one position off.
+    """For each row those before and after it in its session, at most one position off.
 
     A session is told by position; rows at equal positions stand by id, so that the
     order in which rows arrived does not matter.
@@ -221,9 +221,10 @@ def neighbours(rows: Rows) -> dict[int, tuple[int | None, int | None]]:
     after: dict[int, int] = {}
     for session in {row.session for row in rows.values()} - {0}:
         told = [row for row in rows.values() if row.session == session]
+        told = [row for row in told if not math.isnan(row.position)]
         told.sort(key=lambda row: (row.position, row.id))
         for first, second in itertools.pairwise(told):
-            if first.position + 1 == second.position:
+            if 0 < second.position - first.position <= 1:
                 before[second.id] = first.id
                 after[first.id] = second.id
     return {i: (before.get(i), after.get(i)) for i in rows}

@@ -144,7 +144,8 @@ def test_a_column_of_another_type_is_refused(column):
     assert right.dtype == COLUMN_TYPES[column]
     others = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint32, np.uint64]
     wrong = [right.astype(t) for t in [*others, bool, np.float64, object]]
-    wrong = [w for w in wrong if w.dtype != right.dtype]
+    taken = {right.dtype.name} | ({"float64"} if column == "positions" else set())
+    wrong = [w for w in wrong if w.dtype.name not in taken]
     wrong += [right.tolist(), right.reshape(1, -1), "s3cret", 31337]
     wrong += [] if column == "has_vector" else [None]
     for value in wrong:

@@ -90,6 +90,27 @@ def test_positions_may_be_any_int32(references):
     assert beside == {0: [0, 1], 1: [0, 1], 2: [2, 3], 3: [2, 3], 4: [4, 5], 5: [4, 5]}
 
 
+def test_positions_may_be_fractions_and_rows_may_have_none(references):
+    """Neighbours stand at most one position apart; a row without one has none."""
+    nowhere = float("nan")
+    positions = [1.0, 1.5, 2.0, 2.5 + 2.0**-20, 4.0, nowhere, nowhere, -0.25, 0.75]
+    rows = [
+        references.Row(n, (n,), session=1, position=position)
+        for n, position in enumerate(positions)
+    ]
+    engine = engine_of(references, rows, dim=0)
+    beside = {
+        n: sorted(found_ids(references, engine, references.Query(None, (n,))))
+        for n in range(len(rows))
+    }
+    order = [7, 8, 0, 1, 2, 3]
+    for at, n in enumerate(order):
+        assert beside[n] == sorted(order[max(at - 2, 0) : at + 3])
+    assert (beside[4], beside[5], beside[6]) == ([4], [5], [6])
+    everything = references.Query(None, tuple(range(9)), 20, {"session": 1})
+    assert sorted(found_ids(references, engine, everything)) == list(range(9))
+
+
 def test_a_session_told_out_of_order_has_the_same_neighbours(references):
     rng = np.random.default_rng(12)
     rows = [references.Row(n, (n,), session=1, position=n) for n in range(60)]

@@ -216,7 +216,8 @@ Args:
     times: int64 (n,), microseconds since 1970; orders ties and answers time filters.
     expires: int64 (n,), microseconds; the largest int64 means never.
     sessions: uint64 (n,), hash of the session's name; 0 means none.
-    positions: int32 (n,), order in the session.
+    positions: float64 (n,), order in the session; neighbours are at most 1 apart. NaN
+        is a row without a place, which has no neighbours. int32 is taken too.
     terms: uint64 (m,), hashed words of all rows, row after row.
     offsets: int64 (n + 1,), where each row's words begin in terms.
     vectors: float32 (n, dim), or None for rows without vectors.

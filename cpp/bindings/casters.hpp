@@ -37,7 +37,9 @@ using FloatMatrix = ArrayView<float, 2>;
 using IdVector = ArrayView<std::int64_t, 1>;
 using HashVector = ArrayView<std::uint64_t, 1>;
 using ByteVector = ArrayView<std::uint8_t, 1>;
-using PositionVector = ArrayView<std::int32_t, 1>;
+
+// Positions in sessions: float64, or int32, which is converted.
+struct PositionVector : ArrayView<double, 1> {};
 
 // A whole number of at least Tag::kLeast; its errors name the argument. Numbers that do
 // not fit are taken as the largest that does: more than there is of anything.
@@ -131,6 +133,22 @@ void load_array(py::handle source, ArrayView<T, Dims>& view, const char* expecte
   view.values = {static_cast<const T*>(data), view.rows * view.columns};
 }
 
+inline void load_positions(py::handle source, PositionVector& view,
+                           const char* expected) {
+  ArrayView<double, 1>& doubles = view;
+  if (py::isinstance<py::array>(source)) {
+    const auto array = py::reinterpret_borrow<py::array>(source);
+    if (array.dtype().kind() == 'i' && array.itemsize() == sizeof(std::int32_t)) {
+      const auto converted =
+          py::array_t<double, py::array::c_style | py::array::forcecast>(array);
+      load_array(converted, doubles, expected);
+      view.keep = converted;
+      return;
+    }
+  }
+  load_array(source, doubles, expected);
+}
+
 inline std::string_view load_name(py::handle source, const char* rule) {
   if (!PyUnicode_Check(source.ptr())) throw InvalidTypeError(rule);
   Py_ssize_t length = 0;
@@ -172,10 +190,19 @@ VECALL_ARRAY_CASTER(
     "sessions, authors, kinds and terms: expected 1-D numpy arrays of uint64")
 VECALL_ARRAY_CASTER(ByteVector, "numpy.typing.NDArray[numpy.uint8]",
                     "has_vector: expected a 1-D numpy array of uint8")
-VECALL_ARRAY_CASTER(PositionVector, "numpy.typing.NDArray[numpy.int32]",
-                    "positions: expected a 1-D numpy array of int32")
 
 #undef VECALL_ARRAY_CASTER
+
+template <>
+struct type_caster<vecall::bindings::PositionVector> {
+  PYBIND11_TYPE_CASTER(vecall::bindings::PositionVector,
+                       const_name("numpy.typing.NDArray[numpy.float64]"));
+  bool load(handle source, bool) {
+    vecall::bindings::load_positions(
+        source, value, "positions: expected a 1-D numpy array of float64 or int32");
+    return true;
+  }
+};
 
 template <class Tag>
 struct type_caster<vecall::bindings::Number<Tag>> {

@@ -53,7 +53,7 @@ RowBatch batch_of(const std::vector<std::size_t>& ids, std::size_t version) {
     RowMeta meta;
     meta.time = static_cast<Micros>(id);
     meta.session = 1 + id % 5;
-    meta.position = static_cast<std::int32_t>(id);
+    meta.position = static_cast<double>(id);
     if (id % 3 == 0 && id >= kKept) meta.expires = 1'000;
     rows.vector(static_cast<RowId>(id), number_of(id, version));
     rows.meta(meta, {1 + id % 7, 100 + id});

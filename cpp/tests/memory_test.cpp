@@ -118,7 +118,7 @@ RowMeta meta_of(RowId id, bool expires) {
   RowMeta meta;
   meta.time = id;
   meta.session = static_cast<SessionKey>(id % 9);
-  meta.position = static_cast<std::int32_t>(id / 9);
+  meta.position = static_cast<double>(id / 9);
   meta.author = static_cast<LabelHash>(id % 4);
   meta.kind = static_cast<LabelHash>(id % 3);
   if (expires && id % 2 == 0) meta.expires = 1'000'000 + id;

@@ -15,6 +15,7 @@ from vecall.timestamps import to_micros
 Key = tuple[str, str]
 
 _NEVER = np.iinfo(np.int64).max
+_NOWHERE = float("nan")  # of a fact, which is no turn's neighbour
 _UNKNOWN_SESSION = 1  # turns told without a session are neighbours of their call's
 
 
@@ -61,7 +62,9 @@ def add_rows(
         np.array([to_micros(row.time) for row in rows], np.int64),
         np.array(expires, np.int64),
         np.array([_session(row) for row in rows], np.uint64),
-        np.array([row.pos or 0 for row in rows], np.int32),
+        np.array(
+            [_NOWHERE if row.pos is None else row.pos for row in rows], np.float64
+        ),
         np.array([term for found in terms for term in found], np.uint64),
         offsets,
         vectors,

@@ -12,6 +12,7 @@ import numpy as np
 from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, LimitExceededError
 from vecall.store import EmbeddingModel, Reason, Why, header_model
+from vecall.store.spacing import as_stored
 from vecall.store.values import check_past, check_turn, json_object
 from vecall.timestamps import to_seconds
 from vecall.types import check_share
@@ -97,8 +98,8 @@ class LineReader:
         for name in ("ts", "expires_at", "valid_until"):
             read[name] = _optional(values, name, _time)
         read["last_used"] = _optional(values, "last_used", self._past_time)
-        for name in ("pos", "uses"):
-            read[name] = _optional(values, name, _count)
+        read["pos"] = _optional(values, "pos", _position)
+        read["uses"] = _optional(values, "uses", _count)
         for name in ("content", "meta"):
             read[name] = _optional(values, name, _object)
         if values.get("importance") is not None:
@@ -199,6 +200,14 @@ def _count(values: Mapping[str, Any], name: str) -> int:
         msg = f"{name}: expected an integer from 0 to {_MOST}"
         raise InvalidArgumentError(msg)
     return value
+
+
+def _position(values: Mapping[str, Any], name: str) -> float:
+    value = values.get(name)
+    if type(value) not in (int, float) or not -_MOST <= value <= _MOST:
+        msg = f"{name}: expected a number from {-_MOST} to {_MOST}"
+        raise InvalidArgumentError(msg)
+    return as_stored(value)
 
 
 def _object(values: Mapping[str, Any], name: str) -> str:

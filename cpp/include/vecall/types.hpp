@@ -45,7 +45,8 @@ struct RowMeta {
   Micros time = 0;            // orders ties and answers time filters
   Micros expires = kMaxTime;  // from this moment on the row is not found
   SessionKey session = kNoSession;
-  std::int32_t position = 0;  // order in the session; neighbours are position -1 and +1
+  // Order in the session; neighbours are at most 1 apart. NaN: the row has no place.
+  double position = 0;
   LabelHash author = kNoLabel;
   LabelHash kind = kNoLabel;
 };

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 #include <shared_mutex>
-#include <tuple>
 
 #include "index/graph_snapshot.hpp"
 #include "rows/row_table_snapshot.hpp"
@@ -185,8 +184,8 @@ void PartitionSnapshot::restore_names(const SnapshotReader& reader,
   }
   // In order, so that each row finds its place at the end.
   std::sort(told.begin(), told.end(), [&rows](Slot a, Slot b) {
-    return std::tuple(rows.session(a), rows.position(a), rows.id(a)) <
-           std::tuple(rows.session(b), rows.position(b), rows.id(b));
+    return rows.session(a) != rows.session(b) ? rows.session(a) < rows.session(b)
+                                              : stands_before(a, b, rows);
   });
   SessionOrder& order = partition.names_->sessions;
   order.reserve(labels.sessions.numbers());

@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
+#include "partition/session_index.hpp"
 #include "rows/row_table.hpp"
 #include "vecall/types.hpp"
 
@@ -22,78 +24,53 @@ class SessionOrder {
     if (numbers > last_.size()) last_.resize(numbers, kNobody);
   }
 
-  // Costs the number of rows of the session behind the new one: none for a session that
-  // is told in order. REQUIRES: reserved, the row's session and position are set.
-  void add(Slot slot, RowTable& rows) noexcept {
-    const std::uint32_t session = rows.session(slot);
-    if (session == 0) return;
-    Slot& last = last_[session];
-    Slot after = last;
-    Slot follower = kNobody;
-    while (after != kNobody && stands_before(slot, after, rows)) {
-      follower = after;
-      after = rows.previous(after);
-    }
-    rows.set_previous(slot, after);
-    rows.set_next(slot, follower);
-    if (after != kNobody) rows.set_next(after, slot);
-    if (follower != kNobody) {
-      rows.set_previous(follower, slot);
-    } else {
-      last = slot;
-    }
-  }
-
+  // Costs little for a row at the session's end, and the logarithm of the session's
+  // rows elsewhere. REQUIRES: reserved, the row's session and position are set.
+  void add(Slot slot, RowTable& rows) noexcept;
   // REQUIRES: the columns of `slot` are still those it was added with.
-  void remove(Slot slot, RowTable& rows) noexcept {
-    const std::uint32_t session = rows.session(slot);
-    if (session == 0) return;
-    const Slot before = rows.previous(slot);
-    const Slot after = rows.next(slot);
-    if (before != kNobody) rows.set_next(before, after);
-    if (after != kNobody) {
-      rows.set_previous(after, before);
-    } else {
-      last_[session] = before;
-    }
-    rows.set_previous(slot, kNobody);
-    rows.set_next(slot, kNobody);
-  }
+  void remove(Slot slot, RowTable& rows) noexcept;
 
-  // The row one position before or after, or kNobody: a session has gaps where an event
-  // was deleted or never remembered.
+  // The row that stands before or after, if it is at most one position away, or
+  // kNobody: a session has gaps where an event was deleted or never remembered.
   [[nodiscard]] static Slot previous(Slot slot, const RowTable& rows) noexcept {
     if (!rows.has_meta()) return kNobody;
     const Slot beside = rows.previous(slot);
-    const bool adjacent =
-        beside != kNobody &&
-        std::int64_t{rows.position(beside)} + 1 == rows.position(slot);
-    return adjacent ? beside : kNobody;
+    return beside != kNobody && is_next(beside, slot, rows) ? beside : kNobody;
   }
   [[nodiscard]] static Slot next(Slot slot, const RowTable& rows) noexcept {
     if (!rows.has_meta()) return kNobody;
     const Slot beside = rows.next(slot);
-    const bool adjacent =
-        beside != kNobody &&
-        rows.position(beside) == std::int64_t{rows.position(slot)} + 1;
-    return adjacent ? beside : kNobody;
+    return beside != kNobody && is_next(slot, beside, rows) ? beside : kNobody;
   }
 
   // By session number, the last row of the session or kNobody.
   [[nodiscard]] const std::vector<Slot>& last() const noexcept { return last_; }
   [[nodiscard]] std::size_t nbytes() const noexcept {
-    return last_.capacity() * sizeof(Slot);
+    return last_.capacity() * sizeof(Slot) + index_bytes_;
   }
 
  private:
-  // Rows of one position, which a well-told session has none of, stand by id.
-  static bool stands_before(Slot a, Slot b, const RowTable& rows) noexcept {
-    if (rows.position(a) != rows.position(b))
-      return rows.position(a) < rows.position(b);
-    return rows.id(a) < rows.id(b);
+  // From so many rows behind a new one on, its session gets an index.
+  static constexpr std::size_t kManyRows = 64;
+
+  // False for rows of one position, and where either has none.
+  static bool is_next(Slot first, Slot second, const RowTable& rows) noexcept {
+    const double apart = rows.position(second) - rows.position(first);
+    return apart > 0.0 && apart <= 1.0;
   }
 
+  [[nodiscard]] SessionIndex::Place place_of(Slot slot, RowTable& rows) noexcept;
+  [[nodiscard]] bool is_indexed(std::uint32_t session) const noexcept {
+    return !indexes_.empty() && indexes_.contains(session);
+  }
+  void make_index(std::uint32_t session, const RowTable& rows) noexcept;
+  void drop_index(std::uint32_t session) noexcept;
+
   std::vector<Slot> last_;
+  // Of long sessions that were not told in order. They need no memory to be right:
+  // where there is none for them, the links are walked.
+  std::unordered_map<std::uint32_t, SessionIndex> indexes_;
+  std::size_t index_bytes_ = 0;
 };
 
 }  // namespace vecall

@@ -14,10 +14,10 @@ RowLayout::RowLayout(const VectorSpace& space, bool has_meta) noexcept {
       space.float_bytes(),          // kFloats
       sizeof(RowId),                // kId
       meta(sizeof(Micros)),         // kTime
+      meta(sizeof(double)),         // kPosition
       meta(sizeof(std::uint32_t)),  // kSession
       meta(sizeof(Slot)),           // kPrevious
       meta(sizeof(Slot)),           // kNext
-      meta(sizeof(std::int32_t)),   // kPosition
       meta(sizeof(std::uint32_t)),  // kAuthor
       vector(sizeof(float)),        // kFactor
       vector(sizeof(float)),        // kStep

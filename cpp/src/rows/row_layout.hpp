@@ -3,7 +3,7 @@
 // Where each column of a chunk begins. A chunk is one block of memory for `capacity`
 // rows, one column after another, wide elements first so that each is aligned:
 //
-//   high | low | rest | floats | id | time | session previous next position author
+//   high | low | rest | floats | id | time | position | session previous next author
 //   factor step | kind | flags
 //
 // Columns that a partition does not need take no room: planes of another codec, vectors
@@ -28,10 +28,10 @@ class RowLayout {
     kFloats,
     kId,
     kTime,
+    kPosition,
     kSession,
     kPrevious,
     kNext,
-    kPosition,
     kAuthor,
     kFactor,
     kStep,

@@ -138,7 +138,7 @@ Slot RowTable::take(RowId id) noexcept {
   if (expiries_) expiries_->at[slot] = kMaxTime;
   if (has_meta_) {
     set_time(slot, 0);
-    set_session(slot, 0, 0);
+    set_session(slot, 0, 0.0);
     set_labels(slot, 0, 0);
     set_previous(slot, kNobody);
     set_next(slot, kNobody);

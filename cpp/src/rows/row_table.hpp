@@ -107,8 +107,9 @@ class RowTable {
   [[nodiscard]] std::uint32_t kind(Slot slot) const noexcept {
     return has_meta_ ? get<std::uint16_t>(RowLayout::kKind, slot) : 0;
   }
-  [[nodiscard]] std::int32_t position(Slot slot) const noexcept {
-    return get<std::int32_t>(RowLayout::kPosition, slot);
+  // NaN where a row of a session stands nowhere in it.
+  [[nodiscard]] double position(Slot slot) const noexcept {
+    return get<double>(RowLayout::kPosition, slot);
   }
   [[nodiscard]] Slot previous(Slot slot) const noexcept {
     return get<Slot>(RowLayout::kPrevious, slot);
@@ -118,7 +119,7 @@ class RowTable {
   }
   // REQUIRES for the setters: has_meta().
   void set_time(Slot slot, Micros time) noexcept { put(RowLayout::kTime, slot, time); }
-  void set_session(Slot slot, std::uint32_t session, std::int32_t position) noexcept {
+  void set_session(Slot slot, std::uint32_t session, double position) noexcept {
     put(RowLayout::kSession, slot, session);
     put(RowLayout::kPosition, slot, position);
   }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "vecall/errors.hpp"
+
 namespace vecall {
 
 namespace {
@@ -19,7 +21,7 @@ constexpr SavedColumn kVectorColumns[] = {
     {RowLayout::kFactor, Section::kFactors}, {RowLayout::kStep, Section::kSteps}};
 constexpr SavedColumn kRowColumns[] = {{RowLayout::kId, Section::kIds},
                                        {RowLayout::kTime, Section::kTimes},
-                                       {RowLayout::kPosition, Section::kPositions}};
+                                       {RowLayout::kPosition, Section::kPlaces}};
 
 bool is_waypoint(RowLayout::Column column) noexcept {
   return column == RowLayout::kHigh || column == RowLayout::kFactor;
@@ -74,6 +76,9 @@ void RowTableSnapshot::copy_in(std::span<const std::byte> from,
 void RowTableSnapshot::restore(const SnapshotReader& reader, RowTable& rows) {
   const SnapshotHeader& header = reader.header();
   const std::size_t slots = header.slots;
+  if (header.has_meta != 0 && reader.has(Section::kPositions)) {
+    throw IncompatibleDataError("snapshot: has positions of an older form");
+  }
   if (slots > RowTable::kMostRows) refuse_snapshot("more slots than there can be");
   // Every section is as long as its slots need before memory is taken for them.
   const RowLayout& layout = rows.space().layout(header.has_meta != 0);

@@ -18,7 +18,7 @@ from vecall.store.partitions import PartitionWriter
 from vecall.store.pending import take_care
 from vecall.store.positions import Positions
 from vecall.store.read import load_rows
-from vecall.store.rewrite import archive, rewrite, supersede
+from vecall.store.rewrite import State, archive, rewrite, supersede
 from vecall.store.rows import COLUMNS, Change, Draft, StoredRow
 from vecall.store.upsert import (
     REST,
@@ -236,7 +236,7 @@ class AddMemories:
         self,
         partition: PartitionWriter,
         draft: Draft,
-        pos: int | None,
+        pos: float | None,
         inserts: list[tuple[Any, ...]],
     ) -> StoredRow:
         """Make a row that `inserts` brings into the file later."""
@@ -255,7 +255,7 @@ class AddMemories:
         partition: PartitionWriter,
         draft: Draft,
         old: Stored,
-        pos: int | None,
+        pos: float | None,
         expires_at: float | None,
     ) -> StoredRow:
         was, live = int(old.state == "live"), int(not draft.quarantined)
@@ -314,11 +314,18 @@ def _positions(
     return Positions(partition, session, [draft.id for draft in told], known)
 
 
-def _move(partition: PartitionWriter, moved: dict[str, int]) -> list[StoredRow]:
-    """Give turns that stay as they are another position in their session."""
-    stored = find_stored(partition, list(moved))
-    numbers = {stored[id_].rid: position for id_, position in moved.items()}
-    return [
-        rewrite(partition, entry, entry.row._replace(pos=numbers[entry.row.rid]))
-        for entry in load_rows(partition.connection, numbers)
-    ]
+def _move(partition: PartitionWriter, moved: dict[str, float]) -> list[StoredRow]:
+    """Give turns that stay as they are another position; return those that are live."""
+    query = "SELECT rid, id, state FROM mem WHERE part = ? AND id IN"
+    found = select_in(partition.connection, query, [partition.id], list(moved))
+    known: dict[int, tuple[str, State]] = {
+        rid: (id_, state) for rid, id_, state in found
+    }
+    written = []
+    for entry in load_rows(partition.connection, known, any_state=True):
+        id_, state = known[entry.row.rid]
+        row = entry.row._replace(pos=moved[id_])
+        row_written = rewrite(partition, entry, row, was=state, state=state)
+        if state == "live":
+            written.append(row_written)
+    return written

@@ -76,7 +76,7 @@ class Row(NamedTuple):
     id: str
     session: str | None
     event: str | None
-    pos: int | None
+    pos: float | None
     ts: float | None
     created_at: float
     expires_at: float | None

@@ -20,7 +20,7 @@ class Stored(NamedTuple):
 
     state: str
     rid: int
-    pos: int | None
+    pos: float | None
     created_at: float
     expires_at: float | None
     vec: bytes | None
@@ -155,7 +155,7 @@ def is_same(
 
 
 def row_of(
-    draft: Draft, rid: int, pos: int | None, now: float, expires_at: float | None
+    draft: Draft, rid: int, pos: float | None, now: float, expires_at: float | None
 ) -> Row:
     """Return the row of a memory that is new."""
     return Row(
@@ -182,7 +182,7 @@ def row_of(
 
 
 def row_over(
-    draft: Draft, old: Stored, pos: int | None, now: float, expires_at: float | None
+    draft: Draft, old: Stored, pos: float | None, now: float, expires_at: float | None
 ) -> Row:
     """Return the row of a memory over what is there under its id."""
     row = row_of(draft, old.rid, pos, now, expires_at)

@@ -1,0 +1,52 @@
+#pragma once
+
+// The rows of one long session in order, so that a row finds its place in it by a
+// binary search: sorted slots in blocks of which an insertion moves one. Not
+// thread-safe: the partition's lock guards it.
+
+#include <cstddef>
+#include <vector>
+
+#include "rows/row_table.hpp"
+#include "vecall/types.hpp"
+
+namespace vecall {
+
+// Whether row `a` stands before row `b` of its session: rows without a position first,
+// then by position, rows of one position by id.
+[[nodiscard]] bool stands_before(Slot a, Slot b, const RowTable& rows) noexcept;
+
+class SessionIndex {
+ public:
+  static constexpr Slot kNobody = RowTable::kNobody;
+
+  struct Place {
+    Slot before = kNobody;  // the row that stands right before
+    Slot after = kNobody;
+  };
+
+  // Takes over the rows that are linked before `last`, and `last`. Throws
+  // std::bad_alloc.
+  SessionIndex(Slot last, const RowTable& rows);
+
+  // Inserts a row; returns between which rows it stands. Throws std::bad_alloc, and
+  // then nothing has changed.
+  Place insert(Slot slot, const RowTable& rows);
+  // REQUIRES: the columns of `slot` are still those it was inserted with.
+  void erase(Slot slot, const RowTable& rows) noexcept;
+  [[nodiscard]] std::size_t nbytes() const noexcept;
+
+ private:
+  static constexpr std::size_t kMost = 512;  // rows of a block
+
+  using Block = std::vector<Slot>;  // sorted, never empty, room for kMost
+
+  static Block make_block();
+  // The block where the row is, or would be.
+  [[nodiscard]] std::size_t block_of(Slot slot, const RowTable& rows) const noexcept;
+  void split(std::size_t at);
+
+  std::vector<Block> blocks_;
+};
+
+}  // namespace vecall
