@@ -203,8 +203,9 @@ def _count(values: Mapping[str, Any], name: str) -> int:
 
 
 def _position(values: Mapping[str, Any], name: str) -> float:
-    value = values.get(name)
-    if type(value) not in (int, float) or not -_MOST <= value <= _MOST:
+    value: Any = values.get(name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not -_MOST <= value <= _MOST:
         msg = f"{name}: expected a number from {-_MOST} to {_MOST}"
         raise InvalidArgumentError(msg)
     return as_stored(value)
