@@ -146,7 +146,7 @@ def test_nothing_of_a_removed_row_is_in_a_snapshot():
         "times": np.array([5, secret + 1]),
         "expires": np.array([NEVER, secret + 2]),
         "sessions": np.array([3, secret + 3], np.uint64),
-        "positions": np.array([0, 0x0BADBEEF], np.int32),
+        "positions": np.array([0, 12345.678901]),
         "terms": np.array([4, secret + 4], np.uint64),
         "offsets": np.array([0, 1, 2]),
         "vectors": np.eye(2, 40, dtype=np.float32) + np.float32(0.01),
@@ -159,7 +159,7 @@ def test_nothing_of_a_removed_row_is_in_a_snapshot():
     engine.remove(KEY, np.array([secret]))
     after = engine.snapshot(KEY)
     numbers = [(secret + i).to_bytes(8, "little") for i in range(7)]
-    for number in (*numbers, (0x0BADBEEF).to_bytes(4, "little")):
+    for number in (*numbers, np.float64(12345.678901).tobytes()):
         assert number in told
         assert number not in after
 

@@ -81,10 +81,12 @@ RecallArrays recall(const Engine& engine, const Key& key,
                     TermHash time_mark, const TermList& author_marks,
                     const py::typing::Dict<py::str, py::float_>& weights,
                     Candidates candidates, Ef ef) {
+  RecallQuery asked;
+  // First of all: a number's __float__ may be anybody's code, which may call this.
+  asked.ranking = parse_weights(weights);
   thread_local std::vector<float> unit;
   thread_local std::vector<RecallHit> hits;
   hits.clear();
-  RecallQuery asked;
   if (query && to_unit(query->values, engine.dim(), unit)) asked.unit_vector = unit;
   asked.terms = terms.values;
   asked.k = k.value;
@@ -95,15 +97,11 @@ RecallArrays recall(const Engine& engine, const Key& key,
     throw InvalidArgumentError("min_similarity: must be a number, not NaN");
   }
   asked.marks = {question_mark, time_mark, author_marks.values};
-  asked.ranking = parse_weights(weights);
   asked.candidates = candidates.value;
   RecallSummary summary;
   if (const auto partition = engine.find(key.value)) {
     with_shared_lock(
-        partition->mutex(),
-        [&] {
-          return asked.unit_vector.empty() ? 0 : partition->search_bytes(asked.ef);
-        },
+        partition->mutex(), [&] { return partition->recall_bytes(asked); },
         [&] { summary = partition->recall(asked, hits); });
   }
   return to_arrays(hits, summary);

@@ -111,8 +111,8 @@ CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch) {
 }
 
 template <class Each>
-void gather(const DenseQuery& asked, const std::vector<Slot>& slots,
-            DenseScratch& scratch, Each each) {
+void gather(const DenseQuery& asked, std::span<const Slot> slots, DenseScratch& scratch,
+            Each each) {
   const auto& kernel = kernels::active();
   const RowTable& rows = asked.rows;
   const std::size_t bytes = rows.space().high_bytes();
@@ -187,7 +187,7 @@ CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch) {
   return spread;
 }
 
-void scan_slots(const DenseQuery& asked, const std::vector<Slot>& slots,
+void scan_slots(const DenseQuery& asked, std::span<const Slot> slots,
                 DenseScratch& scratch) {
   gather(asked, slots, scratch, [&](Slot slot, float estimate) {
     if (estimate < scratch.shortlist.floor() || !asked.rows.has_vector(slot) ||

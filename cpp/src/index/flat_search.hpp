@@ -13,7 +13,7 @@ CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch);
 
 // Offers the rows of `slots` that pass and have a vector to scratch.shortlist, which
 // was begun.
-void scan_slots(const DenseQuery& asked, const std::vector<Slot>& slots,
+void scan_slots(const DenseQuery& asked, std::span<const Slot> slots,
                 DenseScratch& scratch);
 
 // The spread over about `count` rows that pass, evenly chosen.

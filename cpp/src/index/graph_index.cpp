@@ -26,17 +26,23 @@ constexpr std::size_t kPoolPerHit = 4;
 // much.
 constexpr double kFilteredBreadth = 1.5;
 
+// Room for `more` elements, by doubling: exact growth copies everything each time.
+void reserve_more(std::vector<Slot>& slots, std::size_t more) {
+  const std::size_t wanted = slots.size() + more;
+  if (wanted > slots.capacity()) slots.reserve(std::max(wanted, 2 * slots.size()));
+}
+
 }  // namespace
 
 void GraphIndex::reserve(std::size_t more) {
-  pending_.reserve(pending_.size() + more);
-  if (next_) stale_.reserve(stale_.size() + more);
+  reserve_more(pending_, more);
+  if (next_) reserve_more(stale_, more);
 }
 
 void GraphIndex::on_vector(Slot slot, RowTable& rows) noexcept {
   if (graph_ && rows.is_pending(slot)) {
     for (std::size_t i = 0; i < in_slice_; ++i) {
-      if (pending_[i] == slot) changed_ |= std::uint64_t{1} << i;
+      if (tail()[i] == slot) changed_ |= std::uint64_t{1} << i;
     }
   } else if (graph_) {
     rows.set_pending(slot, true);
@@ -50,7 +56,7 @@ void GraphIndex::on_remove() noexcept {
 }
 
 std::size_t GraphIndex::pending(const RowTable& rows) const noexcept {
-  return graph_ ? pending_.size() : rows.vectors();
+  return graph_ ? tail().size() : rows.vectors();
 }
 
 bool GraphIndex::wants_rebuild(const RowTable& rows) const noexcept {
@@ -58,31 +64,31 @@ bool GraphIndex::wants_rebuild(const RowTable& rows) const noexcept {
 }
 
 bool GraphIndex::has_work(const RowTable& rows) const noexcept {
-  return next_ || !pending_.empty() || wants_rebuild(rows) ||
+  return next_ || !tail().empty() || wants_rebuild(rows) ||
          (!graph_ && rows.vectors() > 0);
 }
 
 bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows) {
   const std::lock_guard one(linking_);
-  bool tail = false;
+  bool linking = false;  // the tail, else a graph is built
   {
     const std::unique_lock lock(mutex);
-    tail = graph_ && !pending_.empty();
-    if (tail && (next_ || wants_rebuild(rows))) {
+    linking = graph_ && !tail().empty();
+    if (linking && (next_ || wants_rebuild(rows))) {
       // Steady writes shall not keep a new graph from being built, nor it the tail.
-      tail = build_had_its_turn_;
+      linking = build_had_its_turn_;
       build_had_its_turn_ = !build_had_its_turn_;
     }
-    if (!tail && !next_ && !begin_build(rows)) return false;
-    if (tail) pending_.reserve(pending_.size() + kSliceRows);
-    Graph& graph = tail ? *graph_ : *next_;
+    if (!linking && !next_ && !begin_build(rows)) return false;
+    if (linking) reserve_more(pending_, kSliceRows);
+    Graph& graph = linking ? *graph_ : *next_;
     if (!graph.has_room(rows.slots(), kSliceRows)) {
       graph.reserve(rows.slots() + kSliceRows, kSliceRows);
     }
-    in_slice_ = tail ? std::min(kSliceRows, pending_.size()) : 0;
+    in_slice_ = linking ? std::min(kSliceRows, tail().size()) : 0;
     changed_ = 0;
   }
-  return tail ? link_pending(mutex, rows) : build_some(mutex, rows);
+  return linking ? link_pending(mutex, rows) : build_some(mutex, rows);
 }
 
 bool GraphIndex::begin_build(const RowTable& rows) {
@@ -114,8 +120,9 @@ bool GraphIndex::build_some(SharedMutex& mutex, RowTable& rows) {
 void GraphIndex::finish_build(RowTable& rows) {
   next_->reserve(rows.slots(), 1);
   pending_.reserve(stale_.size());  // nothing below can fail
-  for (const Slot slot : pending_) rows.set_pending(slot, false);
+  for (const Slot slot : tail()) rows.set_pending(slot, false);
   pending_.clear();
+  linked_ = 0;
   graph_ = std::move(next_);
   for (const Slot slot : stale_) {
     if (rows.has_vector(slot) && !rows.is_pending(slot)) {
@@ -130,24 +137,33 @@ void GraphIndex::finish_build(RowTable& rows) {
 bool GraphIndex::link_pending(SharedMutex& mutex, RowTable& rows) {
   for (std::size_t i = 0; i < in_slice_; ++i) {
     const std::shared_lock lock(mutex);
-    const Slot slot = pending_[i];
+    const Slot slot = tail()[i];
     if (rows.has_vector(slot)) {
       linker_.link(*graph_, rows, slot, options_.ef_construction);
     }
   }
   const std::unique_lock lock(mutex);
   for (std::size_t i = 0; i < in_slice_; ++i) {
-    const Slot slot = pending_[i];
+    const Slot slot = tail()[i];
     if ((changed_ >> i & 1) != 0) {
       pending_.push_back(slot);  // capacity was reserved with the slice
     } else {
       rows.set_pending(slot, false);
     }
   }
-  pending_.erase(pending_.begin(),
-                 pending_.begin() + static_cast<std::ptrdiff_t>(in_slice_));
+  linked_ += in_slice_;
   in_slice_ = 0;
+  forget_linked();
   return has_work(rows);
+}
+
+// Takes the linked rows from the front once they are half of all: each row is moved
+// once on average.
+void GraphIndex::forget_linked() noexcept {
+  if (2 * linked_ < pending_.size()) return;
+  pending_.erase(pending_.begin(),
+                 pending_.begin() + static_cast<std::ptrdiff_t>(linked_));
+  linked_ = 0;
 }
 
 std::size_t GraphIndex::nbytes() const noexcept {
@@ -163,12 +179,12 @@ bool GraphIndex::pays(const DenseQuery& asked, std::size_t ef) const noexcept {
   const double share =
       asked.selection.everything() ? 1.0 : std::max(matches, 1.0) / slots;
   const double breadth = static_cast<double>(std::max(ef, asked.k)) / share;
-  const double tail = static_cast<double>(pending_.size()) * kGatheredRow;
-  const double traversal = breadth * kComparedPerEf * kTraversedRow + tail;
+  const double scanned = static_cast<double>(tail().size()) * kGatheredRow;
+  const double traversal = breadth * kComparedPerEf * kTraversedRow + scanned;
   const double scan =
       asked.selection.everything() ? slots : std::min(matches * kGatheredRow, slots);
   return options_.kind == IndexKind::kHnsw && asked.selection.everything()
-             ? tail < slots
+             ? scanned < slots
              : traversal < scan;
 }
 
@@ -179,7 +195,7 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
   const RowTable& rows = asked.rows;
   if (graph_->entry().slot == Graph::kNobody) return false;
   scratch.shortlist.begin(asked.k, shortlist_margin(rows));
-  scan_slots(asked, pending_, scratch);
+  scan_slots(asked, tail(), scratch);
   const bool every_row = asked.selection.everything();
   auto breadth = static_cast<double>(std::max(ef, asked.k));
   if (!every_row) {
@@ -189,9 +205,9 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
   breadth = std::min(breadth, static_cast<double>(rows.slots()));
   const auto pool = static_cast<std::size_t>(breadth);
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
-  std::size_t passing = pending_.size();  // the tail was scanned whole
+  std::size_t passing = tail().size();  // the tail was scanned whole
   graph_search.descend(*graph_, rows, asked.query, 0);
-  if (every_row && rows.all_have_vectors() && pending_.empty() &&
+  if (every_row && rows.all_have_vectors() && tail().empty() &&
       pool >= kPoolPerHit * asked.k) {
     graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit, VisitNothing{});
     passing = graph_search.pool().size();

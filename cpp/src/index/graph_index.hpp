@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "index/dense_query.hpp"
@@ -55,18 +56,25 @@ class GraphIndex {
 
   static constexpr std::size_t kSliceRows = 32;  // linked in one call
 
+  // The rows that wait to be linked.
+  [[nodiscard]] std::span<const Slot> tail() const noexcept {
+    return std::span(pending_).subspan(linked_);
+  }
   [[nodiscard]] bool wants_rebuild(const RowTable& rows) const noexcept;
   bool build_some(SharedMutex& mutex, RowTable& rows);
   bool link_pending(SharedMutex& mutex, RowTable& rows);
   void finish_build(RowTable& rows);
   bool begin_build(const RowTable& rows);
+  void forget_linked() noexcept;
 
   const GraphOptions options_;
   std::mutex linking_;  // one linker; taken before the partition's lock
   GraphLinker linker_;  // guarded by linking_
   std::unique_ptr<Graph> graph_;
-  std::vector<Slot> pending_;    // rows that graph_ does not answer for
-  std::size_t in_slice_ = 0;     // of them, from the front, being linked now
+  // Rows that graph_ does not answer for, after those that were linked lately.
+  std::vector<Slot> pending_;
+  std::size_t linked_ = 0;       // of pending_, from the front, linked already
+  std::size_t in_slice_ = 0;     // of the others, from the front, being linked now
   std::uint64_t changed_ = 0;    // of those, by bit, replaced by another row meanwhile
   std::unique_ptr<Graph> next_;  // being built; not yet searched
   Slot cursor_ = 0;              // next_ has the slots below

@@ -2,12 +2,21 @@
 
 #include <pthread.h>
 
+#include <chrono>
+#include <exception>
 #include <new>
 #include <thread>
 
 #include "partition/partition.hpp"
 
 namespace vecall {
+
+namespace {
+
+// How long rows wait that could not be linked, for want of memory for example.
+constexpr std::chrono::milliseconds kRetryAfter{200};
+
+}  // namespace
 
 void add_rows(const Ref<Partition>& partition, const RowBatch& batch) {
   bool to_link = false;
@@ -49,39 +58,62 @@ Linker::Linker() {
   pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
 }
 
-void Linker::request(const Ref<Partition>& partition) {
+void Linker::request(const Ref<Partition>& partition) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!partition->mark_queued()) queue_.push_back(partition);
+  push(partition);
   if (!started_) start();  // in a child of fork what was queued waits for this
   wanted_.notify_one();
 }
 
-void Linker::start() {
-  std::thread(&Linker::run, this).detach();
-  started_ = true;
+void Linker::push(const Ref<Partition>& partition) noexcept {
+  if (partition->is_queued()) return;
+  partition->set_queued(true);
+  if (last_ == nullptr) {
+    first_ = partition;
+  } else {
+    last_->queue_next(partition);
+  }
+  last_ = partition.get();
 }
 
-void Linker::run() {
+Ref<Partition> Linker::pop() noexcept {
+  Ref<Partition> partition = std::move(first_);
+  first_ = partition->take_next();
+  if (!first_) last_ = nullptr;
+  partition->set_queued(false);
+  return partition;
+}
+
+void Linker::start() noexcept {
+  try {
+    std::thread(&Linker::run, this).detach();
+    started_ = true;
+  } catch (const std::exception&) {
+    // No thread is to be had now; the next request tries again.
+  }
+}
+
+void Linker::run() noexcept {
   for (;;) {
     Ref<Partition> partition;
     {
       std::unique_lock lock(mutex_);
-      wanted_.wait(lock, [this] { return !queue_.empty(); });
-      partition = std::move(queue_.front());
-      queue_.pop_front();
+      wanted_.wait(lock, [this] { return static_cast<bool>(first_); });
+      partition = pop();
     }
     if (partition.is_last()) continue;
-    partition->clear_queued();
     bool more = false;
+    bool failed = false;
     {
       const std::lock_guard working(working_);
       try {
         more = partition->link_some();
-      } catch (const std::bad_alloc&) {
-        // Rows stay in the tail, where searches find them; the next change asks again.
+      } catch (const std::exception&) {
+        failed = true;  // rows stay in the tail, where searches find them
       }
     }
-    if (more) request(partition);
+    if (failed) std::this_thread::sleep_for(kRetryAfter);
+    if (more || failed) request(partition);
   }
 }
 

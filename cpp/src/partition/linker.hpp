@@ -5,7 +5,6 @@
 // interpreter, and ends with the process.
 
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <span>
 
@@ -27,13 +26,17 @@ class Linker {
   static Linker& shared();
 
   // Has the partition's rows linked by and by; a partition that nobody else holds any
-  // more is forgotten.
-  void request(const Ref<Partition>& partition);
+  // more is forgotten. Takes no memory. Where no thread can be started, searches scan
+  // the rows until a later request starts one.
+  void request(const Ref<Partition>& partition) noexcept;
 
  private:
   Linker();
-  void start();
-  [[noreturn]] void run();
+  void start() noexcept;
+  [[noreturn]] void run() noexcept;
+  // The following need mutex_.
+  void push(const Ref<Partition>& partition) noexcept;
+  Ref<Partition> pop() noexcept;
 
   // A child of fork has no such thread: `before` waits for it to hold no lock, `after`
   // in the child starts it again when it is needed.
@@ -44,7 +47,9 @@ class Linker {
   std::mutex working_;  // held while rows are linked
   std::mutex mutex_;    // guards what follows
   std::condition_variable wanted_;
-  std::deque<Ref<Partition>> queue_;
+  // Partitions that wait, each linked to the next one by itself.
+  Ref<Partition> first_;
+  Partition* last_ = nullptr;
   bool started_ = false;
 };
 

@@ -14,6 +14,10 @@ namespace {
 // Rows that a search of a graph compares for each entry of its pool, with what makes
 // one dearer than a row of a scan.
 constexpr std::size_t kRowsPerEf = 64;
+// What is looked at in the time of a scan's byte of codes: one posting of a word, one
+// row that a filter tests (measured).
+constexpr std::size_t kBytesPerPosting = 64;
+constexpr std::size_t kBytesPerTest = 32;
 
 // Grown, never freed: a thread's searches allocate nothing once they are warm.
 struct SearchScratch {
@@ -62,26 +66,13 @@ void Partition::add(const RowBatch& batch) {
 }
 
 std::size_t Partition::remove(std::span<const RowId> ids) noexcept {
-  // What many rows have in common is gone through once for all of them.
-  std::vector<Slot> together;
-  try {
-    if (postings_ && ids.size() > 1) together.reserve(ids.size());
-  } catch (const std::bad_alloc&) {
-    together.clear();
-  }
   std::size_t removed = 0;
   for (const RowId id : ids) {
     const Slot slot = ids_.find(id, rows_);
     if (slot == IdMap::kNobody) continue;
-    if (together.capacity() != 0) {
-      together.push_back(slot);
-    } else if (postings_) {
-      postings_->remove(slot);
-    }
-    release_slot(slot);
+    remove_slot(slot);
     ++removed;
   }
-  if (!together.empty()) postings_->remove_all(together);
   return removed;
 }
 
@@ -162,6 +153,21 @@ std::size_t Partition::search_bytes(std::size_t ef) const noexcept {
   std::size_t rows = rows_.slots();
   if (graph_ && graph_->ready() && ef < rows / kRowsPerEf) rows = ef * kRowsPerEf;
   return rows * rows_.space().high_bytes();
+}
+
+std::size_t Partition::recall_bytes(const RecallQuery& query) const {
+  std::size_t bytes = query.unit_vector.empty() ? 0 : search_bytes(query.ef);
+  if (postings_) bytes += postings_->steps(query.terms) * kBytesPerPosting;
+  const Filter& filter = query.filter;
+  const bool tests_rows = filter.session || filter.author || filter.kind ||
+                          filter.after != kMinTime || filter.before != kMaxTime ||
+                          rows_.any_expires_by(filter.now);
+  if (filter.only) {
+    bytes += filter.only->size() * kBytesPerTest;
+  } else if (tests_rows) {
+    bytes += rows_.slots() * kBytesPerTest;
+  }
+  return bytes;
 }
 
 std::size_t Partition::nbytes() const noexcept {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <shared_mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "filter/row_selection.hpp"
@@ -63,9 +64,14 @@ class Partition : public RefCounted {
   [[nodiscard]] bool has_links_to_make() const noexcept;
   // Links some of them; true if there are more. Takes the lock itself, briefly.
   bool link_some();
-  // Whether the partition waits in the linker's queue.
-  bool mark_queued() noexcept { return queued_.exchange(true); }
-  void clear_queued() noexcept { queued_.store(false); }
+  // Whether the partition waits in the linker's queue, and before which other one. The
+  // linker's lock guards both.
+  [[nodiscard]] bool is_queued() const noexcept { return queued_; }
+  void set_queued(bool queued) noexcept { queued_ = queued; }
+  void queue_next(Ref<Partition> next) noexcept { next_in_queue_ = std::move(next); }
+  [[nodiscard]] Ref<Partition> take_next() noexcept {
+    return std::move(next_in_queue_);
+  }
   // Whether somebody looked it up since the mark was taken (see PartitionMap::sweep).
   void mark_used() noexcept {
     if (!used_.load(std::memory_order_relaxed)) {
@@ -88,6 +94,9 @@ class Partition : public RefCounted {
   }
   // About how many bytes of codes a search reads: what decides whether it is short.
   [[nodiscard]] std::size_t search_bytes(std::size_t ef) const noexcept;
+  // The same for recall(), whose other work is counted as the bytes that take as long.
+  [[nodiscard]] std::size_t recall_bytes(const RecallQuery& query) const;
+  // Constant time.
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
  private:
@@ -99,6 +108,7 @@ class Partition : public RefCounted {
     SessionOrder sessions;
   };
   struct RecallScratch;
+  class ScratchPool;
   class Addition;
 
   void remove_slot(Slot slot) noexcept;
@@ -109,6 +119,8 @@ class Partition : public RefCounted {
   void select(const Filter& filter, RowSelection& selection) const;
   CosineSpread dense(const DenseQuery& asked, std::size_t ef,
                      DenseScratch& scratch) const;
+  RecallSummary recall(const RecallQuery& query, RecallScratch& scratch,
+                       std::vector<RecallHit>& out) const;
   void propose(const RecallQuery& query, RecallScratch& scratch) const;
   void add_candidate(Slot slot, RecallScratch& scratch, float similarity) const;
   void link_neighbours(RecallScratch& scratch) const;
@@ -125,7 +137,8 @@ class Partition : public RefCounted {
   std::unique_ptr<Names> names_;
   std::unique_ptr<Postings> postings_;
   std::unique_ptr<GraphIndex> graph_;
-  std::atomic<bool> queued_{false};
+  Ref<Partition> next_in_queue_;
+  bool queued_ = false;
   std::atomic<bool> used_{true};
 };
 

@@ -91,20 +91,35 @@ bool PartitionMap::erase(PartitionKey key) {
 
 std::vector<Ref<Partition>> PartitionMap::sweep(std::size_t most) {
   std::vector<Ref<Partition>> cold;
+  std::size_t left = 0;
+  {
+    const std::shared_lock lock(mutex_);
+    most = std::min(most, size_);
+    left = 2 * partitions_.size();
+  }
+  // The second turn of the hand finds again what the first one took.
+  std::unordered_set<const Partition*> taken;
+  while (left > 0 && cold.size() < most) {
+    const std::size_t steps = std::min(left, kSweptAtOnce);
+    left -= steps;
+    for (auto& partition : sweep_some(steps, most - cold.size(), taken)) {
+      cold.push_back(std::move(partition));
+    }
+  }
+  return cold;
+}
+
+std::vector<Ref<Partition>> PartitionMap::sweep_some(
+    std::size_t steps, std::size_t most, std::unordered_set<const Partition*>& taken) {
+  std::vector<Ref<Partition>> found;
   const std::unique_lock lock(mutex_);
-  most = std::min(most, size_);
-  cold.reserve(most);
-  std::vector<bool> taken(partitions_.size());
-  for (std::size_t left = 2 * partitions_.size(); left > 0 && cold.size() < most;
-       --left) {
+  for (; steps > 0 && found.size() < most && !partitions_.empty(); --steps) {
     hand_ = (hand_ + 1) & (partitions_.size() - 1);
     const Ref<Partition>& partition = partitions_[hand_];
     if (!partition || partition->take_used_mark()) continue;
-    if (taken[hand_]) continue;
-    taken[hand_] = true;
-    cold.push_back(partition);
+    if (taken.insert(partition.get()).second) found.push_back(partition);
   }
-  return cold;
+  return found;
 }
 
 std::size_t PartitionMap::size() const {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_set>
 #include <vector>
 
 #include "partition/partition.hpp"
@@ -30,18 +31,24 @@ class PartitionMap {
   bool erase(PartitionKey key);
   // Up to `most` partitions that nobody looked up since the sweep came by last, for a
   // caller who wants their memory: the clock algorithm (Corbato, "A Paging Experiment
-  // with the Multics System", 1968). Looks at each partition twice at most.
+  // with the Multics System", 1968). Looks at each partition twice at most, under short
+  // holds of the lock.
   std::vector<Ref<Partition>> sweep(std::size_t most);
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t nbytes() const;
 
  private:
   static constexpr std::size_t kSmallest = 16;
+  static constexpr std::size_t kSweptAtOnce = 4096;  // places under one hold
 
   // Where the key is, or the empty place where it would be.
   [[nodiscard]] std::size_t place_of(PartitionKey key,
                                      std::uint32_t hash) const noexcept;
   void grow_if_full();
+  // Up to `most` cold partitions that are not among those taken, which they join, of up
+  // to `steps` places.
+  std::vector<Ref<Partition>> sweep_some(std::size_t steps, std::size_t most,
+                                         std::unordered_set<const Partition*>& taken);
 
   const Ref<const PartitionSpace> space_;
   mutable SharedMutex mutex_;

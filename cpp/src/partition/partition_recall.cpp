@@ -1,8 +1,12 @@
 // Recall: words and vectors of one partition in one pass.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "index/rescore.hpp"
 #include "index/top_k.hpp"
@@ -11,7 +15,16 @@
 
 namespace vecall {
 
-// Grown, never freed: a thread's searches allocate nothing once they are warm.
+namespace {
+
+// Slots for which a scratch is kept in any case, and how many times those of a
+// partition it may have and be kept.
+constexpr std::size_t kSmallScratch = 65'536;
+constexpr std::size_t kLargestShare = 16;
+
+}  // namespace
+
+// Grown and used again: searches allocate nothing once they are warm.
 struct Partition::RecallScratch {
   RowSelection selection;
   EncodedQuery encoded;
@@ -29,6 +42,41 @@ struct Partition::RecallScratch {
     dense.best.clear();
     lexical.clear();
   }
+};
+
+// What recalls leave for the next ones: as many as run at once, at most kKept, however
+// many threads there are. Takes no lock, so a child of fork finds none that is held.
+class Partition::ScratchPool {
+ public:
+  using Scratch = std::unique_ptr<RecallScratch>;
+
+  static ScratchPool& shared() {
+    static auto* const pool = new ScratchPool();  // outlives every static destructor
+    return *pool;
+  }
+  Scratch take() {
+    for (auto& kept : kept_) {
+      if (auto* scratch = kept.exchange(nullptr, std::memory_order_acquire)) {
+        return Scratch(scratch);
+      }
+    }
+    return std::make_unique<RecallScratch>();
+  }
+  void give_back(Scratch scratch) noexcept {
+    for (auto& kept : kept_) {
+      RecallScratch* none = nullptr;
+      if (kept.compare_exchange_strong(none, scratch.get(), std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+        static_cast<void>(scratch.release());
+        return;
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kKept = 8;
+
+  std::array<std::atomic<RecallScratch*>, kKept> kept_ = {};
 };
 
 // Whatever either side ranks high, and the turns beside it.
@@ -107,16 +155,17 @@ void Partition::mark(const RecallQuery& query, RecallScratch& scratch) const {
   // A list that is not much longer is read through; in others each candidate is looked
   // up.
   const auto with_each = [&](TermHash term, const auto& visit) {
-    const TermHolders holders = postings_->holders(term);
-    if (holders.all().size() <= 16 * found.size()) {
-      for (const Posting& posting : holders.all()) {
+    const PostingList* holders = postings_->holders(term);
+    if (holders == nullptr) return;
+    if (holders->size() <= 16 * found.size()) {
+      holders->for_each([&](const Posting& posting) {
         const std::uint32_t index = scratch.index_plus_one[posting.slot];
         if (index != 0) visit(found[index - 1]);
-      }
+      });
       return;
     }
     for (Candidate& candidate : found) {
-      if (holders.contains(candidate.slot)) visit(candidate);
+      if (holders->contains(candidate.slot)) visit(candidate);
     }
   };
   with_each(query.marks.question, [&](Candidate& row) {
@@ -135,9 +184,20 @@ void Partition::mark(const RecallQuery& query, RecallScratch& scratch) const {
 
 RecallSummary Partition::recall(const RecallQuery& query,
                                 std::vector<RecallHit>& out) const {
-  thread_local RecallScratch of_thread;
-  RecallScratch& scratch = of_thread;  // found once: the way to it is a call
-  scratch.clear();
+  ScratchPool::Scratch taken = ScratchPool::shared().take();
+  const RecallSummary summary = recall(query, *taken, out);
+  // A scratch that is much larger than it has to be here goes: it was for a partition
+  // that may be gone. One of an exception goes too, with what it holds.
+  taken->clear();
+  const std::size_t needed = std::max(kSmallScratch, kLargestShare * rows_.slots());
+  if (taken->index_plus_one.size() <= needed) {
+    ScratchPool::shared().give_back(std::move(taken));
+  }
+  return summary;
+}
+
+RecallSummary Partition::recall(const RecallQuery& query, RecallScratch& scratch,
+                                std::vector<RecallHit>& out) const {
   out.clear();
   if (scratch.index_plus_one.size() < rows_.slots()) {
     scratch.index_plus_one.resize(rows_.slots(), 0);

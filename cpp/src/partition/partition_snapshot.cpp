@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <shared_mutex>
 
 #include "index/graph_snapshot.hpp"
@@ -52,14 +53,19 @@ std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
     }
     std::unique_lock<std::mutex> paused;
     if (graph != nullptr) paused = GraphSnapshot::pause(*graph);
-    const std::shared_lock lock(partition.mutex());
-    // A graph that came meanwhile may be growing.
-    if (partition.graph_.get() == graph) return save_locked(partition, tag);
+    std::optional<SnapshotWriter> writer;
+    {
+      const std::shared_lock lock(partition.mutex());
+      // A graph that came meanwhile may be growing.
+      if (partition.graph_.get() == graph) writer = save_locked(partition, tag);
+    }
+    // Writers of the partition do not wait for the checksums.
+    if (writer) return std::move(*writer).finish();
   }
 }
 
-std::vector<std::byte> PartitionSnapshot::save_locked(const Partition& partition,
-                                                      std::span<const std::byte> tag) {
+SnapshotWriter PartitionSnapshot::save_locked(const Partition& partition,
+                                              std::span<const std::byte> tag) {
   const RowTable& rows = partition.rows_;
   SnapshotWriter writer(header_of(*partition.space_, rows, tag),
                         kSnapshotFront + partition.nbytes());
@@ -75,7 +81,7 @@ std::vector<std::byte> PartitionSnapshot::save_locked(const Partition& partition
   if (graph != nullptr && graph->ready()) {
     GraphSnapshot::save(*graph, rows.slots(), writer);
   }
-  return std::move(writer).finish();
+  return writer;
 }
 
 void PartitionSnapshot::save_names(const Partition& partition, SnapshotWriter& writer) {

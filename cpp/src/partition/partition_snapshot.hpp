@@ -29,8 +29,9 @@ class PartitionSnapshot {
                                 PartitionKey key = {});
 
  private:
-  static std::vector<std::byte> save_locked(const Partition& partition,
-                                            std::span<const std::byte> tag);
+  // All but the checksums.
+  static SnapshotWriter save_locked(const Partition& partition,
+                                    std::span<const std::byte> tag);
   static void save_names(const Partition& partition, SnapshotWriter& writer);
   static void restore_names(const SnapshotReader& reader, Partition& partition);
   static void check_ids(const Partition& partition);

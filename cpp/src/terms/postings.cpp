@@ -6,14 +6,6 @@
 
 namespace vecall {
 
-namespace {
-
-bool stands_before(const Posting& posting, Slot slot) noexcept {
-  return posting.slot < slot;
-}
-
-}  // namespace
-
 void TermScores::clear() noexcept {
   for (const Slot slot : touched) {
     bm25[slot] = 0;
@@ -55,23 +47,22 @@ void Postings::add(Slot slot, std::span<const TermHash> terms) {
   std::vector<Ordinal>& mine = of_slot_[slot];
   try {
     mine.reserve(sorted.size());
+    held_bytes_ += mine.capacity() * sizeof(Ordinal);
     for (std::size_t i = 0; i < sorted.size();) {
       std::size_t end = i;
       while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
       const Ordinal ordinal = ordinal_of(sorted[i]);
       mine.push_back(ordinal);  // capacity is there; before the list, so undo finds it
-      std::vector<Posting>& list = lists_[ordinal];
-      const Posting posting{slot, static_cast<std::uint32_t>(end - i)};
-      const auto by_slot = [](const Posting& a, const Posting& b) {
-        return a.slot < b.slot;
-      };
-      list.insert(std::upper_bound(list.begin(), list.end(), posting, by_slot),
-                  posting);
+      PostingList& list = lists_[ordinal];
+      const std::size_t before = list.nbytes();
+      list.insert({slot, static_cast<std::uint32_t>(end - i)});
+      held_bytes_ += list.nbytes() - before;
       i = end;
     }
   } catch (...) {
     for (const Ordinal ordinal : mine) drop(ordinal, slot);
-    mine.clear();
+    held_bytes_ -= mine.capacity() * sizeof(Ordinal);
+    std::vector<Ordinal>().swap(mine);
     throw;
   }
   // Parts have the highest bit and stand last.
@@ -83,88 +74,43 @@ void Postings::add(Slot slot, std::span<const TermHash> terms) {
 }
 
 void Postings::drop(Ordinal ordinal, Slot slot) noexcept {
-  std::vector<Posting>& list = lists_[ordinal];
-  const auto at = std::lower_bound(list.begin(), list.end(), slot, stands_before);
-  if (at != list.end() && at->slot == slot) list.erase(at);
-  free_if_empty(ordinal);
-}
-
-void Postings::drop_all(Ordinal ordinal, std::span<const Holding> doomed) noexcept {
-  std::vector<Posting>& list = lists_[ordinal];
-  const auto first =
-      std::lower_bound(list.begin(), list.end(), doomed.front().slot, stands_before);
-  auto next = doomed.begin();
-  auto kept = first;
-  for (auto at = first; at != list.end(); ++at) {
-    while (next != doomed.end() && next->slot < at->slot) ++next;
-    if (next == doomed.end() || next->slot != at->slot) *kept++ = *at;
-  }
-  list.erase(kept, list.end());
-  free_if_empty(ordinal);
-}
-
-void Postings::free_if_empty(Ordinal ordinal) noexcept {
-  std::vector<Posting>& list = lists_[ordinal];
+  PostingList& list = lists_[ordinal];
+  held_bytes_ -= list.nbytes();
+  list.erase(slot);
   if (list.empty()) {
-    std::vector<Posting>().swap(list);
+    list = PostingList();
     ordinals_.erase(hashes_[ordinal]);
     free_.push_back(ordinal);  // capacity was reserved with the list
   }
+  held_bytes_ += list.nbytes();
 }
 
 void Postings::remove(Slot slot) noexcept {
   if (slot >= of_slot_.size() || of_slot_[slot].empty()) return;
-  for (const Ordinal ordinal : of_slot_[slot]) drop(ordinal, slot);
-  forget(slot);
-}
-
-void Postings::remove_all(std::span<const Slot> slots) noexcept {
-  std::vector<Holding> doomed;
-  try {
-    for (const Slot slot : slots) {
-      if (slot >= of_slot_.size()) continue;
-      for (const Ordinal ordinal : of_slot_[slot]) doomed.push_back({ordinal, slot});
-    }
-  } catch (const std::bad_alloc&) {
-    for (const Slot slot : slots) remove(slot);
-    return;
-  }
-  std::sort(doomed.begin(), doomed.end(), [](const Holding& a, const Holding& b) {
-    return a.ordinal != b.ordinal ? a.ordinal < b.ordinal : a.slot < b.slot;
-  });
-  for (std::size_t i = 0; i < doomed.size();) {
-    std::size_t end = i;
-    while (end < doomed.size() && doomed[end].ordinal == doomed[i].ordinal) ++end;
-    drop_all(doomed[i].ordinal, std::span(doomed).subspan(i, end - i));
-    i = end;
-  }
-  for (const Slot slot : slots) {
-    if (slot < of_slot_.size() && !of_slot_[slot].empty()) forget(slot);
-  }
-}
-
-void Postings::forget(Slot slot) noexcept {
-  std::vector<Ordinal>().swap(of_slot_[slot]);
+  std::vector<Ordinal>& mine = of_slot_[slot];
+  for (const Ordinal ordinal : mine) drop(ordinal, slot);
+  held_bytes_ -= mine.capacity() * sizeof(Ordinal);
+  std::vector<Ordinal>().swap(mine);
   total_length_ -= length_[slot];
   length_[slot] = 0;
   --documents_;
 }
 
-const std::vector<Posting>* Postings::find(TermHash term) const {
+const PostingList* Postings::find(TermHash term) const {
   const auto found = ordinals_.find(term);
   return found == ordinals_.end() ? nullptr : &lists_[found->second];
 }
 
-void Postings::score_list(const std::vector<Posting>& list, float idf, float weight,
+void Postings::score_list(const PostingList& list, float idf, float weight,
                           float mean_length, TermScores& scores) const {
-  for (const Posting& posting : list) {
+  list.for_each([&](const Posting& posting) {
     const auto count = static_cast<float>(posting.count);
     const float length = static_cast<float>(length_[posting.slot]) / mean_length;
     const float norm = kBm25K1 * (1.0F - kBm25B + kBm25B * length);
     if (scores.matched[posting.slot] == 0.0F) scores.touched.push_back(posting.slot);
     scores.bm25[posting.slot] += weight * idf * count / (count + norm);
     scores.matched[posting.slot] += idf;
-  }
+  });
 }
 
 void Postings::score(std::span<const TermHash> query, TermScores& scores) const {
@@ -178,7 +124,7 @@ void Postings::score(std::span<const TermHash> query, TermScores& scores) const 
   const auto documents = static_cast<float>(documents_);
   const float mean_length =
       std::max(static_cast<float>(total_length_), 1.0F) / documents;
-  const auto idf_of = [documents](const std::vector<Posting>* list) {
+  const auto idf_of = [documents](const PostingList* list) {
     const auto frequency = list == nullptr ? 0.0F : static_cast<float>(list->size());
     return std::log1p((documents - frequency + 0.5F) / (frequency + 0.5F));
   };
@@ -187,7 +133,7 @@ void Postings::score(std::span<const TermHash> query, TermScores& scores) const 
     std::size_t end = i;
     while (end < sorted.size() && sorted[end] == sorted[i]) ++end;
     const auto repeats = static_cast<float>(end - i);
-    const std::vector<Posting>* list = find(sorted[i]);
+    const PostingList* list = find(sorted[i]);
     i = end;
     const float idf = idf_of(list);
     scores.query_idf += idf;
@@ -210,35 +156,26 @@ void Postings::score(std::span<const TermHash> query, TermScores& scores) const 
   }
 }
 
-bool TermHolders::contains(Slot slot) const noexcept {
-  // A binary search without a branch to predict: half of its turns are as good as
-  // thrown dice.
-  const Posting* first = sorted_.data();
-  std::size_t left = sorted_.size();
-  if (left == 0) return false;
-  while (left > 1) {
-    const std::size_t half = left / 2;
-    first += first[half - 1].slot < slot ? half : 0;
-    left -= half;
+std::size_t Postings::steps(std::span<const TermHash> query) const {
+  std::size_t steps = 0;
+  for (const TermHash term : query) {
+    if (const PostingList* list = find(term)) steps += list->size();
   }
-  return first->slot == slot;
+  return steps;
 }
 
-TermHolders Postings::holders(TermHash term) const {
-  const auto found = term == 0 ? ordinals_.end() : ordinals_.find(term);
-  return found == ordinals_.end() ? TermHolders() : TermHolders(lists_[found->second]);
+const PostingList* Postings::holders(TermHash term) const {
+  return term == 0 ? nullptr : find(term);
 }
 
 std::size_t Postings::nbytes() const noexcept {
   // A node of the map holds its entry, the next pointer and the hash.
   std::size_t bytes = ordinals_.size() * (sizeof(TermHash) + sizeof(Ordinal) + 20) +
                       ordinals_.bucket_count() * sizeof(void*);
-  bytes += lists_.capacity() * sizeof(std::vector<Posting>) +
-           hashes_.capacity() * sizeof(TermHash);
+  bytes +=
+      lists_.capacity() * sizeof(PostingList) + hashes_.capacity() * sizeof(TermHash);
   bytes += of_slot_.capacity() * sizeof(std::vector<Ordinal>) + length_.capacity() * 4;
-  for (const auto& list : lists_) bytes += list.capacity() * sizeof(Posting);
-  for (const auto& terms : of_slot_) bytes += terms.capacity() * sizeof(Ordinal);
-  return bytes;
+  return bytes + held_bytes_;
 }
 
 }  // namespace vecall

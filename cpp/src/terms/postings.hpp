@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "terms/posting_list.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -36,38 +37,22 @@ struct TermScores {
   void clear() noexcept;
 };
 
-struct Posting {
-  Slot slot;
-  std::uint32_t count;  // how often the slot holds the term
-};
-
-// The slots that hold one term, to be asked one by one.
-class TermHolders {
- public:
-  TermHolders() = default;
-  explicit TermHolders(std::span<const Posting> sorted) noexcept : sorted_(sorted) {}
-  [[nodiscard]] std::span<const Posting> all() const noexcept { return sorted_; }
-  [[nodiscard]] bool contains(Slot slot) const noexcept;
-
- private:
-  std::span<const Posting> sorted_;  // by slot
-};
-
 class Postings {
  public:
   // Indexes the words of `slot`, repeats counted; no words is fine. Strong guarantee.
   // REQUIRES: the slot has no words yet, or was removed.
   void add(Slot slot, std::span<const TermHash> terms);
   void remove(Slot slot) noexcept;
-  // The same for distinct slots, at one pass over each list that holds one of them.
-  void remove_all(std::span<const Slot> slots) noexcept;
   // Fills `scores`, which must be clear. Repeated query terms count as often as they
   // occur, optional ones (kPartTerm) once; a row that holds a term of the query as a
   // word gains nothing from the same term as an optional one. A query without words
   // finds nothing.
   void score(std::span<const TermHash> query, TermScores& scores) const;
-  // Who holds a term, valid until the next add or remove. Term 0 has no holders.
-  [[nodiscard]] TermHolders holders(TermHash term) const;
+  // How many postings score() goes through.
+  [[nodiscard]] std::size_t steps(std::span<const TermHash> query) const;
+  // Who holds a term, valid until the next add or remove; null where nobody does.
+  // Nobody holds term 0.
+  [[nodiscard]] const PostingList* holders(TermHash term) const;
   [[nodiscard]] std::size_t terms() const noexcept { return ordinals_.size(); }
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
@@ -76,31 +61,22 @@ class Postings {
 
   using Ordinal = std::uint32_t;  // index into lists_
 
-  struct Holding {
-    Ordinal ordinal;
-    Slot slot;
-  };
-
   // Adds to the rows of one list; `weight` is that of the term without its idf.
-  void score_list(const std::vector<Posting>& list, float idf, float weight,
-                  float mean_length, TermScores& scores) const;
-  [[nodiscard]] const std::vector<Posting>* find(TermHash term) const;
+  void score_list(const PostingList& list, float idf, float weight, float mean_length,
+                  TermScores& scores) const;
+  [[nodiscard]] const PostingList* find(TermHash term) const;
   Ordinal ordinal_of(TermHash term);
   void drop(Ordinal ordinal, Slot slot) noexcept;
-  // REQUIRES: all of one ordinal, by slot, at least one.
-  void drop_all(Ordinal ordinal, std::span<const Holding> doomed) noexcept;
-  void free_if_empty(Ordinal ordinal) noexcept;
-  // What remains to be done once no list holds the slot.
-  void forget(Slot slot) noexcept;
 
   std::unordered_map<TermHash, Ordinal> ordinals_;
-  std::vector<std::vector<Posting>> lists_;    // each sorted by slot
+  std::vector<PostingList> lists_;
   std::vector<TermHash> hashes_;               // of each list
   std::vector<Ordinal> free_;                  // lists without a term
   std::vector<std::vector<Ordinal>> of_slot_;  // the distinct terms of each slot
   std::vector<std::uint32_t> length_;          // words of each slot, without parts
   std::uint64_t total_length_ = 0;
-  std::size_t documents_ = 0;  // slots with at least one word
+  std::size_t documents_ = 0;   // slots with at least one word
+  std::size_t held_bytes_ = 0;  // by all lists, and by the terms of all slots
 };
 
 }  // namespace vecall

@@ -23,8 +23,8 @@ void PostingsSnapshot::save(const Postings& postings, SnapshotWriter& writer) {
   }
   auto* out = writer.add_array<Posting>(Section::kPostings, total);
   for (const auto ordinal : order) {
-    out = std::copy(postings.lists_[ordinal].begin(), postings.lists_[ordinal].end(),
-                    out);
+    postings.lists_[ordinal].for_each(
+        [&out](const Posting& posting) { *out++ = posting; });
   }
 }
 
@@ -65,10 +65,12 @@ void PostingsSnapshot::restore(const SnapshotReader& reader,
       postings.of_slot_[slot].push_back(static_cast<Postings::Ordinal>(i));
     }
     postings.ordinals_.emplace(terms[i], static_cast<Postings::Ordinal>(i));
-    postings.lists_.emplace_back(list.begin(), list.end());
+    postings.held_bytes_ += postings.lists_.emplace_back(list).nbytes();
   }
   if (at != total) refuse_snapshot("rows without a word");
   for (std::size_t slot = 0; slot < slots; ++slot) {
+    postings.held_bytes_ +=
+        postings.of_slot_[slot].capacity() * sizeof(Postings::Ordinal);
     if (lengths[slot] > std::numeric_limits<std::uint32_t>::max()) {
       refuse_snapshot("a row has more words than there can be");
     }
