@@ -157,17 +157,17 @@ def is_whole(row: Row, vec: object, crc: object) -> bool:
 
 
 _NONE = type(None)
-_STRING, _TIME, _COUNT = (str, _NONE), (float, int, _NONE), (int, _NONE)
+_STRING, _REAL, _COUNT = (str, _NONE), (float, int, _NONE), (int, _NONE)
 _TYPES: dict[str, tuple[type, ...]] = {
     "rid": (int,),
     "id": (str,),
     "text": (str,),
     "created_at": (float, int),
-    "pos": _COUNT,
+    "pos": _REAL,
     "uses": _COUNT,
     **dict.fromkeys(
         ("ts", "expires_at", "importance", "last_used", "valid_until", "updated_at"),
-        _TIME,
+        _REAL,
     ),
 }
 _ALLOWED = [_TYPES.get(name, _STRING) for name in Row._fields]
