@@ -300,15 +300,10 @@ Returns:
         return static_cast<bool>(self.find(key.value));
       },
       "key"_a);
-  // By reference: pybind11 refuses an object that was never initialised as one, and
-  // would take it as a null pointer.
-  def_strict(bound, "__len__", [](const Engine& self) { return self.partitions(); });
-  bound.def_property_readonly(
-      "dim", [](const Engine& self) { return self.dim(); }, "Length of every vector.");
-  bound.def_property_readonly(
-      "nbytes",
-      py::cpp_function([](const Engine& self) { return self.nbytes(); }, Unlocked()),
-      "Memory that the engine holds.");
+  def_strict(bound, "__len__", &Engine::partitions);
+  bound.def_property_readonly("dim", &Engine::dim, "Length of every vector.");
+  bound.def_property_readonly("nbytes", py::cpp_function(&Engine::nbytes, Unlocked()),
+                              "Memory that the engine holds.");
   // Without this, protocols 0 and 1 would copy an object without its engine.
   bound.def("__reduce_ex__", [](const py::object&, const py::object&) -> py::object {
     throw InvalidTypeError(
