@@ -224,8 +224,8 @@ class Programs(RuleBasedStateMachine):
         buried = self.buried.setdefault(user, set())
         if restore:
             buried.difference_update(texts)
-        assert got == [id_ for id_ in texts if id_ not in buried]
-        held.update({id_: (texts[id_], session) for id_ in got})
+        assert got.stored == [id_ for id_ in texts if id_ not in buried]
+        held.update({id_: (texts[id_], session) for id_ in got.stored})
 
     @rule(who=st.integers(0, 1), user=users, number=numbers)
     def delete(self, who: int, user: int, number: int) -> None:
