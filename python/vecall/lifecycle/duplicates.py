@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from vecall.corrections import DuplicateGroup
 from vecall.lexical.tokenizer import stream_safe, words
+from vecall.lifecycle.remembering import SUMMARY
 from vecall.slices import in_slices
 from vecall.store import Row
 
@@ -39,7 +40,7 @@ def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
             continue
         said = _said(row.text)
         if said:
-            key = (said, row.author, row.kind, row.trust)
+            key = (said, *origin(row))
             groups.setdefault(key, []).append(row)
     found = []
     for group in groups.values():
@@ -47,6 +48,15 @@ def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
             newest, *others = sorted(group, key=lambda row: (-row.time, -row.rid))
             found.append(DuplicateGroup(newest.id, tuple(row.id for row in others)))
     return found
+
+
+def origin(row: Row) -> tuple[str | None, ...]:
+    """What is the same of all memories that may be merged.
+
+    A summary belongs to its session, and goes with it.
+    """
+    session = row.session if row.kind == SUMMARY else None
+    return row.author, row.kind, row.trust, session
 
 
 def _said(text: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vecall.corrections import DuplicateGroup
 from vecall.lexical.tokenizer import stream_safe, words
+from vecall.lifecycle.duplicates import origin
 from vecall.slices import in_slices
 from vecall.store import StoredRow
 
@@ -57,7 +58,7 @@ def near_duplicates(
     for entry in in_slices(list(stored)):
         row = entry.row
         if row.pos is None and entry.vec and entry.model == model:
-            said = (row.author, row.kind, row.trust, _opposites(row.text))
+            said = (*origin(row), *_opposites(row.text))
             classes.setdefault(said, []).append(entry)
     found: list[DuplicateGroup] = []
     for entries in classes.values():
