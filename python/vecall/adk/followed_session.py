@@ -173,6 +173,7 @@ class FollowedSession:
 
 def _chosen(service: VecallMemoryService) -> Ingest:
     """Return the way of handing over in which nothing of the memory is passed over."""
-    if service.memory.trigger is not None:
+    if getattr(service.memory, "trigger", None) is not None:
         return "trigger"
-    return "delta" if service.memory.summarizer is None else "session"
+    has_summarizer = getattr(service.memory, "summarizer", None) is not None
+    return "session" if has_summarizer else "delta"

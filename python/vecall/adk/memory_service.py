@@ -28,6 +28,7 @@ from vecall.service import MemoryService
 from vecall.slices import in_slices
 from vecall.store import memory_id as id_of
 from vecall.tools import Turns, search_or_words
+from vecall.tools.any_service import limits_of, require
 
 _READ_AT_ONCE = 64  # so many events hold an event loop up for about a millisecond
 _FORGET_AT_ONCE = 256
@@ -157,6 +158,7 @@ class VecallMemoryService(BaseMemoryService):
             InvalidArgumentError: A bad name, id, time or text; nothing was kept.
             StorageFullError: The disk is full; nothing was kept.
         """
+        require(self.memory, "observe_session", "observe_session")
         whole, taken_back = await self._read_session(session)
         await self.memory.observe_session(whole)
         await self._forget(whole, taken_back)
@@ -186,6 +188,7 @@ class VecallMemoryService(BaseMemoryService):
             SummaryError: The summarizer failed; what is kept stays kept.
             EmbedderError: The embedder failed; what is kept stays kept.
         """
+        require(self.memory, "end_session", "end_session")
         if session is None:
             await self.memory.end_session(
                 app_name=app_name, user_id=user_id, session_id=session_id
@@ -299,7 +302,7 @@ class VecallMemoryService(BaseMemoryService):
             InvalidArgumentError: A bad name.
         """
         try:
-            check_name(memory_id, "memory_id", self.memory.limits)
+            check_name(memory_id, "memory_id", limits_of(self.memory))
         except InvalidArgumentError:
             memory_id = None  # no memory has such an id
         await self.memory.delete_memory(

@@ -130,7 +130,7 @@ class VecallMemoryPlugin(BasePlugin):
 
     def _waits_for_an_end(self, service: VecallMemoryService) -> bool:
         return self._ingest in (None, "trigger") and isinstance(
-            service.memory.trigger, SessionEnd
+            getattr(service.memory, "trigger", None), SessionEnd
         )
 
     async def after_run_callback(

@@ -38,11 +38,11 @@ def can(memory: object, *names: str) -> bool:
     return all(callable(getattr(memory, name, None)) for name in names)
 
 
-def require(memory: object, tool: str, *names: str) -> None:
-    """Raise ConfigError where a tool needs methods that a service lacks."""
+def require(memory: object, who: str, *names: str) -> None:
+    """Raise ConfigError where a tool or a call needs methods that a service lacks."""
     if not can(memory, *names):
         told = " and ".join(names)
-        msg = f"{tool}: this memory service has no {told}, which the tool needs"
+        msg = f"{who}: this memory service has no {told}, which is needed"
         raise ConfigError(msg)
 
 
