@@ -116,8 +116,12 @@ async def measure(
             "sweep_interval": None,
         }
         services: dict[str, Any] = {
-            CORE: MemoryService(Path(folder) / "core.db", **options),
-            ADAPTER: VecallMemoryService(Path(folder) / "adapter.db", **options),
+            CORE: MemoryService(
+                Path(folder) / "core.db", **{"embedder": None, **options}
+            ),
+            ADAPTER: VecallMemoryService(
+                Path(folder) / "adapter.db", **{"embedder": None, **options}
+            ),
         }
         if others:
             services[SQLITE] = SqliteMemoryService(Path(folder) / "adk.db")

@@ -166,7 +166,7 @@ def many_partitions(folder: Path, count: int) -> None:
             file.write(json.dumps({"part": part}) + "\n")
             file.write(json.dumps({"mem": memory}) + "\n")
     begin = time.perf_counter()
-    with vecall.MemoryService(path, durability="process") as service:
+    with vecall.MemoryService(path, durability="process", embedder=None) as service:
         service.sync.import_(lines)
     print(
         f"{count:,} users of one memory written in {time.perf_counter() - begin:.0f} s"
@@ -176,7 +176,7 @@ def many_partitions(folder: Path, count: int) -> None:
         if cold:
             forget_pages(folder)
         begin = time.perf_counter()
-        service = vecall.MemoryService(path)
+        service = vecall.MemoryService(path, embedder=None)
         opened = time.perf_counter()
         found = service.sync.search_memory(
             app_name="app", user_id=f"user {count // 3}", query="likes"

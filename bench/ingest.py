@@ -27,7 +27,7 @@ def main(path: str) -> None:
             file = Path(folder) / "memory.db"
             turns = 0
             begin = time.perf_counter()
-            with MemoryService(file, durability=durability) as memory:
+            with MemoryService(file, durability=durability, embedder=None) as memory:
                 for told in conversations:
                     for session in told.sessions:
                         turns += len(memory.sync.add_session_to_memory(session))
@@ -40,7 +40,7 @@ def main(path: str) -> None:
             )
             asked = conversations[2]
             begin = time.perf_counter()
-            with MemoryService(file) as memory:
+            with MemoryService(file, embedder=None) as memory:
                 opened = time.perf_counter()
                 for name in ("first", "second"):
                     before = time.perf_counter()

@@ -41,7 +41,7 @@ def turns(count: int) -> list[dict[str, Any]]:
 async def measure(count: int, batch: int, search: bool) -> None:
     told = turns(count)
     with tempfile.TemporaryDirectory() as folder:
-        memory = vecall.MemoryService(Path(folder) / "memory.db")
+        memory = vecall.MemoryService(Path(folder) / "memory.db", embedder=None)
         for user in (ALICE, BOB):
             await memory.add_events_to_memory(
                 **user, session_id="first", events=turns(300)

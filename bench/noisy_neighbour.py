@@ -91,7 +91,7 @@ def served(options: list[str]) -> Iterator[Server]:
     """`vecall serve` on a file with 1,000 memories."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
-        with MemoryService(path) as memory:
+        with MemoryService(path, embedder=None) as memory:
             facts = [f"Fact {n}: tea number {n % 37} is green." for n in range(1_000)]
             memory.sync.add_memory(app_name="app", user_id="good", memories=facts)
         made = [

@@ -45,7 +45,7 @@ def sentence(rng: random.Random) -> str:
 async def build(path: Path, partitions: int, memories: int) -> None:
     """Small partitions, many calls to a transaction."""
     rng = random.Random(1)
-    async with MemoryService(path, durability="process") as service:
+    async with MemoryService(path, durability="process", embedder=None) as service:
         for first in range(0, partitions, 256):
             await asyncio.gather(
                 *(
@@ -65,7 +65,7 @@ def visit(path: Path, partitions: int, budget: int) -> None:
     order = list(range(partitions))
     rng.shuffle(order)
     queries = [sentence(rng) for _ in range(1_000)]
-    with MemoryService(path, memory_budget=budget) as service:
+    with MemoryService(path, memory_budget=budget, embedder=None) as service:
         service.sync.search_memory(app_name=APP, user_id="nobody", query="anything")
         gc.collect()
         baseline = resident()
@@ -99,7 +99,10 @@ def growth(operations: int, users: int, ids: int, budget: int) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         MemoryService(
-            Path(folder) / "m.db", durability="process", memory_budget=budget
+            Path(folder) / "m.db",
+            durability="process",
+            memory_budget=budget,
+            embedder=None,
         ) as service,
     ):
         sync = service.sync

@@ -57,7 +57,7 @@ def served(connections: int) -> Iterator[Server]:
     """`vecall serve` on a file with 1,000 memories."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
-        with MemoryService(path) as memory:
+        with MemoryService(path, embedder=None) as memory:
             texts = [
                 f"guest {n} likes room {n * 7 % 501}, and tea" for n in range(1000)
             ]

@@ -66,9 +66,11 @@ def services(folder: Path) -> dict[str, Callable[[], Any]]:
         "google-adk SqliteMemoryService": lambda: SqliteMemoryService(
             folder / "adk.db"
         ),
-        'vecall, durability="full"': lambda: VecallMemoryService(folder / "full.db"),
+        'vecall, durability="full"': lambda: VecallMemoryService(
+            folder / "full.db", embedder=None
+        ),
         'vecall, durability="process"': lambda: VecallMemoryService(
-            folder / "process.db", durability="process"
+            folder / "process.db", durability="process", embedder=None
         ),
     }
 
@@ -115,7 +117,7 @@ async def rates(rows: int) -> None:
 async def concurrent_adds(path: Path) -> dict[str, float]:
     import vecall
 
-    with vecall.MemoryService(path) as memory:
+    with vecall.MemoryService(path, embedder=None) as memory:
         await memory.add_memory(**USER, memories=["a first one"])
 
         async def add(tag: str, number: int) -> None:

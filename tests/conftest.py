@@ -45,7 +45,7 @@ def open_service() -> Iterator[Callable[..., MemoryService]]:
     opened: list[MemoryService] = []
 
     def open_one(*args: Any, **kwargs: Any) -> MemoryService:
-        service = MemoryService(*args, **{"warn_raw": False, **kwargs})
+        service = MemoryService(*args, **{"embedder": None, **kwargs})
         opened.append(service)
         return service
 

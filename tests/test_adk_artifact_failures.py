@@ -70,7 +70,7 @@ def test_a_rejected_artifact_is_left_out(caplog: pytest.LogCaptureFixture) -> No
     def judge(write: vecall.Write) -> Any:
         return vecall.Verdict("reject" if write.memory.kind == "document" else "allow")
 
-    memory = VecallMemoryService(on_write=judge)
+    memory = VecallMemoryService(on_write=judge, embedder=None)
     run(memory, InMemoryArtifactService(), report("a.md", SEEDS), report("b.md", NUTS))
     assert stored(memory) == 4
     told = [each.getMessage() for each in caplog.records if each.name == "vecall"]
@@ -150,7 +150,7 @@ def test_a_large_artifact_is_remembered_up_to_a_limit(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """S1.46: ten million bytes hold up nobody."""
-    memory = VecallMemoryService()
+    memory = VecallMemoryService(embedder=None)
     text = "The parrot eats seeds today. " * 350_000
     assert len(text) > 10_000_000
     run(memory, InMemoryArtifactService(), report("user:log.txt", text))
@@ -163,7 +163,7 @@ def test_a_large_artifact_is_remembered_up_to_a_limit(
 
 def test_the_reply_does_not_wait_for_an_artifact() -> None:
     """S1.46: it is answered while the artifact has not been read."""
-    memory = VecallMemoryService()
+    memory = VecallMemoryService(embedder=None)
 
     async def scenario() -> None:
         gate = asyncio.Event()

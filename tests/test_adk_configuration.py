@@ -31,7 +31,7 @@ def untraced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_default_is_five_memories() -> None:
     """2.0 Result count."""
     for options, expected in [({}, 5), ({"top_k": 2}, 2)]:
-        service = VecallMemoryService(**options)
+        service = VecallMemoryService(**{"embedder": None, **options})
         add(service, *[f"parrots {n}" for n in range(8)])
         assert len(search(service, "parrots").memories) == expected
         service.close()
@@ -59,7 +59,9 @@ def test_a_uri_names_a_file(tmp_path: Path, uri: str, file: str) -> None:
     """S3.11: relative to the folder of the agents, as google-adk's own URIs read."""
     (tmp_path / "agents" / "data").mkdir(parents=True)
     uri = uri.replace("{root}", str(tmp_path))
-    service = VecallMemoryService(uri=uri, agents_dir=str(tmp_path / "agents"))
+    service = VecallMemoryService(
+        uri=uri, agents_dir=str(tmp_path / "agents"), embedder=None
+    )
     ingest(service, a_trip())
     service.close()
     assert (tmp_path / file).stat().st_size > 0
@@ -70,14 +72,14 @@ def test_without_agents_dir_a_uri_starts_in_the_current_folder(
 ) -> None:
     """S3.11."""
     monkeypatch.chdir(tmp_path)
-    VecallMemoryService(uri="vecall:///memory.db").close()
+    VecallMemoryService(uri="vecall:///memory.db", embedder=None).close()
     assert (tmp_path / "memory.db").exists()
 
 
 @pytest.mark.parametrize("uri", ["vecall://:memory:", "vecall:///:memory:"])
 def test_a_uri_can_ask_for_no_file(tmp_path: Path, uri: str) -> None:
     """S3.11."""
-    service = VecallMemoryService(uri=uri, agents_dir=tmp_path)
+    service = VecallMemoryService(uri=uri, agents_dir=tmp_path, embedder=None)
     ingest(service, a_trip())
     service.close()
     assert list(tmp_path.iterdir()) == []
@@ -131,7 +133,7 @@ def test_a_wrong_configuration_is_refused(
 ) -> None:
     """S1.52: at construction, and as a ValueError, which google-adk reports."""
     with pytest.raises(vecall.ConfigError):
-        VecallMemoryService(**arguments, agents_dir=tmp_path)
+        VecallMemoryService(**{"embedder": None, **arguments}, agents_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,7 +196,7 @@ def test_the_web_server_finds_the_service_by_its_yaml_file(
         assert (done.status_code, done.json()) == (200, None)
         missing = client.patch(f"{user}/memory", json={"sessionId": "no such"})
         assert missing.status_code == 404
-    service = VecallMemoryService(tmp_path / "memory.db")
+    service = VecallMemoryService(tmp_path / "memory.db", embedder=None)
     assert PARROT in entries(service, "parrots")
     service.close()
 
@@ -213,7 +215,7 @@ def test_the_endpoint_knows_whether_there_is_a_memory(memory: Any, status: int) 
     """S0.49: an empty vecall is no missing one."""
     testclient = pytest.importorskip("fastapi.testclient")
     sessions = InMemorySessionService()
-    service = memory and VecallMemoryService(memory)
+    service = memory and VecallMemoryService(memory, embedder=None)
     server = server_class()(
         memory_service=service,
         session_service=sessions,
@@ -261,13 +263,13 @@ def test_a_uri_holds_the_options_that_are_words_and_numbers(
     _, options = parse_uri(f"vecall://:memory:?{query}")
     assert options == expected
     if "min_score" not in options:
-        VecallMemoryService(uri=f"vecall://:memory:?{query}").close()
+        VecallMemoryService(uri=f"vecall://:memory:?{query}", embedder=None).close()
 
 
 def test_the_refusal_of_an_option_names_those_that_there_are() -> None:
     """S1.52."""
     with pytest.raises(vecall.ConfigError, match=r"durability, .*top_k, .*warn_raw"):
-        VecallMemoryService(uri="vecall://:memory:?colour=red")
+        VecallMemoryService(uri="vecall://:memory:?colour=red", embedder=None)
 
 
 def test_options_of_the_service_below_pass_through(tmp_path: Path) -> None:
@@ -278,12 +280,13 @@ def test_options_of_the_service_below_pass_through(tmp_path: Path) -> None:
         ttl="3600s",
         limits=vecall.Limits(max_user_memories=2),
         on_write=lambda write: REJECT if "secret" in write.memory.text else ALLOW,
+        embedder=None,
     )
     add(service, "parrots one")
     with pytest.raises(vecall.WriteRejectedError):
         add(service, "a secret")
     service.close()
-    corpus = VecallMemoryService(uri=f"vecall:///{path}?read_only=true")
+    corpus = VecallMemoryService(uri=f"vecall:///{path}?read_only=true", embedder=None)
     assert len(search(corpus, "parrots").memories) == 1
     with pytest.raises(vecall.ReadOnlyError):
         ingest(corpus, a_trip())

@@ -84,7 +84,7 @@ def test_a_folder_in_order_is_ok_and_stays_as_it_is(tmp_path: Path, name: str) -
 def test_the_file_of_the_uri_is_examined(tmp_path: Path) -> None:
     """S1.51: with the options that the URI has."""
     folder = a_folder(tmp_path, services_yaml=YAML)
-    VecallMemoryService(folder / "memory.db").close()
+    VecallMemoryService(folder / "memory.db", embedder=None).close()
     uri = f"{URI}?top_k=3&read_only=true&trigger=session_end"
     seen = levels(folder, uri)
     assert {"uri", "pages", "memories", "schema"} <= set(seen)

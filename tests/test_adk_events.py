@@ -53,7 +53,7 @@ def a_compacted_session() -> Any:
 @pytest.mark.parametrize("sent", [False, True], ids=["objects", "camelCase"])
 def test_a_compaction_is_a_memory_where_the_trigger_says_so(sent: bool) -> None:
     """S3.26: with its text and its time, and again changes nothing."""
-    service = VecallMemoryService(trigger="compaction")
+    service = VecallMemoryService(trigger="compaction", embedder=None)
     session = a_compacted_session()
     if sent:
         session = json.loads(session.model_dump_json(by_alias=True))
@@ -82,7 +82,7 @@ def test_a_summarizer_sees_the_session_as_a_vecall_service_does() -> None:
             seen.append(session)
             return [SessionSummary(SUMMARY)]
 
-    service = VecallMemoryService(summarizer=Summarizer())
+    service = VecallMemoryService(summarizer=Summarizer(), embedder=None)
     ingest(service, a_session(an_event(ROOM, id="e1"), an_event(PARROT, id="e2")))
     assert list(entries(service, "quiet rooms")) == [SUMMARY]
     (session,) = seen
@@ -114,7 +114,7 @@ def test_what_was_spoken_is_remembered_when_it_is_whole(
 
 def test_a_rewind_reaches_turns_that_waited_for_a_trigger() -> None:
     """S3.22, S4.13: the next time the session is told of, they are gone."""
-    service = VecallMemoryService(trigger="session_end")
+    service = VecallMemoryService(trigger="session_end", embedder=None)
     back = EventActions(rewind_before_invocation_id="i2")
     said = [
         an_event(ROOM, id="e1", invocation_id="i1"),

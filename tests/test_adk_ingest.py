@@ -157,7 +157,7 @@ def test_a_session_as_the_http_api_sends_it_is_the_same_session(
 
 def test_thoughts_are_never_stored_and_never_returned(tmp_path: Path) -> None:
     """S0.13: neither in what is found nor anywhere in the file."""
-    service = VecallMemoryService(tmp_path / "memory.db")
+    service = VecallMemoryService(tmp_path / "memory.db", embedder=None)
     thought = types.Part(text="The guest seems to be zzzthinking.", thought=True)
     event = an_event(thought, "A quiet room it is.", author="concierge", id="e1")
     only = an_event(thought, author="concierge", id="e2")

@@ -55,14 +55,14 @@ def test_no_one_recalls_what_another_user_or_app_was_told(
 def test_a_deleted_memory_stays_deleted(tmp_path: Path) -> None:
     """S1.6b: neither adding its session again nor a restart brings it back."""
     path = tmp_path / "memory.db"
-    service = VecallMemoryService(path)
+    service = VecallMemoryService(path, embedder=None)
     ingest(service, a_trip())
     target = entries(service, "parrots")[PARROT].id
     asyncio.run(service.delete_memory(**ALICE, memory_id=target))
     ingest(service, a_trip())
     assert PARROT not in entries(service, "parrots room")
     service.close()
-    service = VecallMemoryService(path)
+    service = VecallMemoryService(path, embedder=None)
     ingest(service, a_trip())
     assert PARROT not in entries(service, "parrots room")
     assert stored(service) == 2

@@ -18,9 +18,9 @@ from vecall.adk import VecallMemoryService
 def test_a_file_holds_everything_over_a_restart(tmp_path: Path) -> None:
     """S1.3: nothing is closed first, as google-adk never closes a memory service."""
     path = tmp_path / "memory.db"
-    first = VecallMemoryService(path)
+    first = VecallMemoryService(path, embedder=None)
     ingest(first, a_trip())
-    second = VecallMemoryService(path)
+    second = VecallMemoryService(path, embedder=None)
     assert search(second, "quiet room") == search(first, "quiet room")
     first.close()
     second.close()
@@ -28,7 +28,9 @@ def test_a_file_holds_everything_over_a_restart(tmp_path: Path) -> None:
 
 def test_event_loops_and_threads_share_one_service(tmp_path: Path) -> None:
     """S0.31: made without a loop, used from three loops at once and from one after."""
-    service = VecallMemoryService(tmp_path / "memory.db", durability="process")
+    service = VecallMemoryService(
+        tmp_path / "memory.db", durability="process", embedder=None
+    )
     failed: list[BaseException] = []
 
     async def converse(user: str) -> None:
@@ -63,14 +65,14 @@ def test_event_loops_and_threads_share_one_service(tmp_path: Path) -> None:
 
 def test_a_service_closes_what_it_opened_and_nothing_else() -> None:
     """S0.31: one vecall service may stand behind several doors."""
-    memory = vecall.MemoryService()
+    memory = vecall.MemoryService(embedder=None)
     borrowed = VecallMemoryService(memory=memory)
     assert borrowed.memory is memory
     borrowed.close()
     ingest(borrowed, a_trip())
     assert memory.sync.stats()["memories"] == 3
     memory.close()
-    owned = VecallMemoryService()
+    owned = VecallMemoryService(embedder=None)
     owned.close()
     owned.close()
     with pytest.raises(vecall.ClosedError):

@@ -148,7 +148,7 @@ def test_what_was_said_in_a_run_that_failed_is_remembered(
 def test_memories_that_share_a_plugin_get_their_own_turns() -> None:
     """S1.46: also of sessions with the same names."""
     plugin = VecallMemoryPlugin()
-    memories = VecallMemoryService(), VecallMemoryService()
+    memories = VecallMemoryService(embedder=None), VecallMemoryService(embedder=None)
 
     async def scenario() -> None:
         for memory, said in zip(memories, (PARROT, ROOM), strict=True):

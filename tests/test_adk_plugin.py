@@ -308,13 +308,13 @@ def test_a_trigger_decides_when(tmp_path: Path) -> None:
         await runner.close()
         await memory.memory.run_due()
 
-    memory = VecallMemoryService(path, **options)
+    memory = VecallMemoryService(path, **{"embedder": None, **options})
     asyncio.run(scenario(memory, "parrot one", "parrot two"))
     assert stored(memory) == 0
     asyncio.run(scenario(memory, "cat", "cat two", "cat three"))
     assert stored(memory) == 6
     memory.close()
-    again = VecallMemoryService(path, **options)
+    again = VecallMemoryService(path, **{"embedder": None, **options})
     scope = {**ALICE, "session_id": "parrot one"}
     assert len(again.memory.sync.end_session(**scope)) == 4
     again.close()
@@ -335,7 +335,7 @@ def test_what_the_memory_is_set_up_for_says_what_is_handed_over(
     ingest: Any, options: dict[str, Any]
 ) -> None:
     """S1.46, S4.13: unless the plugin is told to pass it over."""
-    memory = VecallMemoryService(**options)
+    memory = VecallMemoryService(**{"embedder": None, **options})
 
     async def scenario() -> set[str]:
         runner, _ = a_runner(memory, plugins=(VecallMemoryPlugin(ingest),))

@@ -214,7 +214,7 @@ def test_where_nothing_is_recalled_the_request_is_as_without_the_tool(
 
 def test_a_failure_leaves_the_turn_alone(caplog: pytest.LogCaptureFixture) -> None:
     """S0.44: the log names the failure and no word of the user."""
-    memory = VecallMemoryService()
+    memory = VecallMemoryService(embedder=None)
     ingest(memory, a_trip())
     memory.close()
     with caplog.at_level(logging.WARNING, logger="vecall"):

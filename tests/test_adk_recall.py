@@ -49,7 +49,10 @@ def test_the_adapter_finds_what_the_core_finds_in_the_same_order(
         "top_k": TOP_K,
         "warn_raw": False,
     }
-    core, adapter = MemoryService(**options), VecallMemoryService(**options)
+    core, adapter = (
+        MemoryService(**{"embedder": None, **options}),
+        VecallMemoryService(**{"embedder": None, **options}),
+    )
     conversations = read_demo(APP, unanswerable=True)
     asked = 0
     for told in conversations:
@@ -78,7 +81,7 @@ def test_the_adapter_finds_what_the_core_finds_in_the_same_order(
 
 def test_no_two_entries_share_what_can_be_changed() -> None:
     """Entries are made from templates: only fields that were given may be set."""
-    service = VecallMemoryService()
+    service = VecallMemoryService(embedder=None)
     ingest(service, a_session(an_event(ROOM, id="a"), an_event(PARROT, id="b")))
     first = search(service, "quiet room, parrots").memories
     again = search(service, "quiet room, parrots").memories

@@ -199,7 +199,7 @@ def test_the_file_is_the_memory_and_the_index_can_be_made_from_it(
 ) -> None:
     """S3.27: what is kept in RAM, or in a snapshot of it, is never the only copy."""
     path = tmp_path / "memory.db"
-    service = VecallMemoryService(path)
+    service = VecallMemoryService(path, embedder=None)
     ingest(service, a_trip())
     before = search(service, "quiet room parrots")
     assert len(before.memories) == 3
@@ -209,7 +209,7 @@ def test_the_file_is_the_memory_and_the_index_can_be_made_from_it(
         assert not path.with_name(path.name + rest).exists()
     copied = tmp_path / "elsewhere.db"
     shutil.copy(path, copied)
-    again = VecallMemoryService(copied)
+    again = VecallMemoryService(copied, embedder=None)
     assert [each.id for each in search(again, "quiet room parrots").memories] == [
         each.id for each in before.memories
     ]

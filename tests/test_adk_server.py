@@ -133,7 +133,7 @@ def test_the_server_remembers_over_a_kill(agents: Path) -> None:
         assert second.ask("PATCH", f"{user}/memory", wanted) == (200, None)
     finally:
         second.kill()
-    with VecallMemoryService(agents / "memory.db").memory as memory:
+    with VecallMemoryService(agents / "memory.db", embedder=None).memory as memory:
         scope = {"app_name": "hotel", "user_id": "alice"}
         kept = memory.sync.list_memories(**scope)
         assert [each.text for each in kept] == [ROOM, "Noted.", PARROT]

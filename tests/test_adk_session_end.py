@@ -29,7 +29,7 @@ from vecall.adk import VecallMemoryPlugin, VecallMemoryService
 @pytest.mark.parametrize("by_names", [True, False])
 def test_a_session_can_be_ended(by_names: bool) -> None:
     """S4.10: what waits is remembered, but for what a rewind took back."""
-    service = VecallMemoryService(trigger="session_end")
+    service = VecallMemoryService(trigger="session_end", embedder=None)
     back = EventActions(rewind_before_invocation_id="i2")
     said = [
         an_event(ROOM, id="e1", invocation_id="i1"),
@@ -61,7 +61,7 @@ def test_a_trigger_that_nothing_sets_off_is_said_once(
     ingest: Any, trigger: Any, warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """S4.10, S4.17: google-adk tells of no end of a session."""
-    memory = VecallMemoryService(trigger=trigger)
+    memory = VecallMemoryService(trigger=trigger, embedder=None)
     runner, _ = a_runner(memory, plugins=(VecallMemoryPlugin(ingest),))
     with caplog.at_level(logging.WARNING, logger="vecall"):
         asyncio.run(say(runner, ROOM, PARROT))

@@ -132,7 +132,7 @@ def test_every_session_service_gives_the_same_memories(tmp_path: Path) -> None:
 
     for make in KEPT:
         session = asyncio.run(scenario(make(tmp_path)))
-        service = VecallMemoryService()
+        service = VecallMemoryService(embedder=None)
         ingest(service, session)
         memories = service.memory.sync.list_memories(**ALICE)
         found.append(
@@ -168,7 +168,7 @@ def test_state_is_never_remembered(
 
     session = asyncio.run(scenario())
     assert any("zzzsecret" in str(value) for value in session.state.values())
-    service = VecallMemoryService(tmp_path / "memory" / "m.db")
+    service = VecallMemoryService(tmp_path / "memory" / "m.db", embedder=None)
     ingest(service, session)
     assert entries(service, "zzzsecret") == {}
     assert list(entries(service, "parrots")) == [PARROT]

@@ -153,7 +153,7 @@ def test_a_conversation_is_recalled_in_the_next_whatever_keeps_the_sessions(
     tools = (vecall.adk.load_memory, vecall.adk.preload_memory)
 
     async def scenario(*said: str, session: str) -> Any:
-        memory = VecallMemoryService(path)
+        memory = VecallMemoryService(path, embedder=None)
         runner, llm = a_runner(
             memory,
             *([LOAD] if session == "trip-2" else []),
@@ -175,7 +175,7 @@ def test_a_conversation_is_recalled_in_the_next_whatever_keeps_the_sessions(
     assert ROOM not in [each["text"] for each in answer["memories"]]
     assert answer["already_in_context"] >= 1
     assert not any("PAST_CONV" in event.model_dump_json() for event in kept.events)
-    memory = VecallMemoryService(path)
+    memory = VecallMemoryService(path, embedder=None)
     before = set(entries(memory, "quiet room parrots"))
     ingest(memory, kept)
     assert set(entries(memory, "quiet room parrots")) == before

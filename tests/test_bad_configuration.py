@@ -13,7 +13,7 @@ from vecall import ConfigError, Limits, MemoryService
 @pytest.mark.parametrize("path", ["", 5, b"bytes.db", "a\0b", True, ["m.db"]])
 def test_a_path_that_is_none_is_refused(path):
     with pytest.raises(ConfigError):
-        MemoryService(path)
+        MemoryService(path, embedder=None)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_bad_constructor_argument_is_refused(tmp_path, options):
     """contracts.md, errors: ConfigError for constructor arguments, before any write."""
     path = tmp_path / "m.db"
     with pytest.raises(ConfigError):
-        MemoryService(path, warn_raw=False, **options).close()
+        MemoryService(path, warn_raw=False, **{"embedder": None, **options}).close()
     assert not path.exists()
 
 

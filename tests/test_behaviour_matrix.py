@@ -58,7 +58,7 @@ def test_with_nothing_configured_turns_are_found_by_their_words():
     """S4.31, S4.43: no argument at all is allowed, and warns of nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        service = MemoryService()
+        service = MemoryService(embedder=None)
     with service:
         add(service)
         found, *_ = service.sync.search_memory(**ALICE, query="word1").memories

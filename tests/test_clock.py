@@ -140,7 +140,7 @@ def test_the_machines_own_clock_tells_the_time_and_passes():
 def test_what_is_no_clock_is_refused(wrong):
     """S4.58: a wrong argument is refused at the door."""
     with pytest.raises(ConfigError, match="clock: expected"):
-        MemoryService(clock=wrong)
+        MemoryService(clock=wrong, embedder=None)
 
 
 @pytest.mark.parametrize("jump", JUMPS)
@@ -280,6 +280,7 @@ class ClockPrograms(RuleBasedStateMachine):
                 durability="process",
                 clock=self.clock,
                 sweep_interval=None,
+                embedder=None,
             )
             self.services.append(service)
 

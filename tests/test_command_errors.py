@@ -56,7 +56,7 @@ def test_an_error_names_the_file_as_it_was_typed(run, file, tmp_path):
 def test_a_log_is_not_told_the_name(tmp_path):
     sqlite3.connect(tmp_path / "foreign.db").execute("CREATE TABLE t (x)")
     with pytest.raises(IncompatibleFileError) as caught:
-        MemoryService(tmp_path / "foreign.db")
+        MemoryService(tmp_path / "foreign.db", embedder=None)
     assert "foreign" not in str(caught.value)
 
 

@@ -120,7 +120,7 @@ def test_a_question_to_a_file_that_is_not_there_makes_none(run, tmp_path):
 
 
 def test_stats_count_what_is_there(run, tmp_path):
-    with MemoryService(tmp_path / "memory.db") as memory:
+    with MemoryService(tmp_path / "memory.db", embedder=None) as memory:
         memory.sync.add_memory(**ALICE, memories=["one", "two"])
     facts = run("stats", "--json")
     assert (facts["users"], facts["memories"], facts["embedded"]) == (1, 2, 0)
@@ -183,7 +183,7 @@ def test_eval_refuses_what_it_cannot_read(run, tmp_path):
 
 
 def test_the_demo_makes_a_file_of_its_own(run, tmp_path):
-    with MemoryService(tmp_path / "mine.db") as memory:
+    with MemoryService(tmp_path / "mine.db", embedder=None) as memory:
         memory.sync.add_memory(**ALICE, memories=["one"])
     message = run("demo", "--path", "mine.db", "--embedder", "none", fails=True)
     assert "mine.db" in message

@@ -69,7 +69,7 @@ def test_the_same_memory_is_less_likely_for_a_query_that_says_more_besides(servi
 )
 def test_a_lower_place_is_never_more_likely(words):
     """S2.12, S2.24: within one answer the better memory has the higher confidence."""
-    with MemoryService() as memory:
+    with MemoryService(embedder=None) as memory:
         memory.sync.add_memory(**ALICE, memories=FACTS)
         answer = found(memory, " ".join(words))
     engine = [entry.score for entry in answer]

@@ -40,7 +40,7 @@ def fill(service: MemoryService, users: Sequence[str] = USERS) -> MemoryService:
 
 @pytest.fixture(scope="module")
 def lexical():
-    with MemoryService() as service:
+    with MemoryService(embedder=None) as service:
         yield fill(service)
 
 

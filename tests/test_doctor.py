@@ -108,7 +108,7 @@ def test_a_healthy_file_is_well_and_stays_as_it_is(open_service, path, capsys):
 
 CRASHER = """
 import sys, vecall
-service = vecall.MemoryService(sys.argv[1])
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 service.sync.add_memory(app_name="app", user_id="alice", memories=["zebra in the log"])
 print("ready", flush=True)
 sys.stdin.read()

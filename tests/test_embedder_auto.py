@@ -6,6 +6,7 @@ import logging
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -203,3 +204,19 @@ print(gone() is None)
         timeout=100,
     )
     assert done.stdout.split() == ["True"] * 5
+
+
+def test_it_is_the_default(open_service: Open, tmp_path: Path) -> None:
+    with MemoryService(tmp_path / "m.db") as memory:
+        assert model_of(memory) == LOCAL
+    with MemoryService() as memory:
+        assert model_of(memory) == LOCAL
+
+
+def test_the_documented_path_warns_of_nothing(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with MemoryService(tmp_path / "m.db") as memory:
+                memory.sync.add_memory(**ME, memories=["a dog"])
+                assert memory.sync.search_memory(**ME, query="dog").memories

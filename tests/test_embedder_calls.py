@@ -106,7 +106,7 @@ def test_turns_embedded_as_they_are_are_warned_about_once(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MemoryService(embedder=Recorder(), warn_raw=False).close()
-        MemoryService().close()
+        MemoryService(embedder=None).close()
 
 
 def test_a_refused_warning_leaves_no_open_service(tmp_path):

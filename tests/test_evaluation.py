@@ -147,7 +147,7 @@ def test_recall_is_what_a_service_finds(run, tiny):
         (Ranking(diversity=0.3), rows["with diversity 0.3"]),
     ):
         ranks = []
-        with MemoryService(ranking=ranking) as service:
+        with MemoryService(ranking=ranking, embedder=None) as service:
             tell(service, conversations)
             for one, question in asked_of(conversations):
                 if question.evidence:
@@ -164,7 +164,7 @@ def test_recall_is_what_a_service_finds(run, tiny):
 def test_silence_is_what_a_floor_leaves(run):
     figures = run("demo", "--modes", "lexical", "--no-ablation", "--json")
     conversations = read_demo("app", unanswerable=True)
-    with MemoryService() as service:
+    with MemoryService(embedder=None) as service:
         tell(service, conversations)
         for row in figures["modes"]["lexical"]["silence"]:
             silent = {True: [], False: []}
@@ -263,7 +263,7 @@ def test_weights_fitted_here_are_weights_to_open_a_service_with(run, tiny, tmp_p
         "--calibration", out,
     )["modes"]["lexical"]["calibration"]  # fmt: skip
     assert again["brier"] < result["calibration"]["brier"]
-    with MemoryService(calibration=out, min_confidence=0.5) as service:
+    with MemoryService(calibration=out, min_confidence=0.5, embedder=None) as service:
         conversations = read_jsonl(tiny, "app")
         tell(service, conversations)
         one = conversations[0]

@@ -222,7 +222,7 @@ def test_no_call_drops_a_lock_that_another_connection_holds(open_service, tmp_pa
         lambda: second.sync.get_memory(**ALICE, memory_id="m1"),
         lambda: service.sync.import_(tmp_path / "link"),
         *(lambda file=file: service.sync.import_(file) for file in beside),
-        lambda: MemoryService(tmp_path / "none" / "m.db"),
+        lambda: MemoryService(tmp_path / "none" / "m.db", embedder=None),
     ]
     with in_transaction(second):
         before = locks_on(*beside)

@@ -62,7 +62,7 @@ Make = Callable[[], MemoryService]
 
 KINDS: dict[str, Make] = {
     "words": MemoryService,
-    "words, floor": lambda: MemoryService(min_confidence=0.9),
+    "words, floor": lambda: MemoryService(min_confidence=0.9, embedder=None),
     "embedder": lambda: MemoryService(embedder=Topics(), warn_raw=False),
     "embedder, score floor": lambda: MemoryService(
         embedder=Topics(), warn_raw=False, min_score=0.99
@@ -81,9 +81,9 @@ KINDS: dict[str, Make] = {
     ),
     "vectors": lambda: VectorMemoryService(Topics()),
     "vectors, down": lambda: VectorMemoryService(Down()),
-    "trigger": lambda: MemoryService(trigger=SessionEnd()),
+    "trigger": lambda: MemoryService(trigger=SessionEnd(), embedder=None),
     "scopes": lambda: MemoryService(
-        scopes=Scopes(read=frozenset({"app"}), write=frozenset({"app"}))
+        scopes=Scopes(read=frozenset({"app"}), write=frozenset({"app"})), embedder=None
     ),
 }
 

@@ -254,7 +254,7 @@ CONFIRMER = """
 import json, sys, vecall
 sys.path.insert(0, sys.argv[1])
 from helpers.clocks import FileClock
-service = vecall.MemoryService(sys.argv[2], clock=FileClock(sys.argv[3]))
+service = vecall.MemoryService(sys.argv[2], clock=FileClock(sys.argv[3]), embedder=None)
 scope = dict(app_name="app", user_id="alice")
 try:
     print(json.dumps(service.sync.confirm_forget(**scope, token=sys.argv[4])))

@@ -17,7 +17,7 @@ ALICE = {"app_name": "app", "user_id": "alice"}
 FORKS = """
 import faulthandler, os, sys, threading, time, vecall
 scope = dict(app_name="app", user_id="alice")
-service = vecall.MemoryService(sys.argv[1])
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 service.sync.add_memory(**scope, memories=["zebra parent"])
 over = threading.Event()
 
@@ -86,7 +86,7 @@ def test_children_of_a_busy_parent_work(open_service, tmp_path):
 CLOSING_PARENT = """
 import os, sys, vecall
 scope = dict(app_name="app", user_id="alice")
-service = vecall.MemoryService(sys.argv[1])
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 service.sync.add_memory(**scope, memories=["zebra parent"])
 service.sync.search_memory(**scope, query="zebra")
 says, hears = os.pipe(), os.pipe()
@@ -101,11 +101,11 @@ os.read(says[0], 1)
 service.close()
 os.write(hears[1], b"x")
 os.read(says[0], 1)
-with vecall.MemoryService(sys.argv[1]) as third:
+with vecall.MemoryService(sys.argv[1], embedder=None) as third:
     third.sync.add_memory(**scope, memories=["zebra third"])
 os.write(hears[1], b"x")
 os.read(says[0], 1)
-with vecall.MemoryService(sys.argv[1]) as third:
+with vecall.MemoryService(sys.argv[1], embedder=None) as third:
     found = third.sync.search_memory(**scope, query="zebra", top_k=100).memories
     print(len(found), flush=True)
 os.write(hears[1], b"xx")
@@ -129,7 +129,7 @@ def test_a_child_loses_nothing_when_its_parent_closes(open_service, tmp_path):
 # As gunicorn --preload: made once, then used by workers that never close it.
 PRELOAD = """
 import os, sys, vecall
-service = vecall.MemoryService(sys.argv[1])
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 children = []
 for worker in range(4):
     child = os.fork()
@@ -164,13 +164,13 @@ scope = dict(app_name="app", user_id="alice")
 service = None
 
 def work(number):
-    opened = service or vecall.MemoryService(sys.argv[1])
+    opened = service or vecall.MemoryService(sys.argv[1], embedder=None)
     opened.sync.add_memory(**scope, memories=[f"zebra {number}"])
     found = opened.sync.search_memory(**scope, query=f"zebra {number}", top_k=1000)
     return f"zebra {number}" in [memory.text for memory in found.memories]
 
 if __name__ == "__main__":
-    service = vecall.MemoryService(sys.argv[1])
+    service = vecall.MemoryService(sys.argv[1], embedder=None)
     service.sync.add_memory(**scope, memories=["zebra parent"])
     with multiprocessing.get_context(sys.argv[2]).Pool(3) as pool:
         assert pool.map(work, range(12)) == [True] * 12
@@ -198,7 +198,7 @@ def test_processes_of_multiprocessing_share_the_file(open_service, tmp_path, met
 WITHOUT_A_FILE = """
 import os, vecall
 scope = dict(app_name="app", user_id="alice")
-service = vecall.MemoryService()
+service = vecall.MemoryService(embedder=None)
 service.sync.add_memory(**scope, memories=["zebra"])
 child = os.fork()
 if child == 0:
@@ -229,7 +229,7 @@ def test_a_memory_without_a_file_does_not_cross_a_fork():
 CLOSING_CHILD = """
 import os, sys, vecall
 scope = dict(app_name="app", user_id="alice")
-service = vecall.MemoryService(sys.argv[1])
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 service.sync.add_memory(**scope, memories=["zebra parent"])
 for number in range(6):
     child = os.fork()

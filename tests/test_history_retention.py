@@ -165,4 +165,4 @@ def test_a_correction_outlives_the_memory_of_what_it_corrected(
 def test_what_is_no_time_to_keep_history_is_refused(wrong):
     """S1.21: no service is opened."""
     with pytest.raises(ConfigError, match="history_ttl"):
-        MemoryService(history_ttl=wrong)
+        MemoryService(history_ttl=wrong, embedder=None)

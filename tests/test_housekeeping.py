@@ -198,7 +198,7 @@ def test_what_is_no_interval_is_refused(wrong):
     """S4.58: no service is opened, no thread begun."""
     before = keepers()
     with pytest.raises(ConfigError, match="sweep_interval"):
-        MemoryService(sweep_interval=wrong)
+        MemoryService(sweep_interval=wrong, embedder=None)
     assert keepers() == before
 
 
@@ -215,7 +215,7 @@ def test_a_closed_service_leaves_no_thread(open_service, path):
 def test_a_service_that_nobody_has_any_more_is_not_kept_by_its_housekeeper(path):
     """S4.58: the thread ends, though its next look is far off."""
     before = keepers()
-    service = MemoryService(path, sweep_interval=NEVER)
+    service = MemoryService(path, sweep_interval=NEVER, embedder=None)
     told(service, "a")
     assert len(keepers() - before) == 1
     gone = weakref.ref(service)
@@ -254,7 +254,7 @@ def test_sweeps_adds_and_searches_agree_in_the_end(open_service, path, clock):
 SWEEPER = """
 import sys, vecall
 who = dict(app_name="app", user_id="alice")
-with vecall.MemoryService(sys.argv[1], sweep_interval=0.002) as service:
+with vecall.MemoryService(sys.argv[1], sweep_interval=0.002, embedder=None) as service:
     print("ready", flush=True)
     sys.stdin.readline()
     for each in range(40):
@@ -299,7 +299,7 @@ def sweeps(service, word):
         assert time.monotonic() < end, "never swept"
         time.sleep(0.01)
 
-service = vecall.MemoryService(sys.argv[1], sweep_interval=0.02)
+service = vecall.MemoryService(sys.argv[1], sweep_interval=0.02, embedder=None)
 service.sync.add_memory(**who, memories=["zebra"])
 ends = []
 for fork in range(5):

@@ -49,7 +49,7 @@ def _there(folder):
 
 def test_a_pipe_carries_an_export_into_another_file(run, tmp_path):
     memories = ["Keeps zebras.", {"content": "Tab\tand \x7f and \u202e", "id": "odd"}]
-    with MemoryService(tmp_path / "a.db") as memory:
+    with MemoryService(tmp_path / "a.db", embedder=None) as memory:
         memory.sync.add_memory(**ALICE, memories=memories)
         memory.sync.export(tmp_path / "a.jsonl")
     code, out, err = run("export", "-", "--path", "a.db")
@@ -62,7 +62,7 @@ def test_a_pipe_carries_an_export_into_another_file(run, tmp_path):
     code, shown, err = run("import", "-", "--path", "b.db", stdin=out.encode())
     assert (code, err) == (0, "")
     assert shown.startswith("2 memories in ")
-    with MemoryService(tmp_path / "b.db") as memory:
+    with MemoryService(tmp_path / "b.db", embedder=None) as memory:
         assert memory.sync.stats()["memories"] == 2
 
 
@@ -156,7 +156,7 @@ def test_sessions_of_users_who_take_turns_keep_their_order(run, tmp_path):
     code, shown, _ = run("import", "in.jsonl")
     assert code == 0
     assert "60 new memories" in shown
-    with MemoryService("memory.db") as memory:
+    with MemoryService("memory.db", embedder=None) as memory:
         own = [turn for turn in turns if turn["user_id"] == "u1"]
         some = [turn for turn in own if turn["session_id"] == "s1"]
         found = memory.sync.list_memories(**APP, user_id="u1")
@@ -175,13 +175,13 @@ def test_what_replaces_another_memory_comes_after_it(run, tmp_path):
     ]
     (tmp_path / "in.jsonl").write_text(_lines(*lines))
     assert run("import", "in.jsonl")[0] == 0
-    with MemoryService("memory.db") as memory:
+    with MemoryService("memory.db", embedder=None) as memory:
         kept = memory.sync.list_memories(**ALICE, state="archived")
     assert [each.id for each in kept] == ["old"]
 
 
 def test_an_export_goes_to_its_own_user_alone(run, tmp_path):
-    with MemoryService("bob.db") as memory:
+    with MemoryService("bob.db", embedder=None) as memory:
         memory.sync.add_memory(**APP, user_id="bob", memories=["Bob's zebra."])
         memory.sync.export("bob.jsonl")
     code, _, err = run("import", "bob.jsonl", "--app", "hotel", "--user", "alice")

@@ -141,7 +141,8 @@ def test_an_evicted_user_can_be_deleted_and_forgotten(open_service, path):
 
 WRITER = """
 import sys, vecall
-service = vecall.MemoryService(sys.argv[1], durability="process", memory_budget=5000)
+service = vecall.MemoryService(
+    sys.argv[1], durability="process", memory_budget=5000, embedder=None)
 print("ready", flush=True)
 for line in sys.stdin:
     user, text = line.split(" ", 1)
@@ -192,7 +193,10 @@ class Programs(RuleBasedStateMachine):
 
     def opened(self) -> MemoryService:
         return MemoryService(
-            self.folder / "m.db", durability="process", memory_budget=4_000
+            self.folder / "m.db",
+            durability="process",
+            memory_budget=4_000,
+            embedder=None,
         )
 
     def teardown(self) -> None:

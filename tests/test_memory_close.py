@@ -137,7 +137,7 @@ def test_threads_may_close_at_the_same_time(open_service, tmp_path, in_time):
 def test_leaving_an_async_block_does_not_stop_the_loop(tmp_path, in_time):
     """`async with` ends while old rows are embedded: the loop must not stand still."""
     path = tmp_path / "m.db"
-    with MemoryService(path) as service:
+    with MemoryService(path, embedder=None) as service:
         service.sync.add_memory(**ALICE, memories=["zebra"])
     held = Held()
 

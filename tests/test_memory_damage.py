@@ -118,7 +118,7 @@ def test_any_damage_is_a_typed_error(open_service, tmp_path):
             data[at : at + 600] = rng.randbytes(600)
         damaged.write_bytes(data)
         try:
-            with MemoryService(damaged) as opened:
+            with MemoryService(damaged, embedder=None) as opened:
                 found = texts(opened, "zebra")
                 assert all(text in whole.decode("latin-1") for text in found)
         except VecallError:

@@ -15,7 +15,7 @@ def test_a_process_that_forgets_to_close_loses_nothing(open_service, tmp_path):
     path = tmp_path / "m.db"
     script = """
 import sys, vecall
-service = vecall.MemoryService(sys.argv[1])
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 service.sync.add_memory(app_name="app", user_id="alice", memories=["zebra"])
 """
     done = subprocess.run(
@@ -69,7 +69,7 @@ def test_a_full_disk_writes_nothing_and_can_be_got_over(open_service, tmp_path):
 import resource, signal, sys, vecall
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 scope = dict(app_name="app", user_id="alice")
-service = vecall.MemoryService(sys.argv[1])
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 size, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, most))
 done = 0

@@ -42,7 +42,9 @@ class Programs(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.service = MemoryService(self.folder / "m.db", durability="process")
+        self.service = MemoryService(
+            self.folder / "m.db", durability="process", embedder=None
+        )
         self.ids: dict[tuple[tuple[str, str], str | None, str], str] = {}
         # pair -> id -> (session, text); and what was deleted for good
         self.held: dict[tuple[str, str], dict[str, tuple[str | None, str]]] = {
@@ -170,13 +172,17 @@ class Programs(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.service.close()
-        self.service = MemoryService(self.folder / "m.db", durability="process")
+        self.service = MemoryService(
+            self.folder / "m.db", durability="process", embedder=None
+        )
 
     @rule(pair=pairs)
     def change_in_another_service(self, pair: tuple[str, str]) -> None:
         text = f"fact {self.word(pair, 'elsewhere')}"
         entry = MemoryEntry(text, id="elsewhere")
-        with MemoryService(self.folder / "m.db", durability="process") as other:
+        with MemoryService(
+            self.folder / "m.db", durability="process", embedder=None
+        ) as other:
             returned = other.sync.add_memory(
                 **scope(pair), memories=[entry], restore=True
             )

@@ -18,7 +18,7 @@ from helpers.processes import HOLDER, child, said, tell
 
 SERVER = """
 import json, sys, vecall
-service = vecall.MemoryService(sys.argv[1], warn_raw=False)
+service = vecall.MemoryService(sys.argv[1], warn_raw=False, embedder=None)
 print("ready", flush=True)
 for line in sys.stdin:
     name, arguments = json.loads(line)
@@ -89,7 +89,7 @@ import vecall
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(15):
-    with vecall.MemoryService(f"{sys.argv[1]}/{number}.db") as service:
+    with vecall.MemoryService(f"{sys.argv[1]}/{number}.db", embedder=None) as service:
         service.sync.add_memory(app_name="app", user_id="alice", memories=[sys.argv[2]])
 print("done", flush=True)
 """
@@ -159,7 +159,7 @@ def test_a_forked_child_does_not_hang_and_harms_nothing(open_service, tmp_path):
     script = """
 import os, sys, vecall
 scope = dict(app_name="app", user_id="alice")
-service = vecall.MemoryService(sys.argv[1])
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 service.sync.add_memory(**scope, memories=["zebra parent"])
 service.sync.search_memory(**scope, query="zebra")
 child = os.fork()

@@ -87,11 +87,11 @@ def test_each_blocking_method_takes_what_its_namesake_takes():
 
 def test_a_service_closes_at_the_end_of_its_block(tmp_path):
     path = tmp_path / "m.db"
-    with MemoryService(path) as service:
+    with MemoryService(path, embedder=None) as service:
         service.sync.add_memory(**ALICE, memories=["zebra"])
 
     async def block() -> list[MemoryEntry]:
-        async with MemoryService(path) as again:
+        async with MemoryService(path, embedder=None) as again:
             return (await again.search_memory(**ALICE, query="zebra")).memories
 
     assert [memory.text for memory in asyncio.run(block())] == ["zebra"]
@@ -107,7 +107,7 @@ def test_services_in_memory_share_nothing(open_service):
 def test_a_floor_on_similarity_needs_an_embedder(open_service):
     """S0.28: refused at construction with a pointer to min_confidence."""
     with pytest.raises(ConfigError, match="min_confidence"):
-        MemoryService(min_score=0.5)
+        MemoryService(min_score=0.5, embedder=None)
     with pytest.raises(ConfigError, match="min_confidence"):
         open_service().sync.search_memory(**ALICE, query="zebra", min_score=0.5)
 
@@ -116,4 +116,4 @@ def test_a_floor_on_similarity_needs_an_embedder(open_service):
 def test_a_service_of_no_answers_is_refused(top_k):
     """S0.27: top_k below 1 is an error."""
     with pytest.raises(InvalidArgumentError):
-        MemoryService(top_k=top_k)
+        MemoryService(top_k=top_k, embedder=None)

@@ -129,7 +129,7 @@ socket.create_connection = socket.getaddrinfo = socket.gethostbyname = blocked
 import vecall
 
 async def work():
-    with vecall.MemoryService() as service:
+    with vecall.MemoryService(embedder=None) as service:
         await service.add_memory(app_name="a", user_id="u", memories=["a zebra"])
         found = await service.search_memory(app_name="a", user_id="u", query="zebra")
         return [memory.text for memory in found.memories]

@@ -67,7 +67,7 @@ while status == -9:
         import warnings
         warnings.simplefilter("ignore")
         try:
-            vecall.MemoryService(copy, sweep_interval=None).close()
+            vecall.MemoryService(copy, sweep_interval=None, embedder=None).close()
             os._exit(0)
         finally:
             os._exit(1)
@@ -144,7 +144,7 @@ warnings.simplefilter("ignore")
 print("ready", flush=True)
 for line in sys.stdin:
     path, count = line.split()
-    with vecall.MemoryService(path) as service:
+    with vecall.MemoryService(path, embedder=None) as service:
         scope = dict(app_name="app", user_id="alice")
         found = service.sync.search_memory(**scope, query="zebra", top_k=100)
         assert len(found.memories) >= int(count), found

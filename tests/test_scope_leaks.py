@@ -80,7 +80,7 @@ def seen_by(service: MemoryService, app: str, user: str) -> list[str]:
 def test_nobody_finds_what_is_not_theirs(told, read):
     """S4.61: each asker finds exactly the memories of the places that are theirs."""
     with MemoryService(
-        scopes=Scopes(read=read, write=BOTH.write), sweep_interval=None
+        scopes=Scopes(read=read, write=BOTH.write), sweep_interval=None, embedder=None
     ) as service:
         for app, user, scope in told:
             service.sync.add_memory(
@@ -104,7 +104,7 @@ def test_nobody_finds_what_is_not_theirs(told, read):
 )
 def test_what_is_done_in_one_place_is_done_in_no_other(told, data):
     """S4.61: correcting and deleting reach one place only."""
-    with MemoryService(scopes=BOTH, sweep_interval=None) as service:
+    with MemoryService(scopes=BOTH, sweep_interval=None, embedder=None) as service:
         kept: dict[object, str] = {}
         for app, user, scope in told:
             text = secret(app, user, scope)

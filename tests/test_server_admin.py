@@ -71,7 +71,7 @@ def test_a_backup_is_a_file_that_holds_everything(memory, folder):
         names.add(told["name"])
         assert str(folder) not in answer.text
     assert {file.name for file in folder.iterdir()} == names
-    with MemoryService(folder / names.pop()) as copy:
+    with MemoryService(folder / names.pop(), embedder=None) as copy:
         assert copy.sync.stats()["memories"] == 2
 
 

@@ -87,7 +87,7 @@ def test_a_file_is_served_until_the_process_is_asked_to_end(run, tmp_path):
         server.send_signal(signal.SIGTERM)
         assert server.wait(20) == 0
     assert (tmp_path / "memory.db").stat().st_mode & 0o777 == 0o600
-    with MemoryService(tmp_path / "memory.db") as memory:
+    with MemoryService(tmp_path / "memory.db", embedder=None) as memory:
         kept = memory.sync.list_memories(app_name="hotel", user_id="alice")
     assert [entry.text for entry in kept] == ["Zebra."]
 
@@ -140,7 +140,7 @@ def test_what_is_asked_of_the_command_holds_for_its_server(run, tmp_path):
     assert copy.name == answer.json()["name"]
     assert (tmp_path / "copies").stat().st_mode & 0o777 == 0o700
     clock = SettableClock(time.time() + 29 * DAY)
-    with MemoryService(tmp_path / "memory.db", clock=clock) as memory:
+    with MemoryService(tmp_path / "memory.db", clock=clock, embedder=None) as memory:
 
         def left():
             return memory.sync.list_memories(app_name="hotel", user_id="alice")
@@ -153,7 +153,7 @@ def test_what_is_asked_of_the_command_holds_for_its_server(run, tmp_path):
 def test_a_server_that_may_only_read_answers_and_writes_nothing(run, tmp_path):
     """403 for every write; the file stays as it was."""
     bearer = run("token", "create", "--app", "hotel")[1].out.strip()
-    with MemoryService(tmp_path / "memory.db") as memory:
+    with MemoryService(tmp_path / "memory.db", embedder=None) as memory:
         memory.sync.add_memory(app_name="hotel", user_id="alice", memories=["Tea."])
     with child(
         COMMAND, "serve", "--embedder", "none", "--port", "0", "--read-only"
@@ -206,7 +206,7 @@ import sys
 for name in sys.argv[1].split():
     sys.modules[name] = None
 import vecall
-with vecall.MemoryService() as memory:
+with vecall.MemoryService(embedder=None) as memory:
     memory.sync.add_memory(app_name="a", user_id="u", memories=["Tea."])
 try:
     import vecall.server

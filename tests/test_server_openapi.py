@@ -53,7 +53,7 @@ def doors(tmp_path_factory):
     made = {role: mint(**bound) for role, bound in ROLES.items()}
     tokens = Tokens(token for _, token in made.values())
     limits = HttpLimits(reads_per_second=100_000, writes_per_second=100_000)
-    with MemoryService() as memory:
+    with MemoryService(embedder=None) as memory:
         app = create_app(
             memory,
             tokens=tokens,

@@ -317,7 +317,7 @@ def test_a_client_that_does_not_read_its_answer_is_let_go(hasty):
     """The rest of a large export is not kept for it for ever."""
     text = "tea " * 60_000
     texts = [f"{number} {text}" for number in range(48)]
-    with MemoryService(hasty.path) as memory:
+    with MemoryService(hasty.path, embedder=None) as memory:
         memory.sync.add_memory(app_name="hotel", user_id="alice", memories=texts)
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -23,7 +23,7 @@ WHOSE = {"app_name": "hotel", "user_id": "alice"}
 
 
 def texts_of(path):
-    with MemoryService(path) as memory:
+    with MemoryService(path, embedder=None) as memory:
         return [entry.text for entry in memory.sync.list_memories(**WHOSE, limit=1000)]
 
 
@@ -102,7 +102,7 @@ def test_a_server_that_is_asked_to_end_answers_what_came_and_closes_the_file(
             thread.join(30)
     log = server.path.with_name(server.path.name + "-wal")
     assert not log.exists() or log.stat().st_size == 0
-    with MemoryService(server.path) as memory:
+    with MemoryService(server.path, embedder=None) as memory:
         every, after = [], None
         while page := memory.sync.list_memories(**WHOSE, after=after, limit=1000):
             every += [entry.text for entry in page]

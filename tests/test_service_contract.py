@@ -77,7 +77,7 @@ def test_anything_with_the_two_methods_keeps_the_contract():
 
 def test_vecalls_own_service_can_do_all_of_it():
     """S0.8."""
-    with MemoryService() as service:
+    with MemoryService(embedder=None) as service:
         assert isinstance(service, MemoryProtocol)
         assert service.capabilities == {
             "add_events_to_memory",

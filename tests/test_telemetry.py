@@ -318,7 +318,7 @@ import sys
 from vecall import MemoryService
 sys.addaudithook(lambda event, _: event.startswith("socket.") and print(event))
 who = {"app_name": "app", "user_id": "alice"}
-service = MemoryService()
+service = MemoryService(embedder=None)
 service.sync.add_memory(**who, memories=["zebra"])
 print(len(service.sync.search_memory(**who, query="zebra").memories))
 """

@@ -123,7 +123,7 @@ def test_what_is_no_time_to_live_is_refused(open_service, ttl):
         told(service, "zebra", ttl)
     assert texts(service) == []
     with pytest.raises(ConfigError, match="ttl"):
-        MemoryService(ttl=ttl)
+        MemoryService(ttl=ttl, embedder=None)
 
 
 @pytest.mark.parametrize("ttl", [True, [60], {"s": 60}, b"60s"])

@@ -117,7 +117,7 @@ def test_tools_that_cannot_be_served_are_left_out(memory):
 SERVICES = {
     "words": MemoryService,
     "hybrid": lambda: MemoryService(embedder=Recorder(), warn_raw=False),
-    "floor": lambda: MemoryService(min_confidence=0.01),
+    "floor": lambda: MemoryService(min_confidence=0.01, embedder=None),
     "in memory": lambda: InMemoryMemoryService("words"),
     "vectors": lambda: VectorMemoryService(Recorder()),
     "vector store": lambda: VectorStoreMemoryService(InMemoryVectorStore(), Recorder()),

@@ -44,7 +44,7 @@ clock.let_pass(float(sys.argv[2]))
 llm = Llm()
 service = MemoryService(
     sys.argv[1], trigger=Inactivity(EVERY), clock=clock, summarizer=llm.provider,
-    sweep_interval=None,
+    sweep_interval=None, embedder=None
 )
 print("open", flush=True)
 for line in sys.stdin:

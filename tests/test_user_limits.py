@@ -333,7 +333,8 @@ import vecall
 path, number = sys.argv[1:]
 limits = vecall.Limits(max_user_memories=10, max_user_bytes=2_000, eviction="oldest")
 who = dict(app_name="app", user_id="alice")
-with vecall.MemoryService(path, limits=limits, durability="process") as service:
+options = {"limits": limits, "durability": "process", "embedder": None}
+with vecall.MemoryService(path, **options) as service:
     print("ready", flush=True)
     sys.stdin.readline()
     for each in range(40):

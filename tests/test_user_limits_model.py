@@ -85,6 +85,7 @@ class LimitPrograms(RuleBasedStateMachine):
                 max_user_bytes=MOST_BYTES,
                 eviction=self.policy,
             ),
+            embedder=None,
         )
 
     def teardown(self) -> None:

@@ -24,7 +24,9 @@ COLUMNS = (
 @pytest.fixture
 def path(tmp_path) -> Path:
     path = tmp_path / "m.db"
-    with MemoryService(path, sweep_interval=None, durability="process") as service:
+    with MemoryService(
+        path, sweep_interval=None, durability="process", embedder=None
+    ) as service:
         for user in ("u", "other"):
             facts = [f"fact {number} of {user}" for number in range(30)]
             service.sync.add_memory(app_name="a", user_id=user, memories=facts)

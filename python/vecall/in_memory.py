@@ -240,7 +240,9 @@ class InMemoryMemoryService(MemoryService):
                 msg = f"{name}: {_ONLY_MATCHES}"
                 raise ConfigError(msg)
         self._memory_type = _MEMORIES[match]
-        super().__init__(None, top_k=top_k, ranking=_UNCALIBRATED, **options)
+        super().__init__(
+            None, embedder=None, top_k=top_k, ranking=_UNCALIBRATED, **options
+        )
 
     def with_top_k(self, k: int) -> InMemoryMemoryService:
         """Return this service, which returns at most `k` memories from now on.

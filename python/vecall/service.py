@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from vecall._at_exit import close_at_exit
 from vecall._blocking import SyncMemoryService
@@ -30,8 +30,7 @@ from vecall.calibration import Calibration
 from vecall.clock import Clock
 from vecall.config import Limits
 from vecall.contract import BaseMemoryService
-from vecall.embedders.base import Embedder
-from vecall.embedders.resolve import AUTO, EmbedderLike, resolve
+from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
 from vecall.lifecycle.consolidation_plan import ConsolidationPlan
 from vecall.lifecycle.triggers import Trigger, checked_trigger
 from vecall.ranking import Ranking
@@ -66,7 +65,8 @@ class MemoryService(
             one, or with ":memory:", nothing outlives the process.
         embedder: None searches by words alone; "local" uses the offline model of the
             extra vecall[local]; or any `Embedder` or function from texts to vectors.
-            The first embedder given to a file becomes the file's.
+            The first embedder given to a file becomes the file's. "auto" is local where
+            that is installed; see `vecall.embedders.automatic` for files that exist.
         top_k: Memories in an answer, unless a search says otherwise.
         min_score: Floor on the cosine similarity in [-1, 1], inclusive; needs an
             embedder.
@@ -87,7 +87,7 @@ class MemoryService(
         limits: How large requests may be.
         allow_network_filesystem: Open a file on another machine's disk, where one
             process at a time may be safe and two are not.
-        warn_raw: Warn that turns are embedded as they are, not as summaries.
+        warn_raw: Warn where turns are embedded as they are, not as summaries.
         summarizer: Makes the summaries that are remembered of a session in place of its
             turns, such as an `LlmSummaryProvider`.
         trigger: When memories are made of what `observe_session` is told: `SessionEnd`,
@@ -118,7 +118,7 @@ class MemoryService(
         self,
         path: str | Path | None = None,
         *,
-        embedder: EmbedderLike = None,
+        embedder: EmbedderLike = AUTO,
         top_k: int = 5,
         min_score: float | None = None,
         min_confidence: float | None = None,
@@ -142,9 +142,7 @@ class MemoryService(
         consolidation: ConsolidationPlan | None = None,
     ) -> None:
         """Open the file, or make it."""
-        chosen: Embedder | Literal["auto"] | None = AUTO
-        if not (isinstance(embedder, str) and embedder == AUTO):
-            chosen = resolve(embedder)
+        chosen = resolve_later(embedder)
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
         if warn_raw and chosen is not None:

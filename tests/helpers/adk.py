@@ -31,7 +31,7 @@ PARROT = "Parrots are my favourite animals."
 
 def adk_service() -> Iterator[VecallMemoryService]:
     """For pytest.fixture: a service without a file, closed at the end."""
-    service = VecallMemoryService()
+    service = VecallMemoryService(embedder=None)
     yield service
     service.close()
 

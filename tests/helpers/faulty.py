@@ -64,7 +64,7 @@ class Fault(NamedTuple):
 
 def make_base(folder: str) -> None:
     """Leave a file with a log that the next commits bring into it."""
-    service = MemoryService(f"{folder}/{FILE}", limits=limits())
+    service = MemoryService(f"{folder}/{FILE}", limits=limits(), embedder=None)
     kept = [MemoryEntry(f"zebra base{n} " + "x" * 3000, id=f"b{n}") for n in range(12)]
     service.sync.add_memory(app_name=APP, user_id=USER, memories=kept)
     _session(service, "old", range(6))
@@ -246,11 +246,13 @@ def _try(shim: Shim, base: Path, folder: Path, fault: Fault) -> dict[str, Any]:
     if fault.stage in {"create", "open"}:
         shim.arm(fault)
         made: list[MemoryService] = []
-        trial.outcome(lambda: made.append(MemoryService(path, limits=limits())))
+        trial.outcome(
+            lambda: made.append(MemoryService(path, limits=limits(), embedder=None))
+        )
         failed = shim.disarm()
         service = made[0] if made else None
     if service is None:
-        service = MemoryService(path, limits=limits())
+        service = MemoryService(path, limits=limits(), embedder=None)
     if fault.stage == "work":
         shim.arm(fault)
         _work(service, trial, "a")
@@ -289,7 +291,7 @@ def _try(shim: Shim, base: Path, folder: Path, fault: Fault) -> dict[str, Any]:
         later.judge(kept)
         if kept.get(USER, frozenset()) != found:
             trial.problems.append("search and file differ")
-        with MemoryService(path, limits=limits()) as again:
+        with MemoryService(path, limits=limits(), embedder=None) as again:
             if found_by_search(again, USER) != found:
                 trial.problems.append("search differs after reopening")
     except BaseException:

@@ -100,7 +100,7 @@ from vecall.server.run import Binding, serve
 path, tokens, limits = sys.argv[1:]
 logging.basicConfig(level=logging.DEBUG, filename=path + ".log")
 limits = HttpLimits(**json.loads(limits))
-with MemoryService(path) as memory:
+with MemoryService(path, embedder=None) as memory:
     app = create_app(memory, tokens=TokenFile(tokens), limits=limits)
     serve(app, Binding(port=0), limits, lambda url: print(url, flush=True))
 """

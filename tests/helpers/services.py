@@ -62,8 +62,11 @@ class Kind:
 
 
 KINDS = [
-    Kind("words", lambda _: MemoryService()),
-    Kind("file", lambda path: MemoryService(path / "m.db", durability="process")),
+    Kind("words", lambda _: MemoryService(embedder=None)),
+    Kind(
+        "file",
+        lambda path: MemoryService(path / "m.db", durability="process", embedder=None),
+    ),
     Kind("hybrid", lambda _: MemoryService(embedder=Recorder(), warn_raw=False)),
     Kind("in memory, substring", lambda _: InMemoryMemoryService()),
     Kind("in memory, words", lambda _: InMemoryMemoryService("words")),

@@ -130,7 +130,10 @@ def work(folder: str, run: Run) -> None:
     middle = run.count // 2
     for half in range(2):
         service = MemoryService(
-            f"{folder}/{FILE}", durability=run.durability, limits=limits()
+            f"{folder}/{FILE}",
+            durability=run.durability,
+            limits=limits(),
+            embedder=None,
         )
 
         def one(user: str, service: MemoryService = service, half: int = half) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from vecall.embedders.auto import automatic
 from vecall.embedders.base import Embedder
@@ -58,6 +58,13 @@ def resolve(embedder: EmbedderLike) -> Embedder | None:
         return _checked(FunctionEmbedder(embedder))
     msg = "embedder: expected a name such as 'local', a callable, or an Embedder"
     raise ConfigError(msg)
+
+
+def resolve_later(embedder: EmbedderLike) -> Embedder | Literal["auto"] | None:
+    """Return what `resolve` does, but "auto" as it is: a file may decide."""
+    if isinstance(embedder, str) and embedder == AUTO:
+        return AUTO
+    return resolve(embedder)
 
 
 def _named(text: str) -> Embedder:
