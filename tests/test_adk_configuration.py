@@ -37,10 +37,12 @@ def test_the_default_is_five_memories() -> None:
         service.close()
 
 
-def test_an_embedder_warns_unless_told_otherwise() -> None:
+def test_an_embedder_warns_of_raw_turns_where_that_is_asked_for() -> None:
     """S4.47: the option reaches the service."""
-    with pytest.warns(UserWarning, match="warn_raw=False"):
-        VecallMemoryService(embedder=lambda texts: [[1.0]] * len(texts)).close()
+    with pytest.warns(UserWarning, match="without a summary"):
+        VecallMemoryService(
+            embedder=lambda texts: [[1.0]] * len(texts), warn_raw=True
+        ).close()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_the_web_server_finds_the_service_by_its_yaml_file(
     app = fast_api.get_fast_api_app(
         agents_dir=str(tmp_path),
         session_service_uri="memory://",
-        memory_service_uri="vecall://./memory.db",
+        memory_service_uri="vecall://./memory.db?embedder=none",
         web=False,
     )
     user = "/apps/hotel/users/alice"

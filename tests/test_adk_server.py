@@ -58,7 +58,7 @@ class Server:
         self._process = subprocess.Popen(
             [
                 *(str(ADK), "api_server", "--host=127.0.0.1", f"--port={self.port}"),
-                "--memory_service_uri=vecall:///memory.db?top_k=3&warn_raw=false",
+                "--memory_service_uri=vecall:///memory.db?top_k=3&embedder=none",
                 f"--session_service_uri=sqlite:///{folder.parent}/session.db",
                 str(folder),
             ],
