@@ -128,7 +128,7 @@ def test_a_purge_shortens_the_digest_of_a_correction_that_still_holds(tmp_path):
     path, clock = tmp_path / "memory.db", SettableClock()
     turn = {"text": SECRET, "id": "e1", "author": "user"}
     how = {"embedder": None, "history_ttl": 60, "clock": clock, "sweep_interval": None}
-    with MemoryService(path, **how) as memory:
+    with MemoryService(path, **{"embedder": None, **how}) as memory:
         told = {"app_name": "shop", "user_id": NAME, "id": "s", "events": [turn]}
         memory.sync.add_session_to_memory(told)
         (stored,) = memory.sync.list_memories(**ALICE)
