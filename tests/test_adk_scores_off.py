@@ -18,7 +18,7 @@ from vecall.adk import VecallMemoryService
 )
 def test_scores_and_ids_of_sessions_can_be_left_out(options):
     """S1.24: nothing is left of them; the user's own metadata stay."""
-    service = VecallMemoryService(**options)
+    service = VecallMemoryService(**{"embedder": None, **options})
     ingest(service, a_trip())
     asyncio.run(
         service.add_memory(

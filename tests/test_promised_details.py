@@ -94,7 +94,7 @@ def test_what_is_waited_for_is_in_the_file(tmp_path: Path, call: str):
     path = tmp_path / "m.db"
     arguments = [sys.executable, "-c", WRITER, str(path), call]
     subprocess.run(arguments, check=True, timeout=60)
-    with MemoryService(path) as service:
+    with MemoryService(path, embedder=None) as service:
         (memory,) = service.sync.list_memories(**ALICE)
     assert memory.text == "zebra"
     assert json.dumps(memory.custom_metadata) == '{"tag": "kept"}'
@@ -109,7 +109,7 @@ def test_a_text_becomes_a_content_of_the_role_of_its_author(author, role):
     made = adk.entry("I prefer metric units.", author=author)
     assert made.content.role == role
     assert [part.text for part in made.content.parts] == ["I prefer metric units."]
-    service = adk.VecallMemoryService()
+    service = adk.VecallMemoryService(embedder=None)
     asyncio.run(service.add_memory(**ALICE, memories=[made]))
     found = asyncio.run(service.search_memory(**ALICE, query="metric units"))
     service.close()
