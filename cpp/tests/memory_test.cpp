@@ -2,11 +2,14 @@
 
 #include <doctest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <new>
+#include <thread>
 
 #include "engine_support.hpp"
+#include "partition/linker.hpp"
 
 namespace {
 
@@ -225,6 +228,38 @@ TEST_CASE("a partition begins a graph or it does not") {
   run_out(make, rows_from(30, 50, {}, 1), graph);
   graph.kind = IndexKind::kHnsw;
   run_out(make, rows_from(30, 50, {}, 1), graph);
+}
+
+TEST_CASE("rows that are in are linked, whatever memory the linker is refused") {
+  GraphOptions graph;
+  graph.kind = IndexKind::kHnsw;
+  const auto space = make_space(kDim, graph);
+  const RowBatch batch = rows_from(0, 10, {});
+  for (long allocations = 0;; ++allocations) {
+    REQUIRE(allocations < 20'000);
+    CAPTURE(allocations);
+    const auto partition = make_ref<Partition>(space);
+    bool failed = false;
+    was_refused = false;
+    left = allocations;
+    try {
+      add_rows(partition, batch);
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    left = -1;
+    REQUIRE(partition->size() == (failed ? 0U : 10U));
+    if (failed) add_rows(partition, batch);
+    const auto linked = [&] {
+      const std::shared_lock lock(partition->mutex());
+      return partition->linked();
+    };
+    for (int waits = 0; waits < 20'000 && linked() < 10; ++waits) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    REQUIRE(linked() == 10);
+    if (!was_refused) break;
+  }
 }
 
 TEST_CASE("chunks are added together or not at all") {

@@ -1,0 +1,150 @@
+// The order of a session's rows, and the holders of a term, beside std::set.
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "engine_support.hpp"
+#include "partition/session_order.hpp"
+#include "terms/posting_list.hpp"
+
+namespace vecall::testing {
+
+namespace {
+
+constexpr double kNowhere = std::numeric_limits<double>::quiet_NaN();
+
+// Rows without a position first, then by position, then by id.
+using Standing = std::tuple<bool, double, RowId, Slot>;
+
+Standing standing(const RowTable& rows, Slot slot) {
+  const double at = rows.position(slot);
+  return {!std::isnan(at), std::isnan(at) ? 0.0 : at, rows.id(slot), slot};
+}
+
+void check_links(const SessionOrder& order, const RowTable& rows,
+                 const std::set<Standing>& model) {
+  Slot slot = order.last()[1];
+  Slot after = SessionOrder::kNobody;
+  for (auto at = model.rbegin(); at != model.rend(); ++at) {
+    REQUIRE(slot == std::get<Slot>(*at));
+    REQUIRE(rows.next(slot) == after);
+    after = slot;
+    slot = rows.previous(slot);
+  }
+  REQUIRE(slot == SessionOrder::kNobody);
+}
+
+}  // namespace
+
+TEST_CASE("a session told in any order is linked in order, also while rows go") {
+  const auto space = make_space(0);
+  std::mt19937_64 random(3);
+  for (const int kind : {0, 1, 2}) {
+    CAPTURE(kind);
+    RowTable rows(space->rows);
+    SessionOrder order;
+    order.reserve(2);
+    std::set<Standing> model;
+    std::vector<Slot> live;
+    RowId next = 0;
+    for (int step = 0; step < 6000; ++step) {
+      if (!live.empty() && random() % 10 < (step < 4000 ? 2U : 8U)) {
+        std::swap(live[random() % live.size()], live.back());
+        const Slot gone = live.back();
+        live.pop_back();
+        model.erase(standing(rows, gone));
+        order.remove(gone, rows);
+        rows.release(gone);
+      } else {
+        rows.reserve(1, true, false);
+        const Slot slot = rows.take(++next);
+        // Backwards; anywhere; mostly without a position.
+        const double anywhere = static_cast<double>(random() % 500) / 4.0;
+        const double at = kind == 0   ? static_cast<double>(-next)
+                          : kind == 1 ? anywhere
+                                      : (next % 9 == 0 ? anywhere : kNowhere);
+        rows.set_session(slot, 1, at);
+        rows.publish(slot);
+        order.add(slot, rows);
+        model.insert(standing(rows, slot));
+        live.push_back(slot);
+      }
+      if (step % 500 == 0) check_links(order, rows, model);
+    }
+    check_links(order, rows, model);
+    CHECK(order.nbytes() > 0);
+    for (const Slot slot : live) {
+      order.remove(slot, rows);
+      rows.release(slot);
+    }
+    CHECK(order.last()[1] == SessionOrder::kNobody);
+    CHECK(order.nbytes() == order.last().capacity() * sizeof(Slot));
+  }
+}
+
+TEST_CASE("neighbours are at most one position apart and have positions") {
+  const auto space = make_space(0);
+  RowTable rows(space->rows);
+  SessionOrder order;
+  order.reserve(2);
+  rows.reserve(8, true, false);
+  std::map<int, Slot> slots;
+  for (const auto& [id, at] : std::map<int, double>{
+           {1, 0.0}, {2, 0.25}, {3, 1.25}, {4, 2.5}, {5, kNowhere}, {6, kNowhere}}) {
+    slots[id] = rows.take(id);
+    rows.set_session(slots[id], 1, at);
+    rows.publish(slots[id]);
+    order.add(slots[id], rows);
+  }
+  CHECK(SessionOrder::next(slots[1], rows) == slots[2]);
+  CHECK(SessionOrder::next(slots[2], rows) == slots[3]);
+  CHECK(SessionOrder::next(slots[3], rows) == SessionOrder::kNobody);
+  CHECK(SessionOrder::previous(slots[4], rows) == SessionOrder::kNobody);
+  CHECK(SessionOrder::previous(slots[1], rows) == SessionOrder::kNobody);
+  CHECK(SessionOrder::next(slots[5], rows) == SessionOrder::kNobody);
+  CHECK(SessionOrder::next(slots[6], rows) == SessionOrder::kNobody);
+}
+
+TEST_CASE("the holders of a term are those of std::map, few and many") {
+  std::mt19937_64 random(4);
+  for (const Slot range : {Slot{40}, Slot{9000}}) {
+    PostingList list;
+    std::map<Slot, std::uint32_t> model;
+    for (int step = 0; step < 60'000; ++step) {
+      const auto slot = static_cast<Slot>(random() % range);
+      if (random() % 10 < (step < 40'000 ? 3U : 9U)) {
+        REQUIRE(list.erase(slot) == (model.erase(slot) > 0));
+      } else if (!model.contains(slot)) {
+        const auto count = static_cast<std::uint32_t>(1 + random() % 5);
+        list.insert({slot, count});
+        model[slot] = count;
+      }
+      REQUIRE(list.size() == model.size());
+      REQUIRE(list.contains(slot) == model.contains(slot));
+      if (step % 2000 != 0) continue;
+      auto expected = model.begin();
+      list.for_each([&](const Posting& posting) {
+        REQUIRE(expected != model.end());
+        REQUIRE(posting.slot == expected->first);
+        REQUIRE(posting.count == expected->second);
+        ++expected;
+      });
+      REQUIRE(expected == model.end());
+      std::vector<Posting> sorted;
+      for (const auto& [at, count] : model) sorted.push_back({at, count});
+      CHECK(PostingList(sorted).size() == model.size());
+    }
+    for (Slot slot = 0; slot < range; ++slot) list.erase(slot);
+    CHECK(list.empty());
+    CHECK_FALSE(list.contains(3));
+  }
+}
+
+}  // namespace vecall::testing
