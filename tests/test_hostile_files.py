@@ -7,13 +7,14 @@ import random
 import shutil
 import sqlite3
 import time
+import tracemalloc
 from contextlib import closing
 
 import pytest
 from helpers.hostile_files import USERS, calls, make, owner, spoil, sum_up
 from vecall import CorruptFileError, MemoryService, VecallError
 from vecall.cli.main import main
-from vecall.store import examine, recover
+from vecall.store import SnapshotFolder, examine, recover
 from vecall.store.schema import _hash_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:the file holds vectors")
@@ -132,3 +133,18 @@ def test_a_row_of_a_wrong_type_is_damage_that_costs_no_other_user(file):
         with pytest.raises(CorruptFileError):
             m.sync.search_memory(**owner(USERS[0]), query="zebra")
         assert m.sync.search_memory(**owner(USERS[1]), query="zebra").memories
+
+
+def test_a_snapshot_is_not_read_beyond_what_its_header_accounts_for(tmp_path):
+    """A sparse file of 3 GB costs nothing on the disk, and must cost no memory."""
+    folder = SnapshotFolder(tmp_path / "memory.db")
+    folder.path.mkdir(mode=0o700)
+    for number, head in enumerate((b"", b"vecallS1" + bytes(504), b"\xff" * 512)):
+        with (folder.path / f"{number}.vs").open("wb") as file:
+            file.write(head)
+            file.truncate(3 * 1024**3)
+        tracemalloc.start()
+        assert folder.read(number) is None
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 2**20

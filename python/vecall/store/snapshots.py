@@ -72,6 +72,26 @@ def recorded(nonce: bytes, data: bytes) -> bytes:
 _ANALYSIS = zlib.crc32(ANALYSIS_VERSION.encode())
 
 
+_MAGIC = b"vecallS1"
+_SECTIONS = 24
+_TABLE = 128  # where the table of sections begins, 16 bytes each
+_HEAD_BYTES = _TABLE + 16 * _SECTIONS
+_ALIGNED = 64
+
+
+def _size_by(head: bytes) -> int | None:
+    """The bytes of a snapshot by its header; None if it is no snapshot's."""
+    if len(head) < _HEAD_BYTES or not head.startswith(_MAGIC):
+        return None
+    (count,) = struct.unpack_from("<I", head, 112)
+    if count > _SECTIONS:
+        return None
+    sizes = [
+        struct.unpack_from("<Q", head, _TABLE + 16 * at + 8)[0] for at in range(count)
+    ]
+    return _HEAD_BYTES + sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes)
+
+
 _NAMES = re.compile(r"\d+\.vs|\d+\.\d+\.tmp")
 
 
@@ -95,10 +115,15 @@ class SnapshotFolder:
         except OSError:
             return None
         try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode):
                 return None
             with os.fdopen(handle, "rb", closefd=False) as file:
-                return file.read()
+                # Only what its own header accounts for is read into memory.
+                head = file.read(_HEAD_BYTES)
+                if _size_by(head) != about.st_size:
+                    return None
+                return head + file.read(about.st_size - len(head))
         except OSError:
             return None
         finally:
