@@ -86,7 +86,7 @@ def _size_by(head: bytes) -> int | None:
     (count,) = struct.unpack_from("<I", head, 112)
     if count > _SECTIONS:
         return None
-    sizes = [
+    sizes: list[int] = [
         struct.unpack_from("<Q", head, _TABLE + 16 * at + 8)[0] for at in range(count)
     ]
     return _HEAD_BYTES + sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes)
