@@ -286,6 +286,7 @@ def found(run: Run, service: MemoryService, query: str) -> list[MemoryEntry]:
 def ask(run: Run, service: MemoryService) -> None:
     """Each fact is found by its words, by a search and by the tools."""
     assert texts_of(service) == run.texts
+    ask_by_vector(run, service)
     for text in sorted(run.texts & {TEA, CAR, HELD, "Alice prefers black tea"}):
         query = " ".join(text.split()[-2:])
         memories = found(run, service, query)
@@ -305,6 +306,20 @@ def ask(run: Run, service: MemoryService) -> None:
         first = found(run, service, "violet umbrella")[:3]
         shared = [entry.text for entry in first if entry.scope == "shared"]
         assert shared == ["shared violet umbrella"]
+
+
+def ask_by_vector(run: Run, service: MemoryService) -> None:
+    """A vector of the caller's own finds with the embedder down; else it is refused."""
+    vector = run.words._vector(f"user: {CAR}")
+    ask = {"query": "", "vector": vector}
+    empty = run["mode"] == "read_only" and run["service"] != "file"  # and no model
+    if run["embedder"] == "none" or empty:
+        with pytest.raises(ConfigError, match="vector: "):
+            service.sync.search_memory(**ALICE, **ask)
+        return
+    memories = service.sync.search_memory(**ALICE, **ask).memories
+    if CAR in run.texts:
+        assert memories[0].text == CAR
 
 
 def refuse(run: Run, service: MemoryService) -> None:

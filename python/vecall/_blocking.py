@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vecall._blocking_life import SyncLivingMemoryService
 from vecall._drive import blocking, drive
 from vecall._how import How, fact_how
@@ -124,6 +127,7 @@ class SyncMemoryService(SyncLivingMemoryService):
         ranking: Ranking | None = None,
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query."""
         asked = Asked(
@@ -137,6 +141,7 @@ class SyncMemoryService(SyncLivingMemoryService):
             ranking,
             explain,
             scopes,
+            vector,
         )
         return drive(self._memory.search(blocking, asked))
 

@@ -30,6 +30,7 @@ from vecall._ingest import (
     turns_of,
 )
 from vecall._opened import Opened
+from vecall._query_vector import checked_query_vector
 from vecall._recall import Request
 from vecall._recall_options import FLOOR_OF_WORDS, NO_FLOOR, NOT_CALIBRATED
 from vecall._rules import bounds_of
@@ -77,6 +78,7 @@ class Asked(NamedTuple):
     ranking: object = None
     explain: bool = False
     scopes: object = None
+    vector: object = None
 
 
 def _found(response: SearchMemoryResponse) -> int:
@@ -324,6 +326,7 @@ class Memory(Opened):
             else check_filter(asked.filter, limits, by_metadata=True),
             ranking,
             bool(asked.explain),
+            vector=checked_query_vector(asked.vector, serving.model, ranking),
         )
         others = self._other_keys(asked)
         found = await self._ask(wait, serving, request)

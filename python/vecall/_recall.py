@@ -50,6 +50,7 @@ class Request:
     ranking: Ranking = field(default_factory=Ranking)
     explain: bool = False
     only: NDArray[np.int64] | None = None  # rows that pass the filter by metadata
+    vector: Vectors | None = None  # of the query, in place of the embedder's
 
 
 class Recall:
@@ -90,10 +91,12 @@ class Recall:
                 a reranker is asked.
             request: What is asked.
         """
-        if not has_word(request.query):
+        vector = request.vector
+        if vector is None and not has_word(request.query):
             return SearchMemoryResponse()
-        vector = None
-        if self._embedding is not None and request.ranking.fusion != "words":
+        embeds = self._embedding is not None and request.ranking.fusion != "words"
+        if vector is None and embeds:
+            assert self._embedding is not None
             query = clean(request.query)
             vector = self._embedding.known_query(*request.key, query)
             if vector is None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vecall._memory import Asked, Memory
 from vecall._upkeep_methods import on_loop
 from vecall.ranking import Ranking
@@ -29,13 +32,15 @@ class SearchingMemoryService:
         ranking: Ranking | None = None,
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query.
 
         Args:
             app_name: The app; results never cross it.
             user_id: The user; results never cross it.
-            query: Any text; one without a word finds nothing and costs nothing.
+            query: Any text; one without a word finds nothing and costs nothing, unless
+                there is a vector.
             top_k: At most this many, instead of the service's default.
             min_score: Floor on the cosine similarity in [-1, 1], inclusive. The
                 service's floor does not apply where the ranking goes by words alone.
@@ -46,14 +51,18 @@ class SearchingMemoryService:
             explain: Whether each memory says what its score is made of.
             scopes: Where to look beside the user's own memories; without it, wherever
                 the service's `scopes` allow reading.
+            vector: The query's vector by the file's model, shape (dimensions,), finite
+                and not zero; the embedder is not called then. With query="" the search
+                goes by the vector alone.
 
         Returns:
             The memories, best first; an unknown user has none.
 
         Raises:
-            InvalidArgumentError: top_k < 1, a bad name or filter.
-            ConfigError: min_score without an embedder or in a search by words alone,
-                or min_confidence with an embedder that is not calibrated.
+            InvalidArgumentError: top_k < 1, a bad name, filter or vector.
+            DimensionError: The vector has another length than the file's vectors.
+            ConfigError: min_score or vector without an embedder or in a search by
+                words alone, or min_confidence with an embedder that is not calibrated.
             EmbedderError: The embedder failed.
             RerankerError: The ranking's reranker failed.
             ScopeError: A scope that the service may not read.
@@ -70,5 +79,6 @@ class SearchingMemoryService:
             ranking,
             explain,
             scopes,
+            vector,
         )
         return await self._memory.search(on_loop, asked)

@@ -188,9 +188,10 @@ class _MatchingMemory(Memory):
         super().check_calibrated(None)
 
     async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
-        if asked.ranking is not None:
-            msg = f"ranking: {_ONLY_MATCHES}"
-            raise ConfigError(msg)
+        for name in ("ranking", "vector"):
+            if getattr(asked, name) is not None:
+                msg = f"{name}: {_ONLY_MATCHES}"
+                raise ConfigError(msg)
         return await super().search(wait, asked)
 
 

@@ -133,6 +133,7 @@ async def search(call: Call) -> Response:
             min_confidence=body.get("min_confidence"),
             filter=None if asked is None else Filter(**asked),
             explain=body.get("explain", False),
+            vector=body.get("vector"),
         )
         return answer.memories
 

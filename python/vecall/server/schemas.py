@@ -24,6 +24,13 @@ _TIME: Schema = {
         {"type": "string", "description": "ISO 8601 with an offset."},
     ]
 }
+_VECTOR: Schema = {
+    "type": "array",
+    "items": {"type": "number"},
+    "minItems": 1,
+    "maxItems": 8192,
+    "description": "The query's vector by the model of the file.",
+}
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 _SECONDS: Schema = {"type": "number"}
 _DONE: Schema = {"type": "integer", "minimum": 0}
@@ -277,6 +284,7 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
                 "min_confidence": _SHARE,
                 "filter": ref("Filter"),
                 "explain": FLAG,
+                "vector": _VECTOR,
             },
             "query",
         ),
