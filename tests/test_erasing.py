@@ -192,3 +192,59 @@ def test_a_relative_name_is_never_a_uri(tmp_path, monkeypatch):
 def test_hashes_here_are_those_of_the_store():
     """The reference of these tests."""
     assert text_hash("a") == blake2b(b"a", digest_size=16).digest()
+
+
+@pytest.fixture
+def deleted(file):
+    """The file after `delete_user` in one app, without `forget=True`."""
+    with MemoryService(file, embedder=None) as memory:
+        for app in ("shop", "desk"):
+            memory.sync.delete_user(app_name=app, user_id=NAME)
+    return file
+
+
+def test_a_user_who_was_deleted_whole_is_forgotten_by_the_next_purge(deleted):
+    with MemoryService(deleted, embedder=None) as memory:
+        assert memory.sync.stats()["users"] == 3
+        memory.sync.purge()
+        facts = memory.sync.stats()
+        assert (facts["users"], facts["memories"], facts["deleted_ids"]) == (1, 1, 0)
+        assert NAME.encode() not in _bytes_of(deleted)
+        (again,) = memory.sync.add_memory(**ALICE, memories=["I am new here."])
+        found = memory.sync.search_memory(**ALICE, query="new").memories
+        assert [entry.id for entry in found] == [again]
+        memory.sync.purge()
+        assert len(memory.sync.list_memories(**ALICE)) == 1
+
+
+def test_another_process_sees_that_a_user_was_forgotten(deleted):
+    with (
+        MemoryService(deleted, embedder=None) as one,
+        MemoryService(deleted, embedder=None) as two,
+    ):
+        assert two.sync.search_memory(**ALICE, query="one").memories == []
+        one.sync.purge()
+        assert two.sync.search_memory(**ALICE, query="one").memories == []
+        two.sync.add_memory(**ALICE, memories=["one more"])
+        assert len(one.sync.search_memory(**ALICE, query="one").memories) == 1
+
+
+def test_a_user_who_came_back_before_the_purge_stays(deleted):
+    with MemoryService(deleted, embedder=None) as memory:
+        memory.sync.add_memory(**ALICE, memories=["I came back."])
+        memory.sync.purge()
+        assert len(memory.sync.list_memories(**ALICE)) == 1
+        memory.sync.purge()
+        assert len(memory.sync.list_memories(**ALICE)) == 1
+
+
+def test_a_user_whose_memories_were_deleted_one_by_one_keeps_his_tombstones(file):
+    """What was deleted stays deleted when its session is ingested again."""
+    session = {**BOB, "id": "s", "events": [{"text": "a secret", "id": "e"}]}
+    with MemoryService(file, embedder=None) as memory:
+        memory.sync.add_session_to_memory(session)
+        for entry in memory.sync.list_memories(**BOB):
+            memory.sync.delete_memory(**BOB, memory_id=entry.id)
+        memory.sync.purge()
+        memory.sync.add_session_to_memory(session)
+        assert memory.sync.list_memories(**BOB) == []

@@ -83,6 +83,14 @@ def test_the_parts_of_an_identifier_are_found(memory, query):
     assert finds(memory, query)
 
 
+@pytest.mark.parametrize(
+    ("memory", "query"),
+    [("word0 is here", "word1"), ("An iPhone 14", "iPhone15"), ("zebra100", "zebra17")],
+)
+def test_an_identifier_is_not_found_by_another_of_the_same_letters(memory, query):
+    assert not finds(memory, query)
+
+
 @pytest.mark.parametrize("text", ["a 3rd try at 5pm", "plain words", "A TV, IDs"])
 def test_what_is_no_identifier_has_no_parts(text):
     assert set(memory_terms(text, None, None)) >= set(query_terms(text)[0])

@@ -7,7 +7,9 @@ inside of a word, and letters beside digits.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Sequence
 
 # A capital after a small letter, or several capitals before two small letters.
 _MAY_BE_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
@@ -17,6 +19,8 @@ _DIGIT = re.compile(r"\d")
 _MIXED = re.compile(
     r"\b(?:([^\W\d_]{3,})(\d+)|(\d+)(?!(?:st|nd|rd|th|am|pm)\b)([^\W\d_]{2,}))\b"
 )
+_NO_DIGITS = {ord(digit): " " for digit in "0123456789"}
+_MOST_PARTS = 6  # of one identifier are joined
 _LONGEST = 100  # characters of an identifier; longer runs are no words
 
 
@@ -40,3 +44,35 @@ def identifier_parts(text: str, folded: str) -> list[str]:
         for match in _MIXED.finditer(folded):
             parts += [part for part in match.groups() if part]
     return parts
+
+
+def joined_parts(text: str) -> list[str]:
+    """Return neighbouring parts of identifiers as one: OpenAIEmbedder gives openai.
+
+    Args:
+        text: As it was said; capitals are borders.
+    """
+    if not _MAY_BE_CAMEL.search(text):
+        return []
+    joined: dict[str, None] = {}
+    for word in _WORD.findall(text):
+        if len(word) > _LONGEST or not word.isascii() or not _MAY_BE_CAMEL.search(word):
+            continue
+        parts = _CAMEL_PART.findall(word.translate(_NO_DIGITS))[:_MOST_PARTS]
+        for begin in range(len(parts)):
+            for end in range(begin + 2, len(parts) + 1):
+                joined["".join(parts[begin:end]).casefold()] = None
+    return list(joined)
+
+
+def joined_numbers(words: Sequence[str]) -> list[str]:
+    """Return each word and the number beside it as one: "iphone 15" gives iphone15.
+
+    Args:
+        words: Normalised words, in the order of the text.
+    """
+    found = []
+    for one, other in itertools.pairwise(words):
+        if (one.isalpha() and other.isdigit()) or (one.isdigit() and other.isalpha()):
+            found.append(one + other)
+    return found

@@ -20,7 +20,11 @@ from vecall.lexical.dates import (
     may_name_dates,
 )
 from vecall.lexical.elision import joined_words
-from vecall.lexical.identifiers import identifier_parts
+from vecall.lexical.identifiers import (
+    identifier_parts,
+    joined_numbers,
+    joined_parts,
+)
 from vecall.lexical.irregular import PLAIN_FORMS
 from vecall.lexical.languages import (
     ARABIC,
@@ -190,7 +194,7 @@ def query_terms(
     words = split_words(folded[:read])
     language = language_of(words, folded[:read])
     terms = _analysis.terms(words, language)
-    optional = _optional_terms(text[:read], folded[:read], words, language)
+    optional = _optional_terms(words, language)
     dates: list[int] = []
     if len(folded) > read or may_name_dates(words, folded):
         terms += _analysis.terms(eastern_months(folded), ENGLISH)
@@ -204,12 +208,9 @@ def query_terms(
     return terms[:most] + dates, marks
 
 
-def _optional_terms(
-    text: str, folded: str, words: Sequence[str], language: str
-) -> list[int]:
+def _optional_terms(words: Sequence[str], language: str) -> list[int]:
     """Return what a query may also find: parts of its words, words as parts."""
     found = list(words)
-    found += identifier_parts(text, folded)
     if may_be_german(words, language):
         found += compound_parts(words)
     terms = _analysis.terms(found, language)
@@ -244,6 +245,9 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     if extra:
         terms += _analysis.terms(extra, language)
     marks = text_marks(text, folded, words)
+    together = [*joined_numbers(words), *joined_parts(text)]
+    joined = _analysis.terms(together, language)
+    marks += [term | PART for term in joined]
     if may_be_german(words, language):
         marks += _parts(words)
     if author:
