@@ -54,6 +54,7 @@ FACTORS = {
     "limits": ("none", "lru"),
     "consolidation": ("none", "plan"),
     "ranking": ("default", "rrf", "mmr"),
+    "include": ("none", "both"),
 }
 
 
@@ -79,6 +80,8 @@ HELD = "held plan of the blue whale"
 PHONE = "Call 555-1234 about the parrot"
 HIDDEN = "Call [number] about the parrot"
 TURNS = ("We saw a yellow lighthouse", "It was far away")
+CALL = {"function_call": {"name": "look", "args": {}}}
+CALL_TEXT = "(call) look {}"
 WAITED = "The orange balloon flew"
 SUMMARY = "They saw a lighthouse and a balloon"
 
@@ -144,6 +147,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("ttl", "year"): {"ttl": 365 * 86_400.0},
     ("limits", "lru"): {"limits": Limits(max_user_memories=100, eviction="lru")},
     ("consolidation", "plan"): {"consolidation": ConsolidationPlan()},
+    ("include", "both"): {"include": ("thoughts", "calls")},
     ("ranking", "rrf"): {"ranking": Ranking(fusion="rrf")},
     ("ranking", "mmr"): {"ranking": Ranking(diversity=0.3)},
 }
@@ -160,6 +164,12 @@ class Run:
 
     def __getitem__(self, name: str) -> str:
         return self.combination[name]
+
+    @property
+    def turns(self) -> set[str]:
+        """The texts of the first session's turns; the last one made a call."""
+        first, last = TURNS
+        return {first, f"{last}\n{CALL_TEXT}" if self["include"] == "both" else last}
 
     def options(self, *, writes: bool) -> dict[str, Any]:
         made: dict[str, Any] = {"durability": self["durability"]}
@@ -241,7 +251,7 @@ def tell(run: Run, service: MemoryService) -> None:
     facts = [MemoryEntry(text, author="user") for text in (TEA, CAR, HELD, PHONE)]
     sync.add_memory(**ALICE, memories=facts)
     sync.add_session_to_memory(
-        {**NAMES, "id": "s", "events": [event(n, t) for n, t in enumerate(TURNS)]}
+        {**NAMES, "id": "s", "events": [event(0, TURNS[0]), event(1, TURNS[1], CALL)]}
     )
     waiting = {**NAMES, "id": "t", "events": [event(9, WAITED)]}
     observed = sync.observe_session(waiting)
@@ -249,7 +259,7 @@ def tell(run: Run, service: MemoryService) -> None:
     sync.end_session(waiting)
     sync.run_due()
     summed = run["summarizer"] == "llm"
-    run.texts = {TEA, CAR, *((SUMMARY,) if summed else (*TURNS, WAITED))}
+    run.texts = {TEA, CAR, *((SUMMARY,) if summed else (*run.turns, WAITED))}
     run.texts.add(HIDDEN if run["hook"] == "redact" else PHONE)
     if run["hook"] != "quarantine":
         run.texts.add(HELD)
@@ -264,12 +274,12 @@ def tell(run: Run, service: MemoryService) -> None:
 NAMES = {"app_name": ALICE["app_name"], "user_id": ALICE["user_id"]}
 
 
-def event(number: int, text: str) -> dict[str, Any]:
+def event(number: int, text: str, *more: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": f"e{number}",
         "author": "user",
         "timestamp": 1e9 + number,
-        "text": text,
+        "content": {"parts": [{"text": text}, *more]},
     }
 
 
@@ -379,7 +389,7 @@ def forget(run: Run, service: MemoryService) -> None:
     assert texts_of(service) == run.texts
     sync.delete_session(**ALICE, session_id="s")
     if run["summarizer"] == "none":
-        run.texts -= {*TURNS}
+        run.texts -= run.turns
     else:  # the other session has a summary of the same words
         assert SUMMARY in run.texts
     assert texts_of(service) == run.texts

@@ -6,7 +6,7 @@ answer to one getter. Nothing of google-adk is imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -52,7 +52,9 @@ def as_list(value: object, argument: str) -> list[Any]:
     return list(value)
 
 
-def texts_of(content: object) -> list[str]:
+def texts_of(
+    content: object, inner: Callable[[object], str | None] | None = None
+) -> list[str]:
     """Return the texts of a content: a string, parts, or an object with parts.
 
     A part is a string, or has a "text". Thoughts, calls, responses, code and files are
@@ -60,14 +62,22 @@ def texts_of(content: object) -> list[str]:
     made, and parts marked `{"vecall": "recalled"}` in themselves or in their
     `part_metadata`. Flags count only if they are really True, so that objects which
     invent attributes (as test doubles do) do no harm.
+
+    Args:
+        content: The content.
+        inner: Gives a text to some of the parts that stay out otherwise.
     """
     found = []
     for part in parts_of(content):
-        text = part if isinstance(part, str) else read(part, "text")
-        if not isinstance(text, str) or _is_recalled(part):
+        if _is_recalled(part):
             continue
-        own = without_recalled(text)
-        if own and not _is_thought(part):
+        text = part if isinstance(part, str) else read(part, "text")
+        own: str | None
+        if isinstance(text, str) and text and not is_thought(part):
+            own = without_recalled(text)
+        else:
+            own = None if inner is None else inner(part)
+        if own:
             found.append(own)
     return found
 
@@ -86,7 +96,8 @@ def parts_of(content: object) -> Sequence[Any]:
     return parts
 
 
-def _is_thought(part: object) -> bool:
+def is_thought(part: object) -> bool:
+    """Return whether a part is what a model thought, and not what it said."""
     if read(part, "thought") is True:
         return True
     return isinstance(part, Mapping) and part.get("type") in ("reasoning", "thinking")

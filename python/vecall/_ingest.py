@@ -14,6 +14,7 @@ from vecall._conversation import Paced, ids_of, parted_by_rewind, said_in
 from vecall._custom_metadata import metadata_json, metadata_of
 from vecall._duck import clean, read, read_list, role_of, texts_of
 from vecall._fields import ENTRY, EVENT, SESSION, by_name, require_same
+from vecall._inner_parts import inner_reader
 from vecall.added import LeftOutReason
 from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
@@ -35,6 +36,7 @@ class Scope(NamedTuple):
         revision_ttl: Seconds that what they overwrite is kept.
         app: The app that the call names.
         user: The user that the call names.
+        include: What is remembered beside what was said; see `inner_reader`.
     """
 
     meta: dict[str, Any]
@@ -42,6 +44,7 @@ class Scope(NamedTuple):
     revision_ttl: float | None = None
     app: str | None = None
     user: str | None = None
+    include: frozenset[str] = frozenset()
 
 
 def scope_of(
@@ -186,7 +189,7 @@ def _event_draft(
     content = said_in(event)
     if strict:
         _check_event(event, content)
-    texts = texts_of(content)
+    texts = texts_of(content, inner_reader(scope.include))
     text = clean("\n".join(texts))
     if not text.strip():
         return "no_text"

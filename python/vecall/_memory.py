@@ -174,6 +174,7 @@ class Memory(Opened):
     async def _turns(
         self, wait: Wait, told: list[Any], session_id: str | None, scope: Scope
     ) -> Turns:
+        scope = scope._replace(include=self.rules.include)
         return await self.read_through(
             wait, turns_of, told, session_id, scope, self.limits
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import NamedTuple, cast
 
+from vecall._inner_parts import checked_include
 from vecall.clock import Clock, checked_clock
 from vecall.config import Limits
 from vecall.errors import ConfigError, InvalidArgumentError
@@ -27,6 +28,7 @@ class Rules(NamedTuple):
         on_write: Judges every write.
         scopes: What may be read and written beside a user's own memories.
         sweep_interval: Seconds between two looks for what is due; None for never.
+        include: What of a turn is remembered beside what was said.
     """
 
     clock: Clock
@@ -36,6 +38,7 @@ class Rules(NamedTuple):
     on_write: WriteHook | None
     scopes: Scopes
     sweep_interval: float | None
+    include: frozenset[str]
 
 
 def checked_rules(
@@ -47,6 +50,7 @@ def checked_rules(
     on_write: object,
     scopes: object,
     sweep_interval: object,
+    include: object,
 ) -> Rules:
     """Check what a service was given.
 
@@ -70,6 +74,7 @@ def checked_rules(
         cast("WriteHook | None", on_write),
         scopes or Scopes(),
         _seconds(sweep_interval, "sweep_interval"),
+        checked_include(include),
     )
 
 

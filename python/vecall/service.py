@@ -15,6 +15,7 @@ from vecall._drive import blocking, drive
 from vecall._housekeeper import Housekeeper
 from vecall._how import How, fact_how
 from vecall._ingest import events_of
+from vecall._inner_parts import Inner
 from vecall._life import Life
 from vecall._life_methods import LivingMemoryService
 from vecall._maintenance import Maintenance
@@ -102,6 +103,8 @@ class MemoryService(
             expired or is due; None looks only when `run_due` is called.
         consolidation: What is merged and summed up on a schedule, once for all
             processes on the file, at the looks of `sweep_interval`; None is nothing.
+        include: What of a turn is remembered beside what was said: "thoughts", and
+            "calls" for function calls and responses, each cut to 1,000 characters.
 
     Raises:
         ConfigError: An argument that cannot be used, or a folder that does not exist.
@@ -140,6 +143,7 @@ class MemoryService(
         clock: Clock | None = None,
         sweep_interval: float | None = 60.0,
         consolidation: ConsolidationPlan | None = None,
+        include: Sequence[Inner] = (),
     ) -> None:
         """Open the file, or make it."""
         chosen = resolve_later(embedder)
@@ -155,6 +159,7 @@ class MemoryService(
             on_write=on_write,
             scopes=scopes,
             sweep_interval=sweep_interval,
+            include=include,
         )
         self._memory = self._memory_type(
             path,

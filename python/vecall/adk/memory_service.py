@@ -91,8 +91,9 @@ class VecallMemoryService(BaseMemoryService):
     async def add_session_to_memory(self, session: Session | Mapping[str, Any]) -> None:
         """Remember the turns of a session, each once however often it is called.
 
-        Turns without text, thoughts, pieces of a streamed turn, requests for
-        credentials or confirmation, and what a rewind took back are left out; what a
+        Turns without text, thoughts and calls (unless the option `include` asks for
+        them), pieces of a streamed turn, requests for credentials or confirmation, and
+        what a rewind took back are left out; what a
         rewind took back after it was remembered is deleted. Turns that are absent from
         this copy of the session stay remembered.
 

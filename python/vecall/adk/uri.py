@@ -79,6 +79,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "durability": str,
     "embedder": str,
     "history_ttl": _seconds,
+    "include": lambda text: tuple(text.split(",")),
     "memory_budget": int,
     "min_confidence": float,
     "min_score": float,
