@@ -27,12 +27,12 @@ from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
 from vecall.slices import in_slices
 from vecall.store import (
-    Database,
     Durability,
     EmbeddingModel,
     active_model,
     adopt,
     has_memories,
+    open_database,
     require_same,
 )
 from vecall.types import check_share
@@ -109,9 +109,10 @@ class Opened:
 
     def _open(self, *, warn: bool) -> None:
         """Open the file, in this process."""
-        self.database = Database(
+        self.database = open_database(
             self._path,
             self._durability,
+            read_only=self.rules.read_only,
             min_free_bytes=self.limits.min_free_bytes,
             allow_network_filesystem=self._allow_network,
             clock=self.rules.clock,

@@ -136,6 +136,8 @@ class Snapshots:
             _log.warning("a snapshot was not written: %s", type(error).__name__)
 
     def _take(self, key: Key) -> None:
+        if not self._database.has_room(0):
+            return
         with self._database.snapshot() as connection:
             purged = purges(connection)
         with self._hold(key) as entry:

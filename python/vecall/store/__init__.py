@@ -85,6 +85,7 @@ from vecall.store.transfer import (
     free_lines,
     header_model,
 )
+from vecall.store.unwritable import open_database
 from vecall.store.upkeep import backup, purge
 from vecall.store.use import MarkUsed
 from vecall.store.vectors import SetVectors
@@ -164,6 +165,7 @@ __all__ = [
     "next_due",
     "old_facts",
     "old_sessions",
+    "open_database",
     "partition_names",
     "partition_state",
     "purge",

@@ -78,11 +78,23 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def connect(path: Path | None, lifetime: LifeTime | None = None) -> sqlite3.Connection:
-    """Return a connection as all of vecall's are."""
+def connect(
+    path: Path | None, lifetime: LifeTime | None = None, options: str | None = None
+) -> sqlite3.Connection:
+    """Return a connection as all of vecall's are.
+
+    Args:
+        path: The file, or None for a database in memory.
+        lifetime: Says by what time memories expire.
+        options: How SQLite opens the file, as in a URI: "mode=ro".
+    """
+    # An absolute name is never taken for a URI, as "file:x.db" would be.
+    name = ":memory:" if path is None else str(path.absolute())
+    if path is not None and options is not None:
+        name = f"{path.absolute().as_uri()}?{options}"
     connection = sqlite3.connect(
-        # An absolute name is never taken for a URI, as "file:x.db" would be.
-        ":memory:" if path is None else str(path.absolute()),
+        name,
+        uri=options is not None,
         timeout=BUSY_TIMEOUT_MS / 1000,
         isolation_level=None,
         check_same_thread=False,

@@ -105,13 +105,13 @@ class Database:
 
     def _open(self) -> None:
         with storage_errors():
-            self._writer = Channel(connect(self.path, self.lifetime))
+            self._writer = Channel(self._connect())
             self._peek = self._writer
             try:
                 schema.check_origin(self._writer.connection)
                 self._prepare()
                 if self.path is not None:
-                    self._peek = Channel(connect(self.path, self.lifetime))
+                    self._peek = Channel(self._connect())
                 with self.snapshot() as connection:
                     self.uuid = schema.check_whole(connection)
                     self.lifetime.meet(kept_time(connection))
@@ -127,6 +127,9 @@ class Database:
                 self._idle.clear()
                 self._close_gate()
                 raise
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self.path, self.lifetime)
 
     def _prepare(self) -> None:
         if self.path is not None:
@@ -222,7 +225,7 @@ class Database:
             self._lent += 1
         try:
             if connection is None:
-                connection = connect(self.path, self.lifetime)
+                connection = self._connect()
             yield connection
         except BaseException as error:
             _let_go(error)
@@ -360,7 +363,7 @@ class Database:
         if channel.broken:
             with suppress(sqlite3.Error):
                 channel.connection.close()
-            channel.connection = connect(self.path, self.lifetime)
+            channel.connection = self._connect()
             if channel is self._writer:
                 self._set_up_writer()
             channel.broken = False
