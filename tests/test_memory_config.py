@@ -163,13 +163,13 @@ def test_a_named_embedder_takes_its_model(built):
 
 
 def test_an_embedding_without_a_summary_warns_as_the_service_does(built):
-    """S4.47: once, when it is built; an option silences it."""
+    """S4.47: on request, once, when it is built."""
     config = MemoryConfig(embedding=Recorder())
-    with pytest.warns(UserWarning, match="warn_raw=False"):
-        built(config)
+    with pytest.warns(UserWarning, match="without a summary"):
+        built(config, warn_raw=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        built(config, warn_raw=False)
+        built(config)
 
 
 @pytest.mark.parametrize(

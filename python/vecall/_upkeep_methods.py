@@ -19,8 +19,21 @@ T = TypeVar("T")
 
 
 def on_loop(future: Future[T]) -> Awaitable[T]:
-    """Wait for another thread on the running event loop."""
-    return asyncio.wrap_future(future)
+    """Wait for another thread on the running event loop.
+
+    Raises:
+        ConfigError: Another library than asyncio runs the coroutine. What it asked for
+            goes on, and a write may be done.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        msg = (
+            "the coroutines of this service need asyncio's event loop; elsewhere call "
+            "the methods of .sync on a thread"
+        )
+        raise ConfigError(msg) from None
+    return asyncio.wrap_future(future, loop=loop)
 
 
 class MaintainedMemoryService:
