@@ -26,7 +26,7 @@ from vecall.scopes import Scope
 from vecall.types import (
     Content,
     Event,
-    Filter,
+    FilterLike,
     MemoryEntry,
     SearchMemoryResponse,
     Session,
@@ -123,7 +123,7 @@ class SyncMemoryService(SyncLivingMemoryService):
         top_k: int | None = None,
         min_score: float | None = None,
         min_confidence: float | None = None,
-        filter: Filter | None = None,
+        filter: FilterLike | None = None,
         ranking: Ranking | None = None,
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
@@ -195,7 +195,7 @@ class SyncMemoryService(SyncLivingMemoryService):
         )
 
     def delete_where(
-        self, *, app_name: str, user_id: str, filter: Filter, scope: Scope = "user"
+        self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
     ) -> int:
         """Delete for good the memories of this user that a filter lets through."""
         return drive(

@@ -173,8 +173,7 @@ class Maintenance:
         job = DeleteMemories(
             *key,
             session=asked.session_id,
-            author=asked.author,
-            kind=asked.kind,
+            labels=asked,
             after=None if after is None else to_seconds(after, "filter.after"),
             before=None if before is None else to_seconds(before, "filter.before"),
         )

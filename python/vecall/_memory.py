@@ -7,7 +7,7 @@ its blocking twin one that blocks; the operations hold nothing of any loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from vecall._ingest import (
     turns_of,
 )
 from vecall._opened import Opened
+from vecall._passing_rows import passing_rows
 from vecall._query_vector import checked_query_vector
 from vecall._recall import Request
 from vecall._recall_options import FLOOR_OF_WORDS, NO_FLOOR, NOT_CALIBRATED
@@ -59,10 +60,9 @@ from vecall.store import (
     Draft,
     Known,
     known_of,
-    partition_state,
 )
-from vecall.store.metadata import has_values, likely_rows, passing
-from vecall.types import Filter, Scalar, SearchMemoryResponse, check_share
+from vecall.store.filtering import needs_rows, passes
+from vecall.types import FilterLike, SearchMemoryResponse, check_share
 
 
 class Asked(NamedTuple):
@@ -74,7 +74,7 @@ class Asked(NamedTuple):
     top_k: int | None = None
     min_score: float | None = None
     min_confidence: float | None = None
-    filter: Filter | None = None
+    filter: FilterLike | None = None
     ranking: object = None
     explain: bool = False
     scopes: object = None
@@ -341,40 +341,24 @@ class Memory(Opened):
     async def _ask(
         self, wait: Wait, serving: Serving, request: Request
     ) -> SearchMemoryResponse:
-        """Search one partition; if metadata are asked, only the rows that have them."""
-        wanted = None if request.filter is None else request.filter.metadata
-        if wanted is None:
+        """Search one partition, of it the rows that pass what the engine cannot see."""
+        asked = request.filter
+        if asked is None or not needs_rows(asked):
             return await serving.recall.search(wait, request)
         only: NDArray[np.int64] = await wait(
-            serving.loader.submit_scan(self._with_metadata, *request.key, wanted)
+            serving.loader.submit_scan(passing_rows, self.database, request.key, asked)
         )
         if not len(only):
             return SearchMemoryResponse()
         found = await serving.recall.search(wait, replace(request, only=only))
-        # A row that was found may have been changed since its metadata were read.
+        # A row that was found may have been changed since it was looked at.
         return SearchMemoryResponse(
             [
                 memory
                 for memory in found.memories
-                if has_values(memory.custom_metadata, wanted)
+                if passes(memory, memory.custom_metadata, asked)
             ]
         )
-
-    def _with_metadata(
-        self, app: str, user: str, wanted: Mapping[str, Scalar]
-    ) -> NDArray[np.int64]:
-        target = self.database.partition(app, user)
-        if target is None:
-            return np.empty(0, np.int64)
-        part = target[0]
-        with self.database.snapshot() as connection:
-            if partition_state(connection, part, app, user) is None:
-                return np.empty(0, np.int64)  # forgotten meanwhile
-            rows: Iterable[tuple[int, str]] = likely_rows(connection, part, wanted)
-            if self.database.path is not None:
-                return np.fromiter(passing(rows, wanted), np.int64)
-            rows = list(rows)  # in memory nobody else reads or writes meanwhile
-        return np.fromiter(passing(rows, wanted), np.int64)
 
     def _other_keys(self, asked: Asked) -> dict[str, tuple[str, str]]:
         """The partitions beside the user's own in which a search looks."""

@@ -49,7 +49,7 @@ class Request:
     filter: Filter | None = None
     ranking: Ranking = field(default_factory=Ranking)
     explain: bool = False
-    only: NDArray[np.int64] | None = None  # rows that pass the filter by metadata
+    only: NDArray[np.int64] | None = None  # rows whose labels and metadata pass
     vector: Vectors | None = None  # of the query, in place of the embedder's
 
 
@@ -276,9 +276,9 @@ def _options(request: Request) -> dict[str, Any]:
     if asked is not None:
         if asked.session_id is not None:
             options["session"] = name_key(asked.session_id)
-        if asked.author is not None:
+        if isinstance(asked.author, str):
             options["author"] = name_key(asked.author)
-        if asked.kind is not None:
+        if isinstance(asked.kind, str):
             options["kind"] = name_key(asked.kind)
         if asked.after is not None:
             options["after"] = to_micros(to_seconds(asked.after, "filter.after"))

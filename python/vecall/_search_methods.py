@@ -11,7 +11,7 @@ from vecall._memory import Asked, Memory
 from vecall._upkeep_methods import on_loop
 from vecall.ranking import Ranking
 from vecall.scopes import Scope
-from vecall.types import Filter, SearchMemoryResponse
+from vecall.types import FilterLike, SearchMemoryResponse
 
 
 class SearchingMemoryService:
@@ -28,7 +28,7 @@ class SearchingMemoryService:
         top_k: int | None = None,
         min_score: float | None = None,
         min_confidence: float | None = None,
-        filter: Filter | None = None,
+        filter: FilterLike | None = None,
         ranking: Ranking | None = None,
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
@@ -46,7 +46,8 @@ class SearchingMemoryService:
                 service's floor does not apply where the ranking goes by words alone.
             min_confidence: Floor on the confidence in [0, 1], inclusive: where nothing
                 seems relevant enough, nothing is returned.
-            filter: Only memories of one session, author, kind or time range.
+            filter: Which memories may be returned: a `Filter`, or a mapping with its
+                fields.
             ranking: How to rank, instead of the service's way.
             explain: Whether each memory says what its score is made of.
             scopes: Where to look beside the user's own memories; without it, wherever

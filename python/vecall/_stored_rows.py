@@ -7,6 +7,7 @@ from typing import Any
 
 from vecall._recall import to_entry
 from vecall._scoring import importance_of
+from vecall.config import LABEL_FIELDS
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
 from vecall.store import Draft, Row
 from vecall.types import Filter, MemoryEntry
@@ -64,8 +65,10 @@ def scope_of_filter(app: str, user: str, asked: Filter) -> VectorStoreFilter:
     Raises:
         InvalidArgumentError: A condition that stores do not have.
     """
-    if asked.author is not None or asked.kind is not None:
-        msg = "filter: a vector store filters by session and time alone"
+    names = (*LABEL_FIELDS, "metadata")
+    given = [name for name in names if getattr(asked, name) is not None]
+    if given:
+        msg = f"filter.{given[0]}: a vector store filters by session and time alone"
         raise InvalidArgumentError(msg)
     return VectorStoreFilter(
         app_name=app,

@@ -13,7 +13,7 @@ from vecall._transfer import LineSource, LineTarget
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.scopes import Scope
-from vecall.types import Filter, MemoryEntry
+from vecall.types import FilterLike, MemoryEntry
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ class MaintainedMemoryService:
         )
 
     async def delete_where(
-        self, *, app_name: str, user_id: str, filter: Filter, scope: Scope = "user"
+        self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
     ) -> int:
         """Delete for good the memories of this user that a filter lets through.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from vecall.errors import (
     ConfigError,
@@ -15,13 +14,18 @@ from vecall.errors import (
     InvalidTypeError,
     LimitExceededError,
 )
+from vecall.metadata_conditions import check_conditions
 from vecall.timestamps import to_seconds
-from vecall.types import Filter, Scalar
+from vecall.types import Filter, Names
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """What makes room where a user has too much: nothing, or one of three orders."""
 
-_METADATA_KEYS = 16
+LABEL_FIELDS = ("author", "kind", "not_kind", "trust", "source")
+"""Fields of a `Filter` that take one name or several."""
+
+MOST_NAMES = 64
+"""Names that one such field takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,61 +194,59 @@ def check_path(path: object) -> Path | None:
 
 
 def check_filter(asked: object, limits: Limits, *, by_metadata: bool = False) -> Filter:
-    """Return `asked` if it is a filter whose values can be used.
+    """Return `asked` as a filter whose values can be used.
 
     Args:
-        asked: The filter.
+        asked: The filter, or a mapping with the same fields.
         limits: How large its values may be.
         by_metadata: Whether the caller can filter by metadata.
 
+    Returns:
+        A filter of its own. Where several names may be given, it has a string if there
+        is one name, and a tuple if there are more.
+
     Raises:
-        InvalidTypeError: Not a `Filter`, or metadata that are no JSON scalars.
-        InvalidArgumentError: A bad session id, time or number; metadata where nothing
-            filters by them, or not 1 to 16 of them.
+        InvalidTypeError: Neither a `Filter` nor a mapping, or a field of another type.
+        InvalidArgumentError: An unknown field; a bad name, time or number; metadata
+            where nothing filters by them; too few or too many names or keys.
         LimitExceededError: A name or the metadata are too long.
     """
+    if isinstance(asked, Mapping):
+        known = [field.name for field in fields(Filter)]
+        if not asked.keys() <= set(known):
+            msg = f"filter: unknown field; fields are {', '.join(known)}"
+            raise InvalidArgumentError(msg)
+        asked = Filter(**asked)
     if not isinstance(asked, Filter):
-        msg = "filter: expected a vecall.Filter"
+        msg = "filter: expected a vecall.Filter, or a mapping with its fields"
         raise InvalidTypeError(msg)
-    for given, name in (
-        (asked.session_id, "filter.session_id"),
-        (asked.author, "filter.author"),
-        (asked.kind, "filter.kind"),
-    ):
-        if given is not None:
-            check_name(given, name, limits)
+    if asked.session_id is not None:
+        check_name(asked.session_id, "filter.session_id", limits)
     for value, name in ((asked.after, "filter.after"), (asked.before, "filter.before")):
         if value is not None:
             to_seconds(value, name)
-    if asked.metadata is None:
-        return asked
-    if not by_metadata:
+    if asked.metadata is not None and not by_metadata:
         msg = "filter.metadata: only a search of a MemoryService filters by metadata"
         raise InvalidArgumentError(msg)
-    return replace(asked, metadata=_check_metadata(asked.metadata, limits))
+    changed: dict[str, Any] = {
+        name: _check_names(getattr(asked, name), f"filter.{name}", limits)
+        for name in LABEL_FIELDS
+        if getattr(asked, name) is not None
+    }
+    if asked.metadata is not None:
+        most = limits.max_metadata_bytes
+        changed["metadata"] = check_conditions(asked.metadata, most)
+    return replace(asked, **changed) if changed else asked
 
 
-def _check_metadata(given: object, limits: Limits) -> dict[str, Scalar]:
-    if not isinstance(given, Mapping):
-        msg = "filter.metadata: expected a mapping"
+def _check_names(given: object, name: str, limits: Limits) -> Names:
+    if isinstance(given, str):
+        return check_name(given, name, limits)
+    if not isinstance(given, list | tuple | set | frozenset):
+        msg = f"{name}: expected a string or a list of strings"
         raise InvalidTypeError(msg)
-    wanted = dict(given)
-    if not 1 <= len(wanted) <= _METADATA_KEYS:
-        msg = f"filter.metadata: must have 1 to {_METADATA_KEYS} keys"
+    if not 1 <= len(given) <= MOST_NAMES:
+        msg = f"{name}: must have 1 to {MOST_NAMES} names"
         raise InvalidArgumentError(msg)
-    for name, value in wanted.items():
-        scalar = value is None or isinstance(value, str | int | float)
-        if not (isinstance(name, str) and scalar):
-            msg = "filter.metadata: expected JSON scalars under string keys"
-            raise InvalidTypeError(msg)
-    try:
-        size = len(json.dumps(wanted, allow_nan=False))
-    except ValueError:  # also for an integer of thousands of digits
-        msg = "filter.metadata: must not contain NaN, Inf or numbers too long for JSON"
-        raise InvalidArgumentError(msg) from None
-    if size > limits.max_metadata_bytes:
-        msg = (
-            f"filter.metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
-        )
-        raise LimitExceededError(msg)
-    return wanted
+    found = tuple(dict.fromkeys(check_name(each, name, limits) for each in given))
+    return found[0] if len(found) == 1 else found

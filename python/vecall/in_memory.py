@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import json
 import math
 import re
 import unicodedata
@@ -26,7 +25,8 @@ from vecall.ranking import Ranking
 from vecall.service import MemoryService
 from vecall.slices import in_slices
 from vecall.store import Database, EmbeddingModel, Row, load_partition, partition_state
-from vecall.store.metadata import has_values
+from vecall.store.filtering import passes as passes_stored
+from vecall.store.values import stored_object
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
 
@@ -156,17 +156,17 @@ def _conditions(asked: Filter, now: float) -> Callable[[Row], bool]:
         return (
             (row.end is None or row.end > now)
             and asked.session_id in (None, row.session)
-            and asked.author in (None, row.author)
-            and asked.kind in (None, row.kind)
             and (after is None or after <= micros)
             and (before is None or micros < before)
-            and (
-                asked.metadata is None
-                or has_values(json.loads(row.meta or "{}"), asked.metadata)
-            )
+            and passes_stored(row, _metadata(row, asked), asked)
         )
 
     return passes
+
+
+def _metadata(row: Row, asked: Filter) -> dict[str, Any]:
+    """The metadata of a row if the filter looks at them."""
+    return stored_object(row.meta) if asked.metadata and row.meta else {}
 
 
 class _MatchingMemory(Memory):

@@ -40,7 +40,7 @@ from vecall.errors import ClosedError, ConfigError
 from vecall.lexical.tokenizer import has_word
 from vecall.slices import in_slices
 from vecall.store import Draft
-from vecall.types import Filter, SearchMemoryResponse
+from vecall.types import Filter, FilterLike, SearchMemoryResponse
 from vecall.vector_store import VectorSearchResult, VectorStore, VectorStoreFilter
 
 T = TypeVar("T")
@@ -144,7 +144,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         query: str,
         top_k: int | None = None,
         min_score: float | None = None,
-        filter: Filter | None = None,
+        filter: FilterLike | None = None,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query; see `MemoryService`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,12 @@ Content = str | Mapping[str, Any]
 
 Scalar = str | int | float | bool | None
 """A JSON value that holds no other."""
+
+Condition = Scalar | Mapping[str, Scalar | Collection[Scalar]]
+"""A value, or operands by operator: {"$gte": 2025, "$lt": 2027}."""
+
+Names = str | Collection[str]
+"""One name, or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +154,47 @@ class Filter:
         session_id: Only this session.
         after: Only memories of this time or later.
         before: Only memories before this time.
-        author: Only memories by this author.
-        kind: Only memories of this kind, such as "episode" or "fact".
+        author: Only memories by this author, or by one of 1 to 64.
+        kind: Only memories of this kind, such as "episode" or "fact", or of one of 1 to
+            64.
+        not_kind: No memories of this kind, or of any of 1 to 64; memories without a
+            kind pass.
+        trust: Only memories that were stored with this trust, or with one of 1 to 64.
+        source: Only memories with this source, or with one of 1 to 64.
         metadata: Only memories whose custom_metadata has each of these 1 to 16 keys
             with this value, as JSON compares them: 1 is 1.0 and not true, and None is
-            null, not a missing key. For searches of services that keep their own file
-            or memory; others refuse it.
+            null, not a missing key. In place of a value, operators with their operands:
+            $eq, $ne, $gt, $gte, $lt, $lte, $in. All of them must hold. $in takes 1 to
+            64 values. The order is that of two numbers, or of two strings by code
+            points; other values have no order and do not pass. A memory without the key
+            passes $ne only.
 
-    The time of a memory without timestamp is when it was stored.
+    The time of a memory without timestamp is when it was stored. A memory without an
+    author, a kind, a trust or a source does not pass a condition on it. Deleting by
+    filter refuses metadata; services over other vector stores have session_id, after
+    and before only, and refuse the others.
     """
 
     session_id: str | None = None
     after: Time | None = None
     before: Time | None = None
-    author: str | None = None
-    kind: str | None = None
-    metadata: Mapping[str, Scalar] | None = field(default=None, hash=False)
+    author: Names | None = None
+    kind: Names | None = None
+    metadata: Mapping[str, Condition] | None = field(default=None, hash=False)
+    not_kind: Names | None = None
+    trust: Names | None = None
+    source: Names | None = None
+
+
+FilterLike = Filter | Mapping[str, Any]
+"""A filter, or a mapping with the same fields."""
+
+
+def several(names: Names | None) -> tuple[str, ...]:
+    """Return one name, several or none as a tuple."""
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,14 @@ from vecall.adk.events import Told, read_events
 from vecall.adk.json_values import to_metadata, to_text
 from vecall.adk.response import to_response
 from vecall.adk.uri import parse_uri
-from vecall.config import check_name
+from vecall.config import Limits, check_filter, check_name
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.service import MemoryService
 from vecall.slices import in_slices
 from vecall.store import memory_id as id_of
 from vecall.tools import Turns, search_or_words
-from vecall.tools.any_service import limits_of, require
+from vecall.tools.any_service import checked_filter, limits_of, require
+from vecall.types import Filter, FilterLike
 
 _READ_AT_ONCE = 64  # so many events hold an event loop up for about a millisecond
 _FORGET_AT_ONCE = 256
@@ -52,11 +53,16 @@ class VecallMemoryService(BaseMemoryService):
         memory: A service to use as it is, instead of a file; `close` leaves it open.
         scores: Whether what a search returns carries its scores and its session in
             `custom_metadata["vecall"]`, which google-adk's own tools show to a model.
+        filter: Which memories a search may return: a `vecall.Filter`, or a mapping with
+            its fields. It applies to `search_memory`, and to vecall's tools that search
+            and preload and have no filter of their own.
         options: What `vecall.MemoryService` takes, such as `embedder` or `top_k`.
 
     Raises:
         ConfigError: Arguments that cannot be used together, an unknown option or
-            scheme, or a folder that does not exist.
+            scheme, a folder that does not exist, or a filter for a service whose search
+            takes none.
+        InvalidArgumentError: A filter that cannot be used.
         VecallError: As `vecall.MemoryService` raises when it cannot open the file.
     """
 
@@ -68,6 +74,7 @@ class VecallMemoryService(BaseMemoryService):
         agents_dir: str | Path | None = None,
         memory: MemoryService | None = None,
         scores: bool = True,
+        filter: FilterLike | None = None,
         **options: Any,
     ) -> None:
         """Open the file, or make it."""
@@ -82,11 +89,14 @@ class VecallMemoryService(BaseMemoryService):
         if memory is not None and options:
             msg = "memory: a service that exists takes no options"
             raise ConfigError(msg)
+        checked = _checked_filter(filter, memory, options.get("limits"))
         self._owned = memory is None
         self.memory = MemoryService(path, **options) if memory is None else memory
         """The service below, for what google-adk's contract has no argument for."""
         self.turns = Turns()
         """What the newest turns were preloaded with, so that nothing comes twice."""
+        self.filter = checked
+        """Which memories a search may return; None is all."""
 
     async def add_session_to_memory(self, session: Session | Mapping[str, Any]) -> None:
         """Remember the turns of a session, each once however often it is called.
@@ -282,7 +292,11 @@ class VecallMemoryService(BaseMemoryService):
         """
         # A model may send anything as the argument of its tool.
         found, _ = await search_or_words(
-            self.memory, app_name=app_name, user_id=user_id, query=to_text(query)
+            self.memory,
+            app_name=app_name,
+            user_id=user_id,
+            query=to_text(query),
+            filter=self.filter,
         )
         return to_response(found, scores=self._scores)
 
@@ -314,6 +328,16 @@ class VecallMemoryService(BaseMemoryService):
         """Close the file. A second call does nothing."""
         if self._owned:
             self.memory.close()
+
+
+def _checked_filter(
+    asked: FilterLike | None, memory: MemoryService | None, limits: object
+) -> Filter | None:
+    """Return the filter of a service before it opens its file; None is none."""
+    if asked is None or memory is not None:
+        return checked_filter(memory, asked)
+    known = limits if isinstance(limits, Limits) else Limits()
+    return check_filter(asked, known, by_metadata=True)
 
 
 async def _read(events: list[object]) -> Told:

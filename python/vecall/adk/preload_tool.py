@@ -14,6 +14,7 @@ from google.genai import types
 from vecall import tools
 from vecall.adk.tool import VecallTool
 from vecall.tools import DEFAULT_MAX_TOKENS, Placement, PreloadFormat
+from vecall.types import FilterLike
 
 _log = logging.getLogger("vecall")
 
@@ -40,9 +41,11 @@ class PreloadMemoryTool(VecallTool):
         secret: As in `render`, for the format "secure".
         count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
         memory: As in `LoadMemoryTool`.
+        filter: Which memories may be in a block: a `vecall.Filter`, or a mapping with
+            its fields. Without one, that of the `VecallMemoryService` applies.
 
     Raises:
-        InvalidArgumentError: A number or a secret that cannot be one.
+        InvalidArgumentError: A number, a filter or a secret that cannot be one.
         ConfigError: Another format or placement.
     """
 
@@ -58,6 +61,7 @@ class PreloadMemoryTool(VecallTool):
         secret: bytes | str | None = None,
         count_tokens: Callable[[str], int] | None = None,
         memory: BaseMemoryService | None = None,
+        filter: FilterLike | None = None,
     ) -> None:
         """Check the options."""
         options = {
@@ -69,9 +73,11 @@ class PreloadMemoryTool(VecallTool):
             "scores": scores,
             "secret": secret,
             "count_tokens": count_tokens,
+            "filter": filter,
         }
         super().__init__(tools.PreloadMemory, memory, options)
         self._placement = placement
+        self._filter = filter
         self._warned = False
 
     async def process_llm_request(
@@ -87,12 +93,13 @@ class PreloadMemoryTool(VecallTool):
         if asking.memory is None:
             self._warn()
             return
+        wanted = asking.filter if self._filter is None else self._filter
         preload = tools.PreloadMemory(
             asking.memory,
             asking.app_name,
             asking.user_id,
             turns=asking.turns,
-            **self._options,
+            **{**self._options, "filter": wanted},
         )
         # Agents that have this tool share its block. What is in it is known to those
         # only whose requests carry it.

@@ -19,6 +19,7 @@ from vecall.adk.memory_service import VecallMemoryService
 from vecall.config import Limits
 from vecall.errors import ConfigError, MemoryNotConfiguredError
 from vecall.tools import MemoryTool, OnMissing, Turns
+from vecall.types import Filter
 
 # Stands in for a memory where only the options of a tool are to be checked.
 _METHODS = (
@@ -26,7 +27,15 @@ _METHODS = (
     "propose_forget search_memory update_memory"
 ).split()
 _log = logging.getLogger("vecall")
-_UNBOUND: Any = SimpleNamespace(limits=Limits(), **dict.fromkeys(_METHODS, len))
+
+
+def _takes_anything(**_: object) -> None:
+    """Stand in for a method."""
+
+
+_UNBOUND: Any = SimpleNamespace(
+    limits=Limits(), **dict.fromkeys(_METHODS, _takes_anything)
+)
 
 
 # What turns were given of memories of other classes, for as long as these exist.
@@ -52,6 +61,8 @@ class Asking(NamedTuple):
         turn: What tells this turn of the user from all others.
         agent: Whose requests and calls these are; a block is in no other agent's.
         said: What the user said, or None.
+        filter: Which memories a search may return where the tool does not say; None is
+            all.
     """
 
     memory: Any
@@ -61,6 +72,7 @@ class Asking(NamedTuple):
     turn: Hashable
     agent: str
     said: types.Content | None
+    filter: Filter | None = None
 
 
 class VecallTool(BaseTool):
@@ -105,9 +117,9 @@ class VecallTool(BaseTool):
         service = self._memory or invocation.memory_service
         if isinstance(service, VecallMemoryService):
             memory: object = service.memory
-            turns = service.turns
+            turns, by_default = service.turns, service.filter
         else:
-            memory, turns = service, _turns_of(service)
+            memory, turns, by_default = service, _turns_of(service), None
         return Asking(
             memory,
             turns,
@@ -116,6 +128,7 @@ class VecallTool(BaseTool):
             (invocation.session.id, invocation.invocation_id),
             context.agent_name,
             invocation.user_content,
+            by_default,
         )
 
     def without_memory(self, asking: Asking) -> dict[str, Any] | None:

@@ -18,6 +18,8 @@ class _SearchTool(VecallTool):
     """Leaves out what was preloaded in the same invocation."""
 
     def bound(self, asking: Asking, **more: Any) -> MemoryTool:
+        if self._options.get("filter") is None:
+            more["filter"] = asking.filter
         return super().bound(asking, turns=asking.turns, **more)
 
 
@@ -30,8 +32,9 @@ class LoadMemoryTool(_SearchTool):
             Runner google-adk gives an empty memory, there is no other way.
         on_missing: Where there is no memory, "error" raises, which ends the run;
             "empty" answers as if nothing were remembered, and logs so once.
-        **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
-            `vecall.tools.LoadMemory`.
+        **look: `max_tokens`, `count_tokens`, `scores`, `neutralise` and `filter`, as in
+            `vecall.tools.LoadMemory`. Without a filter, that of the
+            `VecallMemoryService` applies.
 
     Raises:
         InvalidArgumentError: `max_entries` below 1.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from vecall.cli.failures import naming
 from vecall.cli.options import add_file, add_json, add_path, opened, require_file
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, dim, print_json, show_memory
+from vecall.errors import InvalidArgumentError
 from vecall.store import file_facts
 from vecall.types import Filter
 
@@ -31,6 +33,21 @@ def add_commands(commands: Any) -> None:
         "--explain", action="store_true", help="say what each score is made of"
     )
     search.add_argument("--session", help="only this session")
+    for name, what in (
+        ("author", "only by this author"),
+        ("kind", "only of this kind"),
+        ("not-kind", "none of this kind"),
+        ("trust", "only with this trust"),
+        ("source", "only with this source"),
+    ):
+        shown = f"{what}; given again, one more"
+        search.add_argument(f"--{name}", action="append", help=shown)
+    search.add_argument(
+        "--metadata",
+        help="only with these custom_metadata, as JSON: "
+        '\'{"project": "atlas", "year": {"$gte": 2025}}\'',
+        metavar="JSON",
+    )
     search.add_argument("--after", help="only from this time on, ISO 8601 with offset")
     search.add_argument("--before", help="only before this time")
     add_file(search)
@@ -47,7 +64,15 @@ def run_search(options: argparse.Namespace) -> int:
     """Search and print the memories."""
     require_file(options.path)
     asked = Filter(
-        session_id=options.session, after=options.after, before=options.before
+        session_id=options.session,
+        after=options.after,
+        before=options.before,
+        author=options.author,
+        kind=options.kind,
+        not_kind=options.not_kind,
+        trust=options.trust,
+        source=options.source,
+        metadata=_metadata(options.metadata),
     )
     with opened(options.path, options.embedder) as memory:
         times = []
@@ -75,6 +100,19 @@ def run_search(options: argparse.Namespace) -> int:
     shown = counted(count, "memory", "memories") if count else "no memories"
     print(dim(f"{shown} in {warm:.2f} ms (cold {cold:.0f} ms)"))
     return 0
+
+
+def _metadata(typed: str | None) -> dict[str, Any] | None:
+    if typed is None:
+        return None
+    try:
+        found = json.loads(typed)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        msg = "--metadata: expected a JSON object"
+        raise InvalidArgumentError(msg)
+    return found
 
 
 def run_stats(options: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ from vecall.server.guards import check_reviewer
 from vecall.server.memories import answered, best, newest, one, page
 from vecall.server.routing import Call
 from vecall.server.streams import FileStream
-from vecall.types import Filter, MemoryEntry
+from vecall.types import MemoryEntry
 
 DEFAULT_K = 5
 DEFAULT_PAGE = 100
@@ -131,7 +131,7 @@ async def search(call: Call) -> Response:
             top_k=k,
             min_score=body.get("min_score"),
             min_confidence=body.get("min_confidence"),
-            filter=None if asked is None else Filter(**asked),
+            filter=asked,
             explain=body.get("explain", False),
             vector=body.get("vector"),
         )
@@ -223,7 +223,7 @@ async def mark_used(call: Call) -> Response:
 
 async def delete_where(call: Call) -> Response:
     """Delete the memories that a filter lets through."""
-    asked = Filter(**call.body["filter"])
+    asked = call.body["filter"]
     count = await call.memory.delete_where(**call.whose, filter=asked)
     return json_response({"deleted": count})
 

@@ -6,6 +6,8 @@ from typing import Any, get_args
 
 from vecall._fields import ENTRY, EVENT
 from vecall.added import LeftOutReason
+from vecall.config import LABEL_FIELDS, MOST_NAMES
+from vecall.metadata_conditions import MOST_KEYS
 from vecall.server.limits import HttpLimits
 
 Schema = dict[str, Any]
@@ -108,19 +110,25 @@ _TOLD = {
     "custom_metadata": _META,
     "importance": _SHARE,
 }
+_NAMES: Schema = {
+    "anyOf": [
+        _NAME,
+        {"type": "array", "items": _NAME, "minItems": 1, "maxItems": MOST_NAMES},
+    ]
+}
 _CONDITIONS = {
     "session_id": _NAME,
     "after": _TIME,
     "before": _TIME,
-    "author": _NAME,
-    "kind": _NAME,
+    **dict.fromkeys(LABEL_FIELDS, _NAMES),
 }
 _VALUES: Schema = {
     "type": "object",
     "description": "Keys of custom_metadata and the value that each must have: "
-    "a string, a number, true, false or null.",
+    "a string, a number, true, false or null. Or an object with operators and "
+    "operands: $eq, $ne, $gt, $gte, $lt, $lte, and $in with an array of values.",
     "minProperties": 1,
-    "maxProperties": 16,
+    "maxProperties": MOST_KEYS,
 }
 _FILTER = _closed({**_CONDITIONS, "metadata": _VALUES})
 _CHANGES = {

@@ -66,8 +66,7 @@ class Validator:
         Raises:
             HttpError: 422, with the field and its rule.
         """
-        if "$ref" in schema:
-            schema = self._shared[schema["$ref"].removeprefix(_PREFIX)]
+        schema = self._resolved(schema)
         if "anyOf" in schema:
             self._check_any(value, schema["anyOf"], where)
             return
@@ -93,7 +92,19 @@ class Validator:
             assert isinstance(value, dict)
             self._check_fields(value, schema, where)
 
+    def _resolved(self, schema: Schema) -> Schema:
+        if "$ref" in schema:
+            return self._shared[schema["$ref"].removeprefix(_PREFIX)]
+        return schema
+
     def _check_any(self, value: object, schemas: list[Schema], where: str) -> None:
+        """Check a value against those that are for its type, or else against all."""
+        fitting = [
+            schema
+            for schema in map(self._resolved, schemas)
+            if "type" not in schema or _TYPES[schema["type"]](value)
+        ]
+        schemas = fitting or schemas
         for schema in schemas[:-1]:
             try:
                 self.check(value, schema, where)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from vecall.store.batches import insert_many, select_in
+from vecall.store.filtering import label_conditions
 from vecall.store.partitions import PartitionWriter
 from vecall.store.proposals import take_proposal
 from vecall.store.rows import Change
+from vecall.types import Filter
 
 Why = Literal["expired", "evicted"]
 """Why a memory is gone that nobody deleted. A fact that is told again then lives on; a
@@ -41,8 +43,8 @@ class DeleteMemories:
         user: The user.
         ids: Only these.
         session: Only of this session.
-        author: Only by this author.
-        kind: Only of this kind.
+        labels: Only what has the author, kind, trust and source of this filter; its
+            other conditions count for nothing here.
         after: Only of this time, in seconds, or later.
             before: Only of before this time.
         token: The ids must have been proposed under it; without ids, all that were.
@@ -52,8 +54,7 @@ class DeleteMemories:
     user: str
     ids: Sequence[str] | None = None
     session: str | None = None
-    author: str | None = None
-    kind: str | None = None
+    labels: Filter | None = None
     after: float | None = None
     before: float | None = None
     token: str | None = None
@@ -115,8 +116,9 @@ class DeleteMemories:
 
     def _forget_pending(self, partition: PartitionWriter) -> None:
         """Where all of a session, or of a user, goes, so does what awaits a trigger."""
-        narrowed = (self.ids, self.author, self.kind, self.after, self.before)
-        if any(condition is not None for condition in narrowed):
+        narrowed = (self.ids, self.after, self.before)
+        by_labels, _ = label_conditions(self.labels or Filter())
+        if by_labels or any(condition is not None for condition in narrowed):
             return
         where = "part = ?"
         values: list[Any] = [partition.id]
@@ -135,15 +137,14 @@ class DeleteMemories:
         time = "coalesce(ts, created_at)"
         for condition, value in (
             ("session = ?", self.session),
-            ("author = ?", self.author),
-            ("kind = ?", self.kind),
             (f"{time} >= ?", self.after),
             (f"{time} < ?", self.before),
         ):
             if value is not None:
                 query += f" AND {condition}"
                 values.append(value)  # type: ignore[arg-type]
-        return query, values
+        condition, labels = label_conditions(self.labels or Filter())
+        return query + condition, [*values, *labels]
 
 
 def doomed_of_session(partition: PartitionWriter, session: str) -> list[Doomed]:

@@ -13,11 +13,13 @@ from functools import lru_cache
 from typing import Any
 
 from vecall._duck import read, texts_of
-from vecall.config import Limits
+from vecall._stored_rows import scope_of_filter
+from vecall.config import Limits, check_filter
 from vecall.contract import BaseMemoryService
 from vecall.errors import ConfigError, VecallError
+from vecall.stored import VectorStoreMemoryService
 from vecall.timestamps import to_seconds
-from vecall.types import MemoryEntry, SearchMemoryResponse
+from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
 
 _NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "trust")
 
@@ -44,6 +46,31 @@ def require(memory: object, who: str, *names: str) -> None:
         told = " and ".join(names)
         msg = f"{who}: this memory service has no {told}, which is needed"
         raise ConfigError(msg)
+
+
+def checked_filter(memory: object, asked: object) -> Filter | None:
+    """Return which memories a tool's searches may return; None is all.
+
+    Args:
+        memory: The memory service; None where there is none.
+        asked: A `Filter`, a mapping with its fields, or None.
+
+    Raises:
+        InvalidArgumentError: A filter that cannot be used, or a condition that the
+            service's search does not have.
+        ConfigError: The service's search takes no filter.
+    """
+    if asked is None:
+        return None
+    checked = check_filter(asked, limits_of(memory), by_metadata=True)
+    if isinstance(memory, VectorStoreMemoryService):
+        scope_of_filter("app", "user", checked)
+    elif memory is not None and not takes(
+        getattr(memory, "search_memory", None), "filter"
+    ):
+        msg = "filter: this memory service's search takes none"
+        raise ConfigError(msg)
+    return checked
 
 
 def takes(method: object, name: str) -> bool:

@@ -21,7 +21,7 @@ class LoadMemory(SearchTool):
         max_entries: At most this many memories in an answer.
         turns: What `PreloadMemory` gave in this turn, to be left out.
         on_missing: As in `MemoryTool`.
-        **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
+        **look: `max_tokens`, `count_tokens`, `scores`, `neutralise` and `filter`, as in
             `SearchTool`.
 
     Raises:

@@ -12,12 +12,13 @@ from vecall.budget import counter
 from vecall.contract import MemoryProtocol
 from vecall.errors import ConfigError
 from vecall.rendering import render
+from vecall.tools.any_service import checked_filter
 from vecall.tools.base import Answer, MemoryTool, Schema, at_least_one
 from vecall.tools.degraded import search_or_words
 from vecall.tools.placement import Message, Placement, placed
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS, bounded, marked
 from vecall.tools.turns import Given, Turns, key_of
-from vecall.types import MemoryEntry, check_share
+from vecall.types import FilterLike, MemoryEntry, check_share
 
 PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
 
@@ -59,10 +60,13 @@ class PreloadMemory(MemoryTool):
         secret: As in `render`, for the format "secure".
         count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
         turns: Where to keep what each turn was given, for the tools that search.
+        filter: Which memories may be in a block: a `Filter`, or a mapping with its
+            fields.
 
     Raises:
-        InvalidArgumentError: A name, number or secret that cannot be one.
-        ConfigError: Another format or placement.
+        InvalidArgumentError: A name, number, secret or filter that cannot be one.
+        ConfigError: Another format or placement, or a filter for a service whose search
+            takes none.
 
     Attributes:
         placement: Where `place` puts a block.
@@ -89,6 +93,7 @@ class PreloadMemory(MemoryTool):
         secret: bytes | str | None = None,
         count_tokens: Callable[[str], int] | None = None,
         turns: Turns | None = None,
+        filter: FilterLike | None = None,
     ) -> None:
         """Bind it to one user."""
         super().__init__(memory, app_name, user_id, on_missing="empty")
@@ -100,6 +105,7 @@ class PreloadMemory(MemoryTool):
             raise ConfigError(msg)
         self.placement = placement
         self.turns = Turns() if turns is None else turns
+        self._filter = checked_filter(memory, filter)
         self._max_entries = at_least_one(max_entries, "max_entries")
         self._min_confidence = min_confidence
         if min_confidence is not None:
@@ -164,6 +170,7 @@ class PreloadMemory(MemoryTool):
                 query=query,
                 top_k=min(self._max_entries, self._limits.max_top_k),
                 min_confidence=self._min_confidence,
+                filter=self._filter,
             )
             many = sum(len(each.text) for each in found.memories) >= _MANY_CHARACTERS
             if many:

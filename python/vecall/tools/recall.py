@@ -26,7 +26,7 @@ class RecallMemory(SearchTool):
         max_limit: At most this many memories in an answer, whatever the model asks.
         turns: What `PreloadMemory` gave in this turn, to be left out.
         on_missing: As in `MemoryTool`.
-        **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
+        **look: `max_tokens`, `count_tokens`, `scores`, `neutralise` and `filter`, as in
             `SearchTool`.
 
     Raises:

@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 from vecall.config import check_query
 from vecall.contract import MemoryProtocol
 from vecall.tools.answers import NOTE, checked_look, shown
+from vecall.tools.any_service import checked_filter
 from vecall.tools.base import Answer, MemoryTool, OnMissing
 from vecall.tools.degraded import search_or_words
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
 from vecall.tools.turns import Turns, key_of
+from vecall.types import FilterLike
 
 
 class SearchTool(MemoryTool):
@@ -37,12 +39,15 @@ class SearchTool(MemoryTool):
         max_tokens: At most this many tokens in an answer, 64 or more; None is no bound.
         count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
         scores: Whether relevance and confidence are shown.
+        filter: Which memories may be shown: a `Filter`, or a mapping with its fields.
+            It is set here, in code, and no argument of a call changes it.
         neutralise: Whether "<" and the marks of chat templates are escaped in what is
             shown, as `render` does, so that no memory can pose as another speaker.
 
     Raises:
-        InvalidArgumentError: A name or a number that cannot be one.
-        ConfigError: Another `on_missing`.
+        InvalidArgumentError: A name, a number or a filter that cannot be one.
+        ConfigError: Another `on_missing`, or a filter for a service whose search takes
+            none.
     """
 
     _without_memory: ClassVar[Answer] = {"memories": []}
@@ -59,9 +64,11 @@ class SearchTool(MemoryTool):
         count_tokens: Callable[[str], int] | None = None,
         scores: bool = True,
         neutralise: bool = True,
+        filter: FilterLike | None = None,
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
+        self._filter = checked_filter(memory, filter)
         self._turns = Turns() if turns is None else turns
         self._look = checked_look(
             max_tokens, count_tokens, scores=scores, neutralise=neutralise
@@ -78,6 +85,7 @@ class SearchTool(MemoryTool):
             user_id=self.user_id,
             query=asked,
             top_k=min(most + len(known), self._limits.max_top_k),
+            filter=self._filter,
         )
         fresh = [each for each in found.memories if key_of(each) not in known]
         memories, left_out = await shown(fresh[:most], asked, self._look)

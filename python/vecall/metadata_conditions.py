@@ -1,0 +1,167 @@
+"""What a filter asks of custom_metadata: values, or comparisons by operators."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeGuard
+
+from vecall.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    LimitExceededError,
+)
+from vecall.types import Condition, Scalar
+
+MOST_KEYS = 16
+"""Keys of custom_metadata that one filter may name."""
+MOST_VALUES = 64
+"""Values that one $in may list."""
+
+_NAME = "filter.metadata"
+
+
+def has_values(metadata: Mapping[str, object], wanted: Mapping[str, Condition]) -> bool:
+    """Whether metadata meet every condition.
+
+    Numbers are equal by value, 1 and 1.0 are, and true is no number. A key that is
+    missing meets $ne only.
+
+    Args:
+        metadata: The custom_metadata of one memory.
+        wanted: Conditions that `check_conditions` returned.
+    """
+    return all(
+        _OPERATORS[operator](name in metadata, metadata.get(name), operand)
+        for name, operator, operand in comparisons(wanted)
+    )
+
+
+def comparisons(
+    wanted: Mapping[str, Condition],
+) -> Iterator[tuple[str, str, object]]:
+    """Yield the key, the operator and the operand of each comparison."""
+    for name, condition in wanted.items():
+        if isinstance(condition, Mapping):
+            for operator, operand in condition.items():
+                yield name, operator, operand
+        else:
+            yield name, "$eq", condition
+
+
+def needs_key(operator: str) -> bool:
+    """Whether metadata without the key fail a comparison."""
+    return operator != "$ne"
+
+
+def check_conditions(given: object, most_bytes: int) -> dict[str, Condition]:
+    """Return a copy of conditions on custom_metadata that can be used.
+
+    Args:
+        given: Scalars, or mappings from operators to operands, by key.
+        most_bytes: How long they may be as JSON.
+
+    Raises:
+        InvalidTypeError: No mapping, or a value that is neither a JSON scalar nor a
+            mapping from operators to operands.
+        InvalidArgumentError: Not 1 to 16 keys, an unknown operator, a number that JSON
+            lacks, or not 1 to 64 values for $in.
+        LimitExceededError: Longer than `most_bytes`.
+    """
+    if not isinstance(given, Mapping):
+        msg = f"{_NAME}: expected a mapping"
+        raise InvalidTypeError(msg)
+    wanted = dict(given)
+    if not 1 <= len(wanted) <= MOST_KEYS:
+        msg = f"{_NAME}: must have 1 to {MOST_KEYS} keys"
+        raise InvalidArgumentError(msg)
+    if not all(isinstance(name, str) for name in wanted):
+        msg = f"{_NAME}: expected string keys"
+        raise InvalidTypeError(msg)
+    checked = {name: _condition(value) for name, value in wanted.items()}
+    try:
+        size = len(json.dumps(checked, allow_nan=False))
+    except ValueError:  # also for an integer of thousands of digits
+        msg = f"{_NAME}: must not contain NaN, Inf or numbers too long for JSON"
+        raise InvalidArgumentError(msg) from None
+    if size > most_bytes:
+        msg = f"{_NAME}: at most max_metadata_bytes = {most_bytes}"
+        raise LimitExceededError(msg)
+    return checked
+
+
+def _condition(given: object) -> Condition:
+    if _is_scalar(given):
+        return given
+    if not isinstance(given, Mapping) or not given:
+        msg = f"{_NAME}: expected JSON scalars, or mappings from operators to operands"
+        raise InvalidTypeError(msg)
+    if not given.keys() <= _OPERATORS.keys():
+        msg = f"{_NAME}: operators are {', '.join(_OPERATORS)}"
+        raise InvalidArgumentError(msg)
+    return {operator: _operand(operator, each) for operator, each in given.items()}
+
+
+def _operand(operator: str, given: object) -> Scalar | list[Scalar]:
+    if operator == "$in":
+        if not isinstance(given, list | tuple | set | frozenset):
+            msg = f"{_NAME}: $in expects a list of JSON scalars"
+            raise InvalidTypeError(msg)
+        if not 1 <= len(given) <= MOST_VALUES:
+            msg = f"{_NAME}: $in must list 1 to {MOST_VALUES} values"
+            raise InvalidArgumentError(msg)
+        values = []
+        for each in given:
+            if not _is_scalar(each):
+                msg = f"{_NAME}: $in expects a list of JSON scalars"
+                raise InvalidTypeError(msg)
+            values.append(each)
+        return values
+    if not _is_scalar(given):
+        msg = f"{_NAME}: {operator} expects a JSON scalar"
+        raise InvalidTypeError(msg)
+    if operator not in ("$eq", "$ne") and (given is None or isinstance(given, bool)):
+        msg = f"{_NAME}: {operator} expects a number or a string"
+        raise InvalidTypeError(msg)
+    return given
+
+
+def _is_scalar(value: object) -> TypeGuard[Scalar]:
+    return value is None or isinstance(value, str | int | float)
+
+
+def _is_equal(stored: object, wanted: object) -> bool:
+    if isinstance(stored, bool) or isinstance(wanted, bool):
+        return stored is wanted
+    return stored == wanted
+
+
+def _ordered(
+    holds: Callable[[int], bool],
+) -> Callable[[bool, object, object], bool]:
+    """Compare two numbers, or two strings by code points; others have no order."""
+
+    def compare(_there: bool, stored: object, wanted: object) -> bool:
+        if isinstance(stored, bool):
+            return False
+        if isinstance(stored, str) and isinstance(wanted, str):
+            return holds((stored > wanted) - (stored < wanted))
+        if isinstance(stored, int | float) and isinstance(wanted, int | float):
+            return holds((stored > wanted) - (stored < wanted))
+        return False
+
+    return compare
+
+
+# Each takes whether the key is there, its value, and the operand.
+_OPERATORS: dict[str, Callable[[bool, object, object], bool]] = {
+    "$eq": lambda there, stored, wanted: there and _is_equal(stored, wanted),
+    "$ne": lambda there, stored, wanted: not (there and _is_equal(stored, wanted)),
+    "$gt": _ordered(lambda sign: sign > 0),
+    "$gte": _ordered(lambda sign: sign >= 0),
+    "$lt": _ordered(lambda sign: sign < 0),
+    "$lte": _ordered(lambda sign: sign <= 0),
+    "$in": lambda there, stored, wanted: there
+    and isinstance(wanted, list)
+    and any(_is_equal(stored, each) for each in wanted),
+}
