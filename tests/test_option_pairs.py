@@ -55,6 +55,7 @@ FACTORS = {
     "consolidation": ("none", "plan"),
     "ranking": ("default", "rrf", "mmr"),
     "include": ("none", "both"),
+    "filter": ("none", "fields"),
 }
 
 
@@ -153,6 +154,9 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
+EVERY_MEMORY = {"not_kind": "absent", "metadata": {"absent": {"$ne": 1}}}
+
+
 @dataclass
 class Run:
     """One combination on its way, and the texts that it should have."""
@@ -170,6 +174,11 @@ class Run:
         """The texts of the first session's turns; the last one made a call."""
         first, last = TURNS
         return {first, f"{last}\n{CALL_TEXT}" if self["include"] == "both" else last}
+
+    @property
+    def filter(self) -> dict[str, Any] | None:
+        """A filter that every memory passes."""
+        return None if self["filter"] == "none" else EVERY_MEMORY
 
     def options(self, *, writes: bool) -> dict[str, Any]:
         made: dict[str, Any] = {"durability": self["durability"]}
@@ -286,7 +295,9 @@ def event(number: int, text: str, *more: dict[str, Any]) -> dict[str, Any]:
 def found(run: Run, service: MemoryService, query: str) -> list[MemoryEntry]:
     """A search that falls back to nothing where the embedder is down."""
     try:
-        return service.sync.search_memory(**ALICE, query=query).memories
+        return service.sync.search_memory(
+            **ALICE, query=query, filter=run.filter
+        ).memories
     except EmbedderError:
         if run.words.down:
             return []
@@ -305,11 +316,12 @@ def ask(run: Run, service: MemoryService) -> None:
         if not run.words.down:
             assert memories[0].text == text
             assert text in render(memories, "secure")
-        loaded = asyncio.run(LoadMemory(service, *ALICE.values())(query=query))
+        load = LoadMemory(service, *ALICE.values(), filter=run.filter)
+        loaded = asyncio.run(load(query=query))
         if run.words.down and run["service"] == "vector":
             continue  # nothing but vectors to search by
         assert text in [entry["text"] for entry in loaded["memories"]]
-        preload = PreloadMemory(service, *ALICE.values())
+        preload = PreloadMemory(service, *ALICE.values(), filter=run.filter)
         assert text in asyncio.run(preload.block(query))
     if not run.words.down and run["scopes"] == "both" and run.texts:
         # The first of each place comes before the second of any.

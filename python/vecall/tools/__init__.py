@@ -23,6 +23,7 @@ from vecall.tools.remember import Remember
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
 from vecall.tools.turns import Turns
 from vecall.tools.update import UpdateMemory
+from vecall.types import FilterLike
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",
@@ -53,6 +54,7 @@ def memory_tools(
     trust: str = "unknown",
     turns: Turns | None = None,
     on_missing: OnMissing = "error",
+    filter: FilterLike | None = None,
     **look: Any,
 ) -> list[MemoryTool]:
     """Return the tools to offer to a model: those that read, and those that write.
@@ -73,16 +75,21 @@ def memory_tools(
         trust: How far what it stores is trusted.
         turns: What `PreloadMemory` gave already, to be left out here.
         on_missing: As in `MemoryTool`.
+        filter: Which memories `recall_memory` may show. `expand_session` shows the
+            turns around a memory, whatever they are.
         **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
             `SearchTool`.
 
     Raises:
-        InvalidArgumentError: A name that cannot be one.
-        ConfigError: Another `on_missing`, or `write` over a service that no tool can
+        InvalidArgumentError: A name or a filter that cannot be one.
+        ConfigError: Another `on_missing`, a filter for a service whose search takes
+            none, or `write` over a service that no tool can
             write to.
     """
     who = (memory, app_name, user_id)
-    recall = RecallMemory(*who, turns=turns, on_missing=on_missing, **look)
+    recall = RecallMemory(
+        *who, turns=turns, on_missing=on_missing, filter=filter, **look
+    )
     found: list[MemoryTool] = [recall]
     if ExpandSession.serves(memory):
         shown = {name: value for name, value in look.items() if name != "scores"}
