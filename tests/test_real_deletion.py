@@ -151,7 +151,7 @@ def test_a_filter_without_a_condition_deletes_nothing(open_service):
     service.sync.add_memory(**ALICE, memories=["zebra"])
     with pytest.raises(InvalidArgumentError, match="delete_user"):
         service.sync.delete_where(**ALICE, filter=Filter())
-    for wrong in (None, {}, "s", {"session_id": "s"}):
+    for wrong in (None, {}, "s", {"session": "s"}, {"session_id": None}):
         with pytest.raises(InvalidArgumentError):
             service.sync.delete_where(**ALICE, filter=wrong)
     assert texts(service, "zebra") == ["zebra"]
