@@ -57,6 +57,7 @@ FACTORS = {
     "include": ("none", "both"),
     "filter": ("none", "fields"),
 }
+FILTERS = {"none": None, "fields": {"not_kind": "x", "metadata": {"x": {"$ne": 1}}}}
 
 
 def refused(combination: Combination) -> bool:
@@ -154,9 +155,6 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
-EVERY_MEMORY = {"not_kind": "absent", "metadata": {"absent": {"$ne": 1}}}
-
-
 @dataclass
 class Run:
     """One combination on its way, and the texts that it should have."""
@@ -174,11 +172,6 @@ class Run:
         """The texts of the first session's turns; the last one made a call."""
         first, last = TURNS
         return {first, f"{last}\n{CALL_TEXT}" if self["include"] == "both" else last}
-
-    @property
-    def filter(self) -> dict[str, Any] | None:
-        """A filter that every memory passes."""
-        return None if self["filter"] == "none" else EVERY_MEMORY
 
     def options(self, *, writes: bool) -> dict[str, Any]:
         made: dict[str, Any] = {"durability": self["durability"]}
@@ -295,9 +288,8 @@ def event(number: int, text: str, *more: dict[str, Any]) -> dict[str, Any]:
 def found(run: Run, service: MemoryService, query: str) -> list[MemoryEntry]:
     """A search that falls back to nothing where the embedder is down."""
     try:
-        return service.sync.search_memory(
-            **ALICE, query=query, filter=run.filter
-        ).memories
+        asked = {**ALICE, "filter": FILTERS[run["filter"]]}
+        return service.sync.search_memory(**asked, query=query).memories
     except EmbedderError:
         if run.words.down:
             return []
@@ -316,12 +308,14 @@ def ask(run: Run, service: MemoryService) -> None:
         if not run.words.down:
             assert memories[0].text == text
             assert text in render(memories, "secure")
-        load = LoadMemory(service, *ALICE.values(), filter=run.filter)
-        loaded = asyncio.run(load(query=query))
+        only = FILTERS[run["filter"]]
+        loaded = asyncio.run(
+            LoadMemory(service, *ALICE.values(), filter=only)(query=query)
+        )
         if run.words.down and run["service"] == "vector":
             continue  # nothing but vectors to search by
         assert text in [entry["text"] for entry in loaded["memories"]]
-        preload = PreloadMemory(service, *ALICE.values(), filter=run.filter)
+        preload = PreloadMemory(service, *ALICE.values(), filter=only)
         assert text in asyncio.run(preload.block(query))
     if not run.words.down and run["scopes"] == "both" and run.texts:
         # The first of each place comes before the second of any.
