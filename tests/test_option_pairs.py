@@ -288,8 +288,8 @@ def event(number: int, text: str, *more: dict[str, Any]) -> dict[str, Any]:
 def found(run: Run, service: MemoryService, query: str) -> list[MemoryEntry]:
     """A search that falls back to nothing where the embedder is down."""
     try:
-        asked = {**ALICE, "filter": FILTERS[run["filter"]]}
-        return service.sync.search_memory(**asked, query=query).memories
+        only = {**ALICE, "filter": FILTERS[run["filter"]]}
+        return service.sync.search_memory(**only, query=query).memories
     except EmbedderError:
         if run.words.down:
             return []
@@ -308,15 +308,13 @@ def ask(run: Run, service: MemoryService) -> None:
         if not run.words.down:
             assert memories[0].text == text
             assert text in render(memories, "secure")
+        who = (service, *ALICE.values())
         only = FILTERS[run["filter"]]
-        loaded = asyncio.run(
-            LoadMemory(service, *ALICE.values(), filter=only)(query=query)
-        )
+        loaded = asyncio.run(LoadMemory(*who, filter=only)(query=query))
         if run.words.down and run["service"] == "vector":
             continue  # nothing but vectors to search by
         assert text in [entry["text"] for entry in loaded["memories"]]
-        preload = PreloadMemory(service, *ALICE.values(), filter=only)
-        assert text in asyncio.run(preload.block(query))
+        assert text in asyncio.run(PreloadMemory(*who, filter=only).block(query))
     if not run.words.down and run["scopes"] == "both" and run.texts:
         # The first of each place comes before the second of any.
         first = found(run, service, "violet umbrella")[:3]

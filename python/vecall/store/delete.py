@@ -85,12 +85,14 @@ class DeleteMemories:
     @property
     def _is_whole(self) -> bool:
         """Whether no condition leaves anything of the user."""
-        conditions = (self.session, self.author, self.kind, self.after, self.before)
-        return (
-            self.ids is None
-            and self.token is None
-            and not any(condition is not None for condition in conditions)
-        )
+        return self.session is None and self.token is None and not self._is_narrowed
+
+    @property
+    def _is_narrowed(self) -> bool:
+        """Whether conditions leave anything of the session, or of the user."""
+        narrowed = (self.ids, self.after, self.before)
+        by_labels, _ = label_conditions(self.labels or Filter())
+        return bool(by_labels) or any(each is not None for each in narrowed)
 
     def _predecessors(
         self, partition: PartitionWriter, found: Sequence[Doomed]
@@ -116,9 +118,7 @@ class DeleteMemories:
 
     def _forget_pending(self, partition: PartitionWriter) -> None:
         """Where all of a session, or of a user, goes, so does what awaits a trigger."""
-        narrowed = (self.ids, self.after, self.before)
-        by_labels, _ = label_conditions(self.labels or Filter())
-        if by_labels or any(condition is not None for condition in narrowed):
+        if self._is_narrowed:
             return
         where = "part = ?"
         values: list[Any] = [partition.id]
