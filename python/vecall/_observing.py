@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from vecall._embedding import Wait
 from vecall._how import How
 from vecall._ingest import session_head
 from vecall._memory import Memory
-from vecall._model_thread import ModelThread
+from vecall._summarizing import Summarizing
 from vecall._telemetry import observed
 from vecall.added import AddedIds
 from vecall.config import check_name
-from vecall.embedders.base import is_async
 from vecall.errors import (
     ClosedError,
     ConfigError,
     ConflictError,
-    ReentrantCallError,
-    SummaryError,
     VecallError,
 )
-from vecall.lifecycle.remembering import SUMMARY, lowest_trust, summary_drafts
+from vecall.lifecycle.remembering import SUMMARY, summary_drafts
 from vecall.lifecycle.triggers import Compaction, Inactivity, MessageCount, Trigger
 from vecall.lifecycle.waiting import (
     compaction_event,
     compaction_id,
-    drafts_of,
+    covered_before,
     event_of,
-    is_covered,
-    is_held,
+    first_compaction,
 )
 from vecall.slices import in_slices
 from vecall.store import (
@@ -53,7 +47,6 @@ from vecall.store import (
 from vecall.summaries import (
     SessionSummary,
     SummaryProvider,
-    checked_summaries,
     compaction_of,
 )
 
@@ -78,21 +71,21 @@ class Observing:
         self.telemetry = memory.telemetry
         self.trigger = trigger
         self.summarizer = summarizer
-        self._thread = ModelThread("vecall-summarizer")
+        self._summarizing = Summarizing()
         self.kept: Callable[[], None] = lambda: None
         """Is called when something was kept that may be due soon."""
 
     def restart(self) -> None:
         """Begin with a thread of its own in a forked child."""
-        self._thread = ModelThread("vecall-summarizer")
+        self._summarizing.restart()
 
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError where the summarizer is the caller."""
-        self._thread.refuse_nested()
+        self._summarizing.refuse_nested()
 
     def close(self) -> None:
         """Finish what runs and end the thread."""
-        self._thread.close()
+        self._summarizing.close()
 
     @observed("observe_session", len)
     async def observe(self, wait: Wait, session: object) -> list[str]:
@@ -213,12 +206,9 @@ class Observing:
         new = {id_: each for id_, each in told.items() if id_ not in known}
         if not new:
             return
-        end = self._compacted_until(told[id_] for id_ in told if id_ in known)
-        late = {
-            id_
-            for id_, each in new.items()
-            if isinstance(each, Draft) and each.ts is not None and each.ts <= end
-        }
+        late = set()
+        if isinstance(self.trigger, Compaction):
+            late = covered_before(told, known)
         drafts = [
             each
             if isinstance(each, Draft)
@@ -240,14 +230,6 @@ class Observing:
         await wait(self._memory.writer.submit(KeepTurns(*due, turns, delay, count)))
         self.kept()
 
-    def _compacted_until(self, told: Iterable[Draft | SessionSummary]) -> float:
-        """When the last of the compactions ends that are remembered already."""
-        if not isinstance(self.trigger, Compaction):
-            return -math.inf
-        summaries = (each for each in told if isinstance(each, SessionSummary))
-        ends = (each.end_timestamp for each in summaries)
-        return max((end for end in ends if end is not None), default=-math.inf)
-
     def _told(self, due: DueSession) -> set[str]:
         with self._memory.database.snapshot() as connection:
             return told_ids(connection, *due)
@@ -261,19 +243,10 @@ class Observing:
         made: list[str] = []
         while True:
             turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
-            found = (compaction_of(turn.event) for turn in turns)
-            place, summary = next(
-                ((at, each) for at, each in enumerate(found) if each), (0, None)
-            )
-            if summary is None:
+            found = first_compaction(turns)
+            if found is None:
                 return made
-            compaction = turns[place]
-            covered = [
-                turn
-                for at, turn in enumerate(turns)
-                if not is_held(turn)
-                and is_covered(turn, summary, stands_before=at < place)
-            ]
+            summary, (compaction, *_) = found.summary, found.turns
             drafts = summary_drafts(
                 [summary],
                 due.session,
@@ -281,9 +254,8 @@ class Observing:
                 source="compaction",
                 trust=None,  # nobody knows all that went into it
             )
-            done = [compaction, *covered]
             with suppress(ConflictError):  # others were faster
-                made += await self._remember(wait, due, drafts, done)
+                made += await self._remember(wait, due, drafts, found.turns)
 
     async def _make(self, wait: Wait, due: DueSession) -> list[str]:
         """Make memories of all that waits of a session."""
@@ -291,14 +263,7 @@ class Observing:
             turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
             if not turns:
                 return []
-            if self.summarizer is None:
-                drafts = drafts_of(turns, due.session)
-            else:
-                held = [turn for turn in turns if is_held(turn)]
-                free = [turn for turn in turns if not is_held(turn)]
-                drafts = drafts_of(held, due.session)
-                if free:
-                    drafts += await self._summarized(wait, due, free)
+            drafts = await self._summarizing.drafts(wait, self.summarizer, due, turns)
             with suppress(ConflictError):  # others remembered or deleted some of it
                 return await self._remember(wait, due, drafts, turns)
 
@@ -312,53 +277,8 @@ class Observing:
         how = How(judged=judged, done=(due.session, [turn.id for turn in turns]))
         return await self._memory.add_drafts(wait, due.app, due.user, drafts, how)
 
-    async def _summarized(
-        self, wait: Wait, due: DueSession, turns: Sequence[Turn]
-    ) -> list[Draft]:
-        assert self.summarizer is not None
-        summaries = await self.summaries(
-            wait,
-            self.summarizer,
-            {
-                "app_name": due.app,
-                "user_id": due.user,
-                "id": due.session,
-                "events": [turn.event for turn in turns],
-            },
-        )
-        return summary_drafts(
-            summaries,
-            due.session,
-            [turn.id for turn in turns],
-            source="summarizer",
-            trust=lowest_trust(turn.event.get("trust") for turn in turns),
-        )
-
     async def summaries(
         self, wait: Wait, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
-        """Ask for summaries, off the event loop.
-
-        Raises:
-            SummaryError: The provider failed.
-            ReentrantCallError: The provider itself is the caller.
-        """
-        self.refuse_nested()
-        work = partial(provider.get_summaries, session)
-        try:
-            found = await wait(
-                self._thread.run(work, concurrent=is_async(provider.get_summaries))
-            )
-        except ReentrantCallError:
-            msg = (
-                "the summarizer called its own memory service where that asks the "
-                "summarizer; it can only call another service"
-            )
-            raise SummaryError(msg) from None
-        except VecallError:
-            raise
-        except Exception as error:
-            # Its message may quote the session; its type does not.
-            msg = f"the summarizer failed with {type(error).__name__}"
-            raise SummaryError(msg) from None
-        return checked_summaries(found)
+        """Ask for summaries, off the event loop; see `Summarizing.summaries`."""
+        return await self._summarizing.summaries(wait, provider, session)

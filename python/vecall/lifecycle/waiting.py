@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from vecall._duck import texts_of
 from vecall.store import Draft, Turn, memory_id
-from vecall.summaries import SessionSummary
+from vecall.summaries import SessionSummary, compaction_of
 
 _SAME = {
     "id": "event",
@@ -93,3 +94,54 @@ def is_covered(turn: Turn, summary: SessionSummary, *, stands_before: bool) -> b
     if "content" not in turn.event:
         return False
     return stands_before if time is None or end is None else bool(time <= end)
+
+
+class FirstCompaction(NamedTuple):
+    """The first compaction among turns that wait.
+
+    Attributes:
+        summary: What it says.
+        turns: The compaction itself, and then the turns that it sums up.
+    """
+
+    summary: SessionSummary
+    turns: list[Turn]
+
+
+def first_compaction(turns: Sequence[Turn]) -> FirstCompaction | None:
+    """Return the first compaction with what it sums up; turns in quarantine wait on."""
+    for place, turn in enumerate(turns):
+        summary = compaction_of(turn.event)
+        if summary is not None:
+            covered = [
+                other
+                for at, other in enumerate(turns)
+                if not is_held(other)
+                and is_covered(other, summary, stands_before=at < place)
+            ]
+            return FirstCompaction(summary, [turn, *covered])
+    return None
+
+
+def covered_before(
+    told: Mapping[str, Draft | SessionSummary], known: Collection[str]
+) -> set[str]:
+    """Return the ids of new turns that a compaction known already sums up.
+
+    Args:
+        told: The turns and compactions of a session, by id.
+        known: The ids of those that were told before.
+    """
+    summaries = (told[id_] for id_ in told if id_ in known)
+    ends = (
+        each.end_timestamp for each in summaries if isinstance(each, SessionSummary)
+    )
+    end = max((end for end in ends if end is not None), default=-math.inf)
+    return {
+        id_
+        for id_, each in told.items()
+        if id_ not in known
+        and isinstance(each, Draft)
+        and each.ts is not None
+        and each.ts <= end
+    }

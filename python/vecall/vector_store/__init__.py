@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from vecall.vector_store.base import VectorSearchResult, VectorStore, VectorStoreFilter
+from vecall.vector_store.base import (
+    DeletingVectorStore,
+    VectorSearchResult,
+    VectorStore,
+    VectorStoreFilter,
+)
 from vecall.vector_store.in_memory import InMemoryVectorStore
+from vecall.vector_store.optional import has_method, needed_method
 from vecall.vector_store.summary import MemorySummary
 
 __all__ = [
+    "DeletingVectorStore",
     "InMemoryVectorStore",
     "MemorySummary",
     "VectorSearchResult",
     "VectorStore",
     "VectorStoreFilter",
+    "has_method",
+    "needed_method",
 ]

@@ -1,4 +1,4 @@
-"""What a vector store is: four methods, a filter, a result."""
+"""What a vector store is: two methods, two optional ones, a filter, a result."""
 
 from __future__ import annotations
 
@@ -59,6 +59,9 @@ class VectorStore(Protocol):
     No call reaches across users: a row belongs to the app and the user that its
     metadata names, an id is unique for these two, and every other call must name both.
     After an error the store is as it was.
+
+    These two methods are enough. A store that can also delete is a
+    `DeletingVectorStore`; it may have one of the two methods to delete, or both.
     """
 
     async def upsert(
@@ -97,6 +100,11 @@ class VectorStore(Protocol):
             DimensionError: The vector has another length than those of the store.
         """
         ...
+
+
+@runtime_checkable
+class DeletingVectorStore(VectorStore, Protocol):
+    """A vector store with the optional methods: it can delete rows."""
 
     async def delete(self, id: str, *, app_name: str, user_id: str) -> bool:
         """Delete one row of one user; return whether it was there.
