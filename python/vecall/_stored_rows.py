@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import fields
 from typing import Any
 
 from vecall._recall import to_entry
 from vecall._scoring import importance_of
-from vecall.config import LABEL_FIELDS
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
 from vecall.store import Draft, Row
 from vecall.types import Filter, MemoryEntry
@@ -19,14 +18,23 @@ _KEPT = (
 """What a row's metadata has beside what filters look at, under a draft's names."""
 
 
-def to_metadata(app: str, user: str, draft: Draft) -> dict[str, Any]:
-    """Return a memory as plain strings and numbers, as most stores take no others."""
-    now = time.time()
+def to_metadata(
+    app: str, user: str, draft: Draft, wall: float, now: float
+) -> dict[str, Any]:
+    """Return a memory as plain strings and numbers, as most stores take no others.
+
+    Args:
+        app: The app.
+        user: The user.
+        draft: The memory.
+        wall: Seconds since 1970 as the machine believes.
+        now: Seconds since 1970 by which memories expire.
+    """
     found = {name: getattr(draft, name) for name in _KEPT}
     found |= {"session_id": draft.session, "timestamp": draft.ts}
     found["expires_at"] = None if draft.ttl is None else now + draft.ttl
     given = {name: value for name, value in found.items() if value is not None}
-    return {**given, "app_name": app, "user_id": user, "created_at": now}
+    return {**given, "app_name": app, "user_id": user, "created_at": wall}
 
 
 def from_hit(hit: VectorSearchResult, now: float) -> MemoryEntry:
@@ -53,10 +61,12 @@ def from_hit(hit: VectorSearchResult, now: float) -> MemoryEntry:
     return to_entry(row, importance_of(row, now), hit.score, hit.score)
 
 
-def is_expired(hit: VectorSearchResult, now: float) -> bool:
-    """Whether a row is no longer to be found."""
-    ends = (hit.metadata.get(name) for name in ("expires_at", "valid_until"))
-    return any(end is not None and end <= now for end in ends)
+def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
+    """Whether a row is no longer to be found, by the times of `to_metadata`."""
+    expires_at, valid_until = map(hit.metadata.get, ("expires_at", "valid_until"))
+    return (expires_at is not None and expires_at <= now) or (
+        valid_until is not None and valid_until <= wall
+    )
 
 
 def scope_of_filter(app: str, user: str, asked: Filter) -> VectorStoreFilter:
@@ -65,7 +75,8 @@ def scope_of_filter(app: str, user: str, asked: Filter) -> VectorStoreFilter:
     Raises:
         InvalidArgumentError: A condition that stores do not have.
     """
-    names = (*LABEL_FIELDS, "metadata")
+    own = ("session_id", "after", "before")
+    names = (one.name for one in fields(asked) if one.name not in own)
     given = [name for name in names if getattr(asked, name) is not None]
     if given:
         msg = f"filter.{given[0]}: a vector store filters by session and time alone"

@@ -75,17 +75,14 @@ class MemoryConfig:
         if embedder is None:
             msg = "embedding: a vector_store of your own needs one"
             raise ConfigError(msg)
-        for name in ("trigger", "summarization"):
-            if getattr(self, name) is not None:
-                msg = f"{name}: not with a vector_store of your own, only with a path"
-                raise ConfigError(msg)
 
     def build(self, **options: Any) -> MemoryService | VectorStoreMemoryService:
         """Return a new service that is made of these parts.
 
         Args:
             **options: What else the service takes, such as `durability`; of a
-                `VectorStoreMemoryService` that is `min_score`.
+                `VectorStoreMemoryService` that is `min_score`, `ttl`, `clock` and
+                `sweep_interval`.
 
         Raises:
             ConfigError: An option that is a part of the configuration, or as the
@@ -97,7 +94,12 @@ class MemoryConfig:
         store, top_k = self.vector_store, self.search_top_k
         if not isinstance(store, str | Path | None):
             return VectorStoreMemoryService(
-                store, self._embedder(), top_k=top_k, **options
+                store,
+                self._embedder(),
+                summarizer=self._summarizer(),
+                trigger=self.trigger,
+                top_k=top_k,
+                **options,
             )
         return MemoryService(
             store,

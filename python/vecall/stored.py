@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
 
-import numpy as np
-
-from vecall._aligned import Written, aligned
 from vecall._at_exit import abandoned, close_at_exit
+from vecall._blocking_stored import SyncVectorStoreMemoryService
 from vecall._closing import Closing
-from vecall._duck import as_list, clean
-from vecall._embedding import Embedding, embedded_text
-from vecall._ingest import (
-    Scope,
-    entry_drafts,
-    event_drafts,
-    events_of,
-    scope_of,
-    session_head,
-)
-from vecall._model_thread import ModelThread
-from vecall._stored_rows import from_hit, is_expired, scope_of_filter, to_metadata
+from vecall._embedding import Embedding
+from vecall._housekeeper import Housekeeper
+from vecall._rules import checked_rules, checked_summarizer
+from vecall._stored_memory import StoredMemory
+from vecall._stored_operations import StoredOperations
+from vecall._stored_sessions import StoredSessions
 from vecall._upkeep_methods import on_loop
-from vecall.added import AddedIds, LeftOutReason
-from vecall.config import (
-    Limits,
-    check_filter,
-    check_min_score,
-    check_name,
-    check_query,
-    check_top_k,
-)
+from vecall.added import AddedIds
+from vecall.clock import Clock, LifeTime
+from vecall.config import Limits
 from vecall.contract import BaseMemoryService
+from vecall.corrections import ForgetProposal
 from vecall.embedders.resolve import EmbedderLike, resolve
-from vecall.errors import ClosedError, ConfigError
-from vecall.lexical.tokenizer import has_word
-from vecall.slices import in_slices
-from vecall.store import Draft
-from vecall.types import Filter, FilterLike, SearchMemoryResponse
-from vecall.vector_store import VectorSearchResult, VectorStore, VectorStoreFilter
+from vecall.errors import ConfigError
+from vecall.lifecycle.triggers import (
+    Inactivity,
+    MessageCount,
+    Trigger,
+    checked_trigger,
+)
+from vecall.summaries import SummaryProvider
+from vecall.types import FilterLike, SearchMemoryResponse
+from vecall.vector_store import VectorStore, has_method, needed_method
 
-T = TypeVar("T")
+_NEEDS = {
+    "delete_memory": "delete",
+    "propose_forget": "delete",
+    "confirm_forget": "delete",
+    "delete_session": "delete_many",
+    "delete_user": "delete_many",
+}
+"""The methods of the service that need an optional one of the store."""
 
 
 class VectorStoreMemoryService(Closing, BaseMemoryService):
@@ -51,20 +48,35 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
 
     A store has no transactions and keeps no record of deletions: after an error some
     turns of a call may be stored, and telling them again stores the rest; a turn that
-    was deleted comes back when it is told again. `MemoryService` has neither limit.
+    was deleted comes back when it is told again. What `observe_session` keeps, and what
+    `propose_forget` proposed, is in the memory of this process: it is bounded, and gone
+    with the process. `MemoryService` has none of these limits.
+
+    A store needs the methods `upsert` and `search`. Without `delete` or `delete_many`,
+    the methods that need them, and a `ttl`, raise a ConfigError that names it.
 
     Safe to share between threads and event loops. The store runs on an event loop of
     the service's own, so that a slow one keeps nobody's waiting. It stays the caller's
-    to close, and all its rows must be this service's.
+    to close, and all its rows must be this service's. Every method has a blocking twin
+    of the same name on `sync`.
 
     Args:
         store: Where memories live.
         embedder: What embeds; see `MemoryService`.
         top_k: Memories in an answer, unless a search says otherwise.
         min_score: Floor on the cosine similarity in [-1, 1], inclusive; None is none.
+        summarizer: Makes the summaries that are remembered of a session in place of its
+            turns.
+        trigger: When memories are made of what `observe_session` is told.
+        ttl: How long memories live if nobody says: seconds, a timedelta or "3600s". The
+            search that comes upon an expired memory deletes it.
+        clock: Tells the time.
+        sweep_interval: Seconds between two looks, in the background, for sessions that
+            are due; None looks only when `run_due` is called.
 
     Raises:
-        ConfigError: No store, or no embedder.
+        ConfigError: No store, no embedder, or an option that needs a method which the
+            store does not have.
         InvalidArgumentError: top_k or min_score out of range.
     """
 
@@ -75,34 +87,84 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         *,
         top_k: int = 5,
         min_score: float | None = None,
+        summarizer: SummaryProvider | None = None,
+        trigger: Trigger | str | Mapping[str, Any] | None = None,
+        ttl: float | timedelta | str | None = None,
+        clock: Clock | None = None,
+        sweep_interval: float | None = 60.0,
     ) -> None:
         """Use a store."""
         given: object = store
         if not isinstance(given, VectorStore):
-            msg = "store: expected a VectorStore"
+            msg = "store: expected a VectorStore, with the methods upsert and search"
             raise ConfigError(msg)
         chosen = resolve(embedder)
         if chosen is None:
             msg = "embedder: VectorStoreMemoryService needs one"
             raise ConfigError(msg)
-        self._limits = Limits()
-        self._top_k = check_top_k(top_k, self._limits)
-        self._min_score = None if min_score is None else check_min_score(min_score)
-        self._store = store
-        self._embedding = Embedding(chosen)
-        self._thread = ModelThread("vecall-vector-store")
-        self._closed = False
+        when = checked_trigger(trigger)
+        provider = checked_summarizer(summarizer)
+        rules = checked_rules(
+            clock=clock,
+            ttl=ttl,
+            history_ttl=None,
+            read_only=False,
+            on_write=None,
+            scopes=None,
+            sweep_interval=sweep_interval,
+        )
+        if rules.ttl is not None:
+            needed_method(store, "delete", "ttl")
+        self._memory = StoredMemory(
+            store,
+            Embedding(chosen),
+            LifeTime(rules.clock),
+            top_k=top_k,
+            min_score=min_score,
+            ttl=rules.ttl,
+        )
+        self._sessions = sessions = StoredSessions(self._memory, when, provider)
+        self._operations = StoredOperations(self._memory, sessions)
+        self.sync = SyncVectorStoreMemoryService(self._operations)
+        timed = isinstance(when, Inactivity | MessageCount)
+        self._housekeeper = Housekeeper(
+            sessions.next_run, rules.sweep_interval if timed else None
+        )
+        sessions.kept = self._housekeeper.wake
         self._abandoned = abandoned(self)
         close_at_exit(self)
 
+    @property
+    def limits(self) -> Limits:
+        """How large requests may be."""
+        return self._memory.limits
+
+    @property
+    def trigger(self) -> Trigger | None:
+        """When memories are made of what `observe_session` is told."""
+        return self._sessions.trigger
+
+    @property
+    def summarizer(self) -> SummaryProvider | None:
+        """What makes the summaries that are remembered of a session."""
+        return self._sessions.summarizer
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """The methods of this service that its store does not allow."""
+        store = self._memory.store
+        return frozenset(
+            name for name, needed in _NEEDS.items() if not has_method(store, needed)
+        )
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """The optional methods that this service has, with this store."""
+        return super().capabilities - self.lacking
+
     async def add_session_to_memory(self, session: Any) -> AddedIds:
         """Remember the turns of a session; see `MemoryService`."""
-        head = session_head(session, self._limits)
-        self._check(head.app, head.user)
-        scope = Scope({}, app=head.app, user=head.user)
-        return await self._add(
-            head.app, head.user, event_drafts, head.events, head.id, scope
-        )
+        return await self._sessions.add_session(on_loop, session)
 
     async def add_events_to_memory(
         self,
@@ -114,13 +176,14 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         custom_metadata: Mapping[str, Any] | None = None,
         messages: Sequence[Any] | None = None,
     ) -> AddedIds:
-        """Remember some turns; see `MemoryService`."""
-        self._check(app_name, user_id)
-        if session_id is not None:
-            check_name(session_id, "session_id", self._limits)
-        scope = scope_of(custom_metadata, app_name, user_id)
-        told = as_list(events_of(events, messages), "events")
-        return await self._add(app_name, user_id, event_drafts, told, session_id, scope)
+        """Remember some turns; see `MemoryService`.
+
+        Raises:
+            ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
+        """
+        return await self._operations.add_events(
+            on_loop, app_name, user_id, events, session_id, custom_metadata, messages
+        )
 
     async def add_memory(
         self,
@@ -130,11 +193,14 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         memories: Sequence[Any],
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> AddedIds:
-        """Remember what was learned or decided; see `MemoryService`."""
-        self._check(app_name, user_id)
-        scope = scope_of(custom_metadata, app_name, user_id)
-        told = as_list(memories, "memories")
-        return await self._add(app_name, user_id, entry_drafts, told, scope)
+        """Remember what was learned or decided; see `MemoryService`.
+
+        Raises:
+            ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
+        """
+        return await self._operations.add_entries(
+            on_loop, app_name, user_id, memories, custom_metadata
+        )
 
     async def search_memory(
         self,
@@ -149,105 +215,129 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         """Find what this user's past says about a query; see `MemoryService`.
 
         Raises:
-            InvalidArgumentError: A filter by author, kind or metadata, which stores do
-                not have, or another value that is not allowed.
+            InvalidArgumentError: A filter by more than session and time, which stores
+                do not have, or another value that is not allowed.
             EmbedderError: The embedder failed.
             InvalidMemoryError: A row that this service did not write.
             ClosedError: The service was closed.
         """
-        self._check(app_name, user_id)
-        check_query(query)
-        limits = self._limits
-        count = self._top_k if top_k is None else check_top_k(top_k, limits)
-        floor = self._min_score if min_score is None else check_min_score(min_score)
-        scope = scope_of_filter(
-            app_name, user_id, check_filter(filter or Filter(), limits)
+        return await self._memory.search(
+            on_loop, app_name, user_id, query, top_k, min_score, filter
         )
-        query = clean(query[: limits.max_query_chars])
-        if not has_word(query):
-            return SearchMemoryResponse()
-        vector = self._embedding.known_query(app_name, user_id, query)
-        if vector is None:
-            vector = await self._embedding.embed_query(
-                on_loop, app_name, user_id, query
-            )
-        if not vector.any():
-            return SearchMemoryResponse()  # near to nothing
-        hits = await self._run(lambda: self._search(vector, count, scope))
-        now = time.time()
-        near = [hit for hit in hits if floor is None or hit.score >= floor]
-        return SearchMemoryResponse([from_hit(hit, now) for hit in near])
+
+    async def observe_session(self, session: Any) -> list[str]:
+        """Keep what is new in a session until the trigger says to remember it.
+
+        Call it after every turn. What is kept is in the memory of this process: of one
+        user at most 10,000 turns, and 16 MiB, at a time.
+
+        Returns:
+            The ids of memories that were made at once, which only a `Compaction` does.
+
+        Raises:
+            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
+            LimitExceededError: Too much waits already; nothing was kept.
+            ConfigError: A `ttl`, and the store cannot delete; nothing was kept.
+        """
+        return await self._sessions.observe(on_loop, session)
+
+    async def end_session(
+        self,
+        session: Any = None,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> list[str]:
+        """Remember all that is kept of a session; see `MemoryService.end_session`.
+
+        A call that is cancelled stops nothing: the memories are made all the same.
+
+        Raises:
+            SummaryError: The summarizer failed; what is kept stays kept.
+            EmbedderError: The embedder failed; what is kept stays kept.
+        """
+        return await self._sessions.end(on_loop, session, app_name, user_id, session_id)
+
+    async def run_due(self) -> int:
+        """Make memories of the sessions that are due; return of how many."""
+        return await self._sessions.run_due(on_loop)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Delete one memory of this user. An unknown id, or None, deletes nothing."""
-        self._check(app_name, user_id)
-        if memory_id is None:
-            return
-        id_ = check_name(memory_id, "memory_id", self._limits)
-        self._embedding.forget_texts(app_name, user_id)
-        await self._run(
-            lambda: self._store.delete(id_, app_name=app_name, user_id=user_id)
+        """Delete one memory of this user. An unknown id, or None, deletes nothing.
+
+        Raises:
+            ConfigError: The store has no method `delete`.
+        """
+        await self._operations.delete(on_loop, app_name, user_id, memory_id)
+
+    async def delete_session(
+        self, *, app_name: str, user_id: str, session_id: str
+    ) -> int:
+        """Delete what was remembered and what waits of a session; return how many.
+
+        Raises:
+            ConfigError: The store has no method `delete_many`.
+        """
+        return await self._operations.delete_all(on_loop, app_name, user_id, session_id)
+
+    async def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """Delete all memories of a user, and what waits; return how many.
+
+        Raises:
+            ConfigError: The store has no method `delete_many`.
+        """
+        return await self._operations.delete_all(on_loop, app_name, user_id, None)
+
+    async def propose_forget(
+        self, *, app_name: str, user_id: str, query: str, top_k: int = 5
+    ) -> ForgetProposal:
+        """Look for what is to be forgotten, and delete nothing.
+
+        Of what is found it keeps what matches about as well as the best one. The token
+        counts once, for this app and user, for ten minutes, in this process.
+
+        Raises:
+            ConfigError: The store has no method `delete`.
+            EmbedderError: The embedder failed.
+        """
+        return await self._operations.forgetting.propose(
+            on_loop, app_name, user_id, query, top_k
+        )
+
+    async def confirm_forget(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        token: str,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """Delete what was proposed, or those of it whose ids are given; say how many.
+
+        Raises:
+            NotFoundError: No such token of this user, or not any more, or this process
+                stored something else under an id since then.
+            InvalidArgumentError: An id that was not proposed; the token still counts.
+        """
+        return await self._operations.confirm_forget(
+            on_loop, app_name, user_id, token, ids
         )
 
     def close(self) -> None:
         """Finish what runs and end the threads. A second call does nothing.
 
+        Turns that wait are gone; a warning in the log says how many.
+
         Raises:
-            ReentrantCallError: The store or the embedder is the caller.
+            ReentrantCallError: The store, the embedder or the summarizer is the caller.
         """
-        self._embedding.thread.refuse_nested()
-        self._thread.refuse_nested()
-        self._closed = True
-        self._embedding.close()
-        self._thread.close()
+        self._memory.refuse_nested()
+        self._sessions.refuse_nested()
+        was_closed, self._memory.closed = self._memory.closed, True
+        self._housekeeper.close()
+        self._sessions.close(quiet=was_closed)
+        self._memory.close()
         self._abandoned.detach()
-
-    async def _add(
-        self,
-        app: str,
-        user: str,
-        read: Callable[..., Sequence[Draft | LeftOutReason]],
-        told: list[Any],
-        *args: object,
-    ) -> AddedIds:
-        given = await asyncio.to_thread(read, in_slices(told), *args, self._limits)
-        drafts = [each for each in given if isinstance(each, Draft)]
-        texts = [embedded_text(draft.author, draft.text) for draft in drafts]
-        vectors = await self._embedding.embed_texts(on_loop, app, user, texts)
-
-        async def store() -> None:
-            for draft, vector in zip(drafts, vectors, strict=True):
-                embedding = np.frombuffer(vector, "<f4")
-                metadata = to_metadata(app, user, draft)
-                await self._store.upsert(draft.id, embedding, metadata)
-
-        await self._run(store)
-        return aligned(given, Written([draft.id for draft in drafts], {}))
-
-    async def _search(
-        self, vector: Any, top_k: int, scope: VectorStoreFilter
-    ) -> list[VectorSearchResult]:
-        """Search until nothing is found that has expired; that is deleted."""
-        while True:
-            hits = await self._store.search(vector, top_k, scope)
-            now = time.time()
-            expired = [hit for hit in hits if is_expired(hit, now)]
-            if not expired:
-                return hits
-            for hit in expired:
-                await self._store.delete(
-                    hit.id, app_name=str(scope.app_name), user_id=str(scope.user_id)
-                )
-
-    async def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        result: T = await on_loop(self._thread.run(work, concurrent=True))
-        return result
-
-    def _check(self, app_name: str, user_id: str) -> None:
-        if self._closed:
-            msg = "the memory service is closed"
-            raise ClosedError(msg)
-        check_name(app_name, "app_name", self._limits)
-        check_name(user_id, "user_id", self._limits)

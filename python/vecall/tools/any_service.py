@@ -31,7 +31,9 @@ def limits_of(memory: object) -> Limits:
 
 
 def can(memory: object, *names: str) -> bool:
-    """Return whether a service has methods of these names."""
+    """Return whether a service has methods of these names, and may use them."""
+    if set(names) & set(getattr(memory, "lacking", ())):
+        return False
     if isinstance(memory, BaseMemoryService):
         inherited = {name for name in names if hasattr(BaseMemoryService, name)}
         required = {"add_session_to_memory", "search_memory"}
