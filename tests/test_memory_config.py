@@ -207,14 +207,24 @@ def test_what_cannot_be_is_refused_at_once(parts, named):
         MemoryConfig(**parts)
 
 
-@pytest.mark.parametrize("part", ["trigger", "summarization"])
-def test_a_vector_store_of_ones_own_makes_no_summaries(part):
-    """S4.16: refused, rather than ignored in silence."""
-    more = {"trigger": "session_end", "summarization": Recording()}[part]
-    with pytest.raises(ConfigError, match=part):
+def test_a_vector_store_of_ones_own_has_trigger_and_summaries(built):
+    """S4.16: the main configuration, with a store of one's own."""
+    provider = Recording()
+    service = built(
         MemoryConfig(
-            embedding=Recorder(), vector_store=InMemoryVectorStore(), **{part: more}
-        )
+            trigger="session_end",
+            summarization={"provider": provider},
+            embedding=Recorder(),
+            vector_store=InMemoryVectorStore(),
+        ),
+        sweep_interval=None,
+    )
+    service.sync.observe_session(talk(1, 2))
+    assert provider.sessions == []
+    (id_,) = service.sync.end_session(**ALICE, session_id="s")
+    (found,) = service.sync.search_memory(**ALICE, query="turn").memories
+    assert (found.id, found.text, found.kind) == (id_, "The rest.", "summary")
+    assert len(provider.sessions) == 1
 
 
 @pytest.mark.parametrize(

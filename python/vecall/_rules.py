@@ -68,17 +68,22 @@ def checked_rules(
         raise ConfigError(msg)
     return Rules(
         checked_clock(clock),
-        _seconds(ttl, "ttl"),
-        _seconds(history_ttl, "history_ttl"),
+        checked_seconds(ttl, "ttl"),
+        checked_seconds(history_ttl, "history_ttl"),
         read_only,
         cast("WriteHook | None", on_write),
         scopes or Scopes(),
-        _seconds(sweep_interval, "sweep_interval"),
+        checked_seconds(sweep_interval, "sweep_interval"),
         checked_include(include),
     )
 
 
-def _seconds(value: object, name: str) -> float | None:
+def checked_seconds(value: object, name: str) -> float | None:
+    """Return a length of time in seconds; None is none.
+
+    Raises:
+        ConfigError: Not a positive length of time.
+    """
     if value is None:
         return None
     try:

@@ -11,13 +11,13 @@ from vecall._blocking_stored import SyncVectorStoreMemoryService
 from vecall._closing import Closing
 from vecall._embedding import Embedding
 from vecall._housekeeper import Housekeeper
-from vecall._rules import checked_rules, checked_summarizer
+from vecall._rules import checked_seconds, checked_summarizer
 from vecall._stored_memory import StoredMemory
 from vecall._stored_operations import StoredOperations
 from vecall._stored_sessions import StoredSessions
 from vecall._upkeep_methods import on_loop
 from vecall.added import AddedIds
-from vecall.clock import Clock, LifeTime
+from vecall.clock import Clock, LifeTime, checked_clock
 from vecall.config import Limits
 from vecall.contract import BaseMemoryService
 from vecall.corrections import ForgetProposal
@@ -104,32 +104,24 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             raise ConfigError(msg)
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
-        rules = checked_rules(
-            clock=clock,
-            ttl=ttl,
-            history_ttl=None,
-            read_only=False,
-            on_write=None,
-            scopes=None,
-            sweep_interval=sweep_interval,
-        )
-        if rules.ttl is not None:
+        time_to_live = checked_seconds(ttl, "ttl")
+        interval = checked_seconds(sweep_interval, "sweep_interval")
+        lifetime = LifeTime(checked_clock(clock))
+        if time_to_live is not None:
             needed_method(store, "delete", "ttl")
         self._memory = StoredMemory(
             store,
             Embedding(chosen),
-            LifeTime(rules.clock),
+            lifetime,
             top_k=top_k,
             min_score=min_score,
-            ttl=rules.ttl,
+            ttl=time_to_live,
         )
         self._sessions = sessions = StoredSessions(self._memory, when, provider)
         self._operations = StoredOperations(self._memory, sessions)
         self.sync = SyncVectorStoreMemoryService(self._operations)
         timed = isinstance(when, Inactivity | MessageCount)
-        self._housekeeper = Housekeeper(
-            sessions.next_run, rules.sweep_interval if timed else None
-        )
+        self._housekeeper = Housekeeper(sessions.next_run, interval if timed else None)
         sessions.kept = self._housekeeper.wake
         self._abandoned = abandoned(self)
         close_at_exit(self)
