@@ -74,10 +74,11 @@ def test_a_call_that_needs_a_missing_method_names_it(name):
     call, needed = CALLS[name]
     with VectorStoreMemoryService(Bare(), Recorder()) as service:
         service.sync.add_session_to_memory(session(*turns(1)))
-        for which in (service.sync, service):
-            with pytest.raises(ConfigError, match=rf"{name}: needs .* {needed},"):
-                result = call(which)
-                asyncio.run(result)
+        refused = pytest.raises(ConfigError, match=rf"{name}: needs .* {needed},")
+        with refused:
+            call(service.sync)
+        with refused:
+            asyncio.run(call(service))
         assert texts(service) == ["turn word1"]
         assert name in service.lacking
         assert name not in service.capabilities

@@ -122,13 +122,12 @@ class StoredMemory:
     async def add_drafts(
         self, wait: Wait, app: str, user: str, drafts: Sequence[Draft]
     ) -> list[str]:
-        """Embed and store; return the ids.
+        """Embed and store; return the ids. What began before `close` is finished.
 
         Raises:
             ConfigError: One has a `ttl`, and the store cannot delete.
             EmbedderError: The embedder failed; nothing was stored.
         """
-        self.check_open()
         self.check_ttl(drafts)
         texts = [embedded_text(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(wait, app, user, texts)
