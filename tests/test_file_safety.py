@@ -58,12 +58,13 @@ def test_a_symbolic_link_is_refused_and_not_followed(
         assert not elsewhere.exists()
 
 
+@pytest.mark.parametrize("read_only", [False, True])
 def test_a_name_that_no_file_can_have_is_refused_without_saying_it(
-    open_service, tmp_path
+    open_service, tmp_path, read_only
 ):
     """An error holds no path."""
     with pytest.raises(ConfigError, match="path: cannot be used") as refused:
-        open_service(tmp_path / ("n" * 300))
+        open_service(tmp_path / ("n" * 300), read_only=read_only)
     assert "nnn" not in str(refused.value)
 
 

@@ -102,7 +102,7 @@ class Opened:
         self.min_confidence: float | None = None
         if min_confidence is not None:
             self.min_confidence = check_share(min_confidence, "min_confidence")
-        if self._path is None or not self._path.exists():
+        if self._path is None or not os.access(self._path, os.F_OK):
             self._embedder = automatic() if isinstance(embedder, str) else embedder
         self._check_floors()
         self._open(warn=True)

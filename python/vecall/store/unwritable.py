@@ -68,7 +68,9 @@ def _is_unwritable(path: Path) -> bool:
     def writable(each: Path) -> bool:
         return os.access(each, os.W_OK, effective_ids=effective)
 
-    return path.exists() and not (writable(path) and writable(path.parent))
+    # Unlike Path.exists, this raises nothing for a name that no file can have.
+    there = os.access(path, os.F_OK)
+    return there and not (writable(path) and writable(path.parent))
 
 
 class UnwritableDatabase(Database):
