@@ -340,3 +340,18 @@ def test_a_vector_store_refuses_by_name_what_it_does_not_have(asked):
         for given_ in (asked, Filter(**asked)):
             with pytest.raises(InvalidArgumentError, match=next(iter(asked))):
                 asyncio.run(stored.search_memory(**ALICE, query="zebra", filter=given_))
+
+
+@pytest.mark.parametrize("field", ["author", "kind", "not_kind", "trust", "source"])
+def test_deleting_by_a_field_leaves_what_waits_for_a_trigger(open_service, field):
+    """Only a whole session, or a whole user, takes along what is not stored yet."""
+    service = open_service(trigger="session_end")
+    tell(service, [{**dict.fromkeys(LABELS, "x")}])
+    names = {"app_name": ALICE["app_name"], "user_id": ALICE["user_id"]}
+    event = {"id": "e", "author": "user", "text": "zebra waiting"}
+    service.sync.observe_session({**names, "id": "s", "events": [event]})
+    asked = {field: "other" if field == "not_kind" else "x"}
+    assert service.sync.delete_where(**ALICE, filter=asked) == 1
+    service.sync.purge()
+    service.sync.end_session({**names, "id": "s", "events": []})
+    assert found(service, None) == ["zebra waiting"]
