@@ -1,4 +1,4 @@
-"""Vectors, ids and columns of another type are refused, never converted."""
+"""Vectors, ids and columns of another type are refused; Index converts numbers."""
 
 from __future__ import annotations
 
@@ -41,12 +41,22 @@ WRONG_VECTORS = {
 }
 
 
-def every_vector_call(vector: object, matrix: object) -> list:
-    index, engine = Index(3), engine_with_two_rows()
+# Of these, Index makes float32; an Engine is given what it keeps.
+NUMBERS = {"float64", "float16", "int32", "uint32", "list", "tuple", "buffer"}
+
+
+def index_calls(vector: object, matrix: object) -> list:
+    index = Index(3)
     return [
         lambda: index.search(vector, 5),
         lambda: index.search_batch(matrix, 5),
         lambda: index.add(np.array([1], dtype=np.int64), matrix),
+    ]
+
+
+def engine_calls(vector: object, matrix: object) -> list:
+    engine = engine_with_two_rows()
+    return [
         lambda: engine.search(KEY, vector, 5),
         lambda: engine.recall(KEY, vector, [7], 5),
         lambda: engine.add(KEY, np.array([1], dtype=np.int64), matrix),
@@ -65,17 +75,22 @@ def test_a_vector_of_another_type_is_refused(kind):
         matrix = wrong.reshape(1, 3)
     elif isinstance(wrong, (list, tuple)):
         matrix = [list(wrong)]
-    for call in every_vector_call(wrong, matrix):
-        with pytest.raises(InvalidTypeError, match="float32") as raised:
+    calls = [(call, "float32") for call in engine_calls(wrong, matrix)]
+    if kind not in NUMBERS:
+        calls += [(call, "list of numbers") for call in index_calls(wrong, matrix)]
+    for call, expected in calls:
+        with pytest.raises(InvalidTypeError, match=expected) as raised:
             call()
         assert isinstance(raised.value, TypeError)
         assert_says_nothing(raised.value)
 
 
 def test_a_vector_is_no_matrix_and_a_matrix_no_vector():
-    for call in every_vector_call(QUERY.reshape(1, 3), QUERY):
+    for call in engine_calls(QUERY.reshape(1, 3), QUERY):
         with pytest.raises(InvalidTypeError, match="-D"):
             call()
+    with pytest.raises(InvalidTypeError, match=r"^queries: expected a 2-D"):
+        Index(3).search_batch(QUERY, 5)
 
 
 def test_none_is_a_vector_for_recall_and_for_rows_only():
@@ -111,9 +126,17 @@ def test_none_is_a_vector_for_recall_and_for_rows_only():
 )
 def test_ids_of_another_type_are_refused(ids):
     index, engine = Index(3), engine_with_two_rows()
+    whole = isinstance(ids, (int, list)) or getattr(ids, "dtype", None) in (
+        np.int32,
+        np.int64,
+        np.uint64,
+    )
+    if not whole or getattr(ids, "ndim", 1) == 2:
+        for call in (lambda: index.add(ids, TWO_VECTORS), lambda: index.remove(ids)):
+            with pytest.raises(InvalidTypeError, match=r"^ids: .* integer") as raised:
+                call()
+            assert_says_nothing(raised.value)
     calls = [
-        lambda: index.add(ids, TWO_VECTORS),
-        lambda: index.remove(ids),
         lambda: engine.add(KEY, ids, TWO_VECTORS),
         lambda: engine.remove(KEY, ids),
         lambda: engine.add_rows(**columns(ids=ids)),

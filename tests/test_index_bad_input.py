@@ -115,16 +115,11 @@ def test_the_ends_of_what_is_allowed_are_allowed(make):
         ("ef", 31337.5, InvalidTypeError),
         ("ef", "s3cret", InvalidTypeError),
         ("ef", None, InvalidTypeError),
-        ("only", [31337], InvalidTypeError),
-        ("only", 31337, InvalidTypeError),
         ("only", "s3cret", InvalidTypeError),
         ("only", {31337}, InvalidTypeError),
-        ("only", np.array([31337], np.int32), InvalidTypeError),
-        ("only", np.array([31337], np.uint64), InvalidTypeError),
         ("only", np.array([0.7182]), InvalidTypeError),
         ("only", np.array([[31337]]), InvalidTypeError),
-        ("only", np.array(31337), InvalidTypeError),
-        ("only", np.ones(80, dtype=bool), InvalidTypeError),
+        ("only", np.ones((80, 1), dtype=bool), InvalidTypeError),
     ],
     ids=str,
 )
@@ -161,6 +156,7 @@ def test_threads_are_at_least_one_and_may_be_too_many(kind):
     queries = random_vectors(3, 7, DIM)
     for threads, error in (
         (0, InvalidArgumentError),
+        (-2, InvalidArgumentError),
         (-31337, InvalidArgumentError),
         (1.5, InvalidTypeError),
         ("s3cret", InvalidTypeError),
@@ -170,7 +166,7 @@ def test_threads_are_at_least_one_and_may_be_too_many(kind):
             index.search_batch(queries, 3, threads=threads)
         assert_says_nothing(raised.value)
     wanted = index.search_batch(queries, 3)
-    for threads in (2, 100, 2**70):
+    for threads in (-1, 2, 100, 2**70):
         for count in (0, 1, 7):
             found = index.search_batch(queries[:count], 3, threads=threads)
             assert found[0].tolist() == wanted[0][:count].tolist()

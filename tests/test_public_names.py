@@ -56,6 +56,7 @@ def test_every_error_is_public_and_a_vecall_error():
         "BusyError": TimeoutError,
         "StorageFullError": OSError,
         "StorageError": OSError,
+        "MissingFileError": FileNotFoundError,
         "InvalidMemoryError": ValueError,
         "ReadOnlyError": PermissionError,
         "ScopeError": PermissionError,

@@ -189,14 +189,15 @@ Raises:
   def_strict_init(bound,
                   py::init([](Dim dim, const std::string& kind, Links m,
                               BuildBreadth ef_construction, const std::string& codec,
-                              bool keep_float32, FlatBytes flat_bytes) {
+                              bool keep_float32, FlatBytes flat_bytes, Seed seed) {
                     return std::make_unique<Engine>(
                         dim.value, parse_codec(codec), keep_float32,
-                        parse_graph(kind, m, ef_construction, flat_bytes));
+                        parse_graph(kind, m, ef_construction, flat_bytes), seed.value);
                   }),
                   "dim"_a, py::kw_only(), "kind"_a = "auto", "m"_a = Links{16},
                   "ef_construction"_a = BuildBreadth{100}, "codec"_a = "int4+8",
-                  "keep_float32"_a = false, "flat_bytes"_a = FlatBytes{4 << 20});
+                  "keep_float32"_a = false, "flat_bytes"_a = FlatBytes{4 << 20},
+                  "seed"_a = Seed{kRotationSeed});
   def_strict(bound, "add", &add, "key"_a, "ids"_a, "vectors"_a,
              R"(Adds vectors to one partition, or replaces those with the same id.
 

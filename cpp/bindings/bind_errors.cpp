@@ -1,6 +1,7 @@
 #include <exception>
 
 #include "bindings.hpp"
+#include "snapshot/snapshot_file.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall::bindings {
@@ -34,6 +35,8 @@ void translate(std::exception_ptr thrown) {
     raise("IncompatibleFileError", error);
   } catch (const FileFullError& error) {
     raise("StorageFullError", error);
+  } catch (const MissingFileError& error) {
+    raise("MissingFileError", error);
   } catch (const FileError& error) {
     raise("StorageError", error);
   } catch (const Error& error) {

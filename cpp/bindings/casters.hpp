@@ -89,6 +89,11 @@ using BuildBreadth = Number<BuildBreadthTag>;
 using FlatBytes = Number<FlatBytesTag>;
 using Threads = Number<ThreadsTag>;
 
+// Any 64 bits.
+struct Seed {
+  std::uint64_t value;
+};
+
 // A float; whole numbers are taken too.
 struct Real {
   float value;
@@ -231,6 +236,30 @@ struct type_caster<vecall::bindings::Number<Tag>> {
   static handle cast(vecall::bindings::Number<Tag> number, return_value_policy,
                      handle) {
     return PyLong_FromSize_t(number.value);
+  }
+};
+
+template <>
+struct type_caster<vecall::bindings::Seed> {
+  PYBIND11_TYPE_CASTER(vecall::bindings::Seed, const_name("int"));
+  bool load(handle source, bool) {
+    constexpr const char* kRule = "seed: expected an integer from 0 to 2**64 - 1";
+    PyObject* number =
+        PyBool_Check(source.ptr()) ? nullptr : PyNumber_Index(source.ptr());
+    if (number == nullptr) {
+      PyErr_Clear();
+      throw vecall::InvalidTypeError(kRule);
+    }
+    const auto owned = reinterpret_steal<object>(number);
+    value.value = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      throw vecall::InvalidArgumentError(kRule);
+    }
+    return true;
+  }
+  static handle cast(vecall::bindings::Seed seed, return_value_policy, handle) {
+    return PyLong_FromUnsignedLongLong(seed.value);
   }
 };
 

@@ -6,9 +6,13 @@
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "vecall/errors.hpp"
 
@@ -16,9 +20,64 @@ namespace vecall::bindings {
 
 namespace py = pybind11;
 
-[[noreturn]] inline void refuse_arguments(const std::string& function) {
-  throw InvalidTypeError(function + "(): wrong number, names or types of arguments");
-}
+// The arguments of a function as its binding names them.
+struct Signature {
+  std::string function;
+  std::vector<std::string> names;
+  std::size_t positional = static_cast<std::size_t>(-1);  // of them, from the front
+  std::size_t required = 0;                               // likewise
+
+  template <class... Extra>
+  explicit Signature(std::string called, const Extra&... extra)
+      : function(std::move(called)) {
+    (note(extra), ...);
+    positional = std::min(positional, names.size());
+  }
+
+  // Says what is wrong with a call that fits no overload, but for the values.
+  [[noreturn]] void refuse(std::size_t given, const py::kwargs& named) const {
+    for (const auto& [key, value] : named) {
+      const std::string name = py::str(key);
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        constexpr std::size_t kLongest = 40;
+        throw InvalidTypeError(function + "(): unknown argument" +
+                               (name.size() <= kLongest ? " '" + name + "'" : "") +
+                               "; " + allowed());
+      }
+    }
+    if (given > positional) {
+      throw InvalidTypeError(function + "(): at most " + std::to_string(positional) +
+                             " positional arguments; " + allowed());
+    }
+    for (std::size_t i = given; i < required; ++i) {
+      if (!named.contains(names[i].c_str())) {
+        throw InvalidTypeError(function + "(): argument '" + names[i] +
+                               "' is missing; " + allowed());
+      }
+    }
+    throw InvalidTypeError(function + "(): an argument of a wrong type; " + allowed());
+  }
+
+ private:
+  [[nodiscard]] std::string allowed() const {
+    if (names.empty()) return "it takes none";
+    std::string all = "it takes ";
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      all += (i == 0 ? "" : ", ") + names[i];
+    }
+    return all;
+  }
+
+  template <class Extra>
+  void note(const Extra& extra) {
+    if constexpr (std::is_base_of_v<py::arg, Extra>) {
+      names.emplace_back(extra.name);
+      if constexpr (!std::is_base_of_v<py::arg_v, Extra>) required = names.size();
+    } else if constexpr (std::is_same_v<Extra, py::kw_only>) {
+      positional = names.size();
+    }
+  }
+};
 
 // Keeps the documentation of `function` as it is while overloads are added: the one
 // that refuses is no offer to anybody.
@@ -46,9 +105,12 @@ void def_strict(Class& bound, const char* name, Function&& function,
                 const Extra&... extra) {
   bound.def(name, std::forward<Function>(function), extra...);
   const KeptDoc doc(bound.attr(name));
-  bound.def(name, [name](const py::args&, const py::kwargs&) -> py::object {
-    refuse_arguments(name);
-  });
+  bound.def(name,
+            [signature = Signature(name, extra...)](
+                const py::args& args, const py::kwargs& named) -> py::object {
+              signature.refuse(args.empty() ? 0 : args.size() - 1,
+                               named);  // without self
+            });
   doc.restore();
 }
 
@@ -57,9 +119,11 @@ void def_strict_static(Class& bound, const char* name, Function&& function,
                        const Extra&... extra) {
   bound.def_static(name, std::forward<Function>(function), extra...);
   const KeptDoc doc(bound.attr(name));
-  bound.def_static(name, [name](const py::args&, const py::kwargs&) -> py::object {
-    refuse_arguments(name);
-  });
+  bound.def_static(name,
+                   [signature = Signature(name, extra...)](
+                       const py::args& args, const py::kwargs& named) -> py::object {
+                     signature.refuse(args.size(), named);
+                   });
   doc.restore();
 }
 
@@ -71,9 +135,9 @@ void def_strict_init(Class& bound, Init&& init, const Extra&... extra) {
   const std::string name = py::str(bound.attr("__name__"));
   bound.def(
       "__init__",
-      [name](py::detail::value_and_holder&, const py::args&, const py::kwargs&) {
-        refuse_arguments(name);
-      },
+      [signature = Signature(name, extra...)](
+          py::detail::value_and_holder&, const py::args& args,
+          const py::kwargs& named) { signature.refuse(args.size(), named); },
       py::detail::is_new_style_constructor());
   doc.restore();
 }

@@ -114,6 +114,24 @@ void check_quantise(const KernelTable& tier, const std::vector<float>& x, Place 
         std::bit_cast<std::uint32_t>(expected.largest));
   CHECK(query.sum8 == expected.sum8);
   CHECK(query.sum16 == expected.sum16);
+  double along8 = 0;
+  double along16 = 0;
+  double size8 = 0;
+  double size16 = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    along8 += static_cast<double>(x[i]) * expected.q8[i];
+    along16 += static_cast<double>(x[i]) * expected.q16[i];
+    size8 += std::abs(static_cast<double>(x[i]) * expected.q8[i]);
+    size16 += std::abs(static_cast<double>(x[i]) * expected.q16[i]);
+  }
+  const double relative = static_cast<double>(x.size()) * 0x1p-52;
+  CHECK(std::abs(query.along8 - along8) <= relative * size8);
+  CHECK(std::abs(query.along16 - along16) <= relative * size16);
+  const auto same = scalar().quantise(values.data(), x.size(), q8.data(), q16.data());
+  CHECK(std::bit_cast<std::uint64_t>(query.along8) ==
+        std::bit_cast<std::uint64_t>(same.along8));
+  CHECK(std::bit_cast<std::uint64_t>(query.along16) ==
+        std::bit_cast<std::uint64_t>(same.along16));
   CHECK(std::equal(q8.all().begin(), q8.all().end(), expected.q8.begin()));
   CHECK(std::equal(q16.all().begin(), q16.all().end(), expected.q16.begin()));
   // What sum_high and sum_nibbles require, and -128 has no opposite.

@@ -3,6 +3,7 @@ The C++ engine of vecall: vectors, words, partitions.
 """
 
 from __future__ import annotations
+import collections.abc
 import numpy
 import numpy.typing
 import os
@@ -15,6 +16,7 @@ class Index:
     Nearest neighbours by cosine in one set of vectors.
 
     Safe to share between threads. Vectors are normalised once, when they are added.
+    `vector_id in index` says whether it is here; what is no integer is not.
 
     Args:
         dim: Length of every vector, 1 to 65,536.
@@ -26,6 +28,9 @@ class Index:
             'int4+8' (12 bits) or 'int4+8+4' (16 bits).
         keep_float32: Whether the vectors themselves stay too, for exact=True.
         flat_bytes: Bytes of 4-bit codes up to which 'auto' scans.
+        seed: Of the random rotation before vectors become codes, 64 bits. The same seed and
+            vectors give the same answers everywhere. Who knows it can make vectors that are
+            not found or score wrongly: give a secret one where strangers bring vectors.
 
     Raises:
         InvalidArgumentError: an option is outside what is allowed.
@@ -39,9 +44,11 @@ class Index:
         Raises:
             IncompatibleFileError: the file is no snapshot of vecall, or of another version.
             CorruptFileError: the file is damaged.
+            MissingFileError: there is no such file.
             StorageError: the file could not be read.
         """
     def __contains__(self, id: typing.Any) -> bool: ...
+    def __getstate__(self) -> bytes: ...
     def __init__(
         self,
         dim: int,
@@ -51,32 +58,38 @@ class Index:
         codec: str = "int4+8",
         keep_float32: bool = False,
         flat_bytes: int = 4194304,
+        seed: int = 8531334339205267457,
     ) -> None: ...
+    def __iter__(self) -> collections.abc.Iterator[int]:
+        """
+        Goes over the ids, as they are now.
+        """
     def __len__(self) -> int: ...
-    def add(
-        self,
-        ids: numpy.typing.NDArray[numpy.int64],
-        vectors: numpy.typing.NDArray[numpy.float32],
-    ) -> None:
+    def __repr__(self) -> str: ...
+    def __setstate__(self, arg0: bytes) -> None: ...
+    def add(self, ids: numpy.typing.ArrayLike, vectors: numpy.typing.ArrayLike) -> None:
         """
         Adds vectors, or replaces those whose id is here already.
 
+        Arrays of int64 and float32 are taken as they are; other integers and numbers, and lists
+        of them, are converted.
+
         Args:
-            ids: int64 (n,). The last of equal ids wins.
-            vectors: float32 (n, dim), finite and not zero.
+            ids: Integers (n,), or one. The last of equal ids wins.
+            vectors: Numbers (n, dim), or (dim,) for one id; finite as float32 and not zero.
 
         Raises:
             InvalidArgumentError: a value is NaN, Inf or a zero vector; nothing was added.
-            InvalidTypeError: not an array of that dtype and shape.
+            InvalidTypeError: no numbers, or another shape.
             DimensionError: vectors of another length.
         """
     def build(self) -> None:
         """
         Links now what the background would link by and by.
         """
-    def remove(self, ids: numpy.typing.NDArray[numpy.int64]) -> int:
+    def remove(self, ids: numpy.typing.ArrayLike) -> int:
         """
-        Removes vectors by id, int64 (n,); unknown ids are ignored.
+        Removes vectors by id, integers (n,) or one; unknown ids are ignored.
 
         Returns:
             How many of them were here.
@@ -94,25 +107,28 @@ class Index:
         """
     def search(
         self,
-        query: numpy.typing.NDArray[numpy.float32],
+        query: numpy.typing.ArrayLike,
         k: int,
         ef: int = 64,
         *,
         exact: bool = False,
-        only: numpy.typing.NDArray[numpy.int64] | None = None,
+        only: numpy.typing.ArrayLike | None = None,
     ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32]]:
         """
         Finds the k nearest vectors.
 
         Args:
-            query: float32 (dim,), finite. A zero vector finds nothing.
+            query: Numbers (dim,), finite. A zero vector finds nothing. Many queries (n, dim) are
+                answered as by `search_batch`.
             k: At least 1; fewer come back when fewer are there.
             ef: Breadth of a search of the graph; scans do not use it.
             exact: Whether to look at every row, and to score from float32 where it is kept.
-            only: int64 (m,), the ids that may be found; None means all.
+            only: Integers (m,), the ids that may be found, or a mask, bools (len(index),) in the
+                order of `ids`; None means all.
 
         Returns:
-            ids int64 (<= k,) and cosines float32 (<= k,), best first, equal ones by smaller id.
+            ids int64 (<= k,) and cosines float32 (<= k,), best first. Cosines are cut to
+            [-1, 1] after they are ordered; equal ones come by smaller id.
 
         Raises:
             InvalidArgumentError: k < 1, NaN or Inf.
@@ -121,22 +137,24 @@ class Index:
         """
     def search_batch(
         self,
-        queries: numpy.typing.NDArray[numpy.float32],
+        queries: numpy.typing.ArrayLike,
         k: int,
         ef: int = 64,
         *,
         exact: bool = False,
         threads: int = 1,
+        only: numpy.typing.ArrayLike | None = None,
     ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32]]:
         """
         Answers many queries, each as `search` would.
 
         Args:
-            queries: float32 (n, dim).
+            queries: Numbers (n, dim).
             k: At least 1.
             ef: As in `search`.
             exact: As in `search`.
-            threads: How many threads share the work, at most one a processor.
+            threads: How many threads share the work, at most one a processor; -1 for that many.
+            only: As in `search`, for all queries.
 
         Returns:
             ids int64 (n, min(k, len(index))) and cosines float32 of the same shape; where a row
@@ -146,6 +164,16 @@ class Index:
     def dim(self) -> int:
         """
         Length of every vector.
+        """
+    @property
+    def ids(self) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        The ids, int64 (len(index),), in an order that stays until rows are added or removed.
+        """
+    @property
+    def kind(self) -> str:
+        """
+        'auto', 'flat' or 'hnsw'.
         """
     @property
     def linked(self) -> int:
@@ -175,6 +203,9 @@ class Engine:
             'int4+8' (12 bits) or 'int4+8+4' (16 bits).
         keep_float32: Whether the vectors themselves stay too, for exact=True.
         flat_bytes: Bytes of 4-bit codes up to which 'auto' scans.
+        seed: Of the random rotation before vectors become codes, 64 bits. The same seed and
+            vectors give the same answers everywhere. Who knows it can make vectors that are
+            not found or score wrongly: give a secret one where strangers bring vectors.
 
     Raises:
         InvalidArgumentError: an option is outside what is allowed.
@@ -191,8 +222,10 @@ class Engine:
         codec: str = "int4+8",
         keep_float32: bool = False,
         flat_bytes: int = 4194304,
+        seed: int = 8531334339205267457,
     ) -> None: ...
     def __len__(self) -> int: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
     def add(
         self,
         key: tuple[str, str],
@@ -214,7 +247,7 @@ class Engine:
         times: numpy.typing.NDArray[numpy.int64],
         expires: numpy.typing.NDArray[numpy.int64],
         sessions: numpy.typing.NDArray[numpy.uint64],
-        positions: numpy.typing.NDArray[numpy.int32],
+        positions: numpy.typing.NDArray[numpy.float64],
         terms: numpy.typing.NDArray[numpy.uint64],
         offsets: numpy.typing.NDArray[numpy.int64],
         vectors: numpy.typing.NDArray[numpy.float32] | None = None,
@@ -231,7 +264,8 @@ class Engine:
             times: int64 (n,), microseconds since 1970; orders ties and answers time filters.
             expires: int64 (n,), microseconds; the largest int64 means never.
             sessions: uint64 (n,), hash of the session's name; 0 means none.
-            positions: int32 (n,), order in the session.
+            positions: float64 (n,), order in the session; neighbours are at most 1 apart. NaN
+                is a row without a place, which has no neighbours. int32 is taken too.
             terms: uint64 (m,), hashed words of all rows, row after row.
             offsets: int64 (n + 1,), where each row's words begin in terms.
             vectors: float32 (n, dim), or None for rows without vectors.

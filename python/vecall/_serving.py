@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from hashlib import blake2b
 
 from vecall._core import Engine
 from vecall._embedding import Embedding
@@ -18,6 +19,11 @@ from vecall._writer import Writer
 from vecall.store import Database, EmbeddingModel, SnapshotFolder
 
 _TEXT_SHARE = 2  # texts may take one part in so many of the budget
+
+
+def _seed_of(uuid: bytes) -> int:
+    """The rotation's seed for a file: made of what no stranger knows of it."""
+    return int.from_bytes(blake2b(uuid, digest_size=8, person=b"rotation").digest())
 
 
 class Serving:
@@ -57,7 +63,9 @@ class Serving:
         self.model = model
         self.embedding = embedding
         self.scoring = scoring
-        self.engine = Engine(0 if model is None else model.dim)
+        self.engine = Engine(
+            0 if model is None else model.dim, seed=_seed_of(database.uuid)
+        )
         self.cache = RowCache(budget // _TEXT_SHARE)
         number = None if model is None else model.id
         self.snapshots: Snapshots | None = None

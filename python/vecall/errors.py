@@ -17,6 +17,7 @@ except that a `StorageError` leaves the outcome of that call unknown.
     +- BusyError (TimeoutError)
     +- StorageFullError (OSError)
     +- StorageError (OSError)
+    |  +- MissingFileError (FileNotFoundError)
     +- CorruptFileError
     +- IncompatibleFileError
     +- NetworkFilesystemError
@@ -90,6 +91,10 @@ class StorageFullError(VecallError, OSError):
 
 class StorageError(VecallError, OSError):
     """Reading or writing the file failed; reopen it to learn what was kept."""
+
+
+class MissingFileError(StorageError, FileNotFoundError):
+    """There is no file of that name."""
 
 
 class CorruptFileError(VecallError):

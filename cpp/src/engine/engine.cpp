@@ -13,17 +13,17 @@ namespace vecall {
 namespace {
 
 Ref<const PartitionSpace> make_space(std::size_t dim, Codec codec, bool keep_float32,
-                                     const GraphOptions& graph) {
+                                     const GraphOptions& graph, std::uint64_t seed) {
   if (dim > kMaxDim) throw LimitExceededError("dim: must be at most 65536");
   kernels::active();
-  return make_ref<const PartitionSpace>(dim, codec, keep_float32, graph);
+  return make_ref<const PartitionSpace>(dim, codec, keep_float32, graph, seed);
 }
 
 }  // namespace
 
 Engine::Engine(std::size_t dim, Codec codec, bool keep_float32,
-               const GraphOptions& graph)
-    : space_(make_space(dim, codec, keep_float32, graph)), partitions_(space_) {}
+               const GraphOptions& graph, std::uint64_t seed)
+    : space_(make_space(dim, codec, keep_float32, graph, seed)), partitions_(space_) {}
 
 void Engine::add(PartitionKey key, const RowBatch& batch) {
   Partition::check(batch, dim());

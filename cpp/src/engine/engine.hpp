@@ -5,6 +5,7 @@
 // themselves; readers take it through find(), as partition.hpp describes.
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -18,9 +19,11 @@ namespace vecall {
 
 class Engine {
  public:
-  // `dim` is the length of every vector, 0 for an engine of words alone. Throws
+  // `dim` is the length of every vector, 0 for an engine of words alone; `seed` is of
+  // the rotation before vectors become codes (vectors/rotation.hpp). Throws
   // LimitExceededError above kMaxDim and ConfigError for a bad VECALL_ISA.
-  Engine(std::size_t dim, Codec codec, bool keep_float32, const GraphOptions& graph);
+  Engine(std::size_t dim, Codec codec, bool keep_float32, const GraphOptions& graph,
+         std::uint64_t seed = kRotationSeed);
 
   // Adds rows or replaces those with the same id; makes the partition if need be.
   // Throws before anything changes if a vector or a size is wrong.

@@ -28,6 +28,7 @@ struct DenseQuery {
 struct DenseScratch {
   std::vector<float> estimates;
   std::vector<std::uint32_t> positions;
+  std::vector<float> reach;
   std::vector<const std::uint8_t*> codes;
   std::vector<float> factors;
   std::vector<Slot> slots;

@@ -62,54 +62,44 @@ CosineSpread spread_of(const DenseQuery& asked, std::size_t step,
                        DenseScratch& scratch);
 
 // Every row of the partition in order.
-CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch) {
+CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch,
+                      BlockRescorer& rescorer) {
   const auto& kernel = kernels::active();
   const RowTable& rows = asked.rows;
-  Shortlist& shortlist = scratch.shortlist;
   const bool every_row = asked.selection.everything() && rows.all_have_vectors();
   const bool want_spread = asked.want_spread && !rows.space().is_short();
-  scratch.estimates.resize(kBlockRows);
-  scratch.positions.resize(kBlockRows);
   float* estimates = scratch.estimates.data();
-  std::uint32_t* positions = scratch.positions.data();
   Spread spread;
   for (std::size_t begin = 0; begin < rows.slots();) {
     const auto first = static_cast<Slot>(begin);
-    const std::size_t count = std::min(kBlockRows, rows.rows_in_chunk(first));
-    kernel.scan(asked.query.code(), rows.high(first), rows.factors(first), count,
-                estimates);
-    const bool raises = begin == 0 && every_row;
-    if (raises) shortlist.raise(estimates, count);
-    const std::size_t found =
-        kernel.at_least(estimates, count, shortlist.floor(), positions);
-    for (std::size_t i = 0; i < found; ++i) {
-      const Slot slot = first + positions[i];
-      const float estimate = estimates[positions[i]];
-      if (raises) {
-        shortlist.offer_seen(slot, estimate);
-      } else if (every_row ||
-                 (rows.has_vector(slot) && asked.selection.contains(slot))) {
-        shortlist.offer(slot, estimate);
-      }
-    }
-    if (want_spread) {
-      const float* factors = rows.factors(first);
-      if (every_row) {
-        spread.add(estimates, factors, count);
-      } else {
-        for (std::size_t i = 0; i < count; ++i) {
-          const Slot slot = first + static_cast<Slot>(i);
-          if (rows.has_vector(slot) && asked.selection.contains(slot)) {
-            spread.add(estimates[i], factors[i]);
-          }
-        }
-      }
-    }
+    std::size_t count = std::min(kBlockRows, rows.rows_in_chunk(first));
+    const float* factors = rows.factors(first);
+    kernel.scan(asked.query.code(), rows.high(first), factors, count, estimates);
     begin += count;
+    if (every_row) {
+      rescorer.offer(estimates, factors, count,
+                     [first](std::size_t i) { return first + static_cast<Slot>(i); });
+    } else {
+      scratch.slots.clear();
+      scratch.factors.resize(kBlockRows);
+      for (std::size_t i = 0; i < count; ++i) {
+        const Slot slot = first + static_cast<Slot>(i);
+        if (!rows.has_vector(slot) || !asked.selection.contains(slot)) continue;
+        estimates[scratch.slots.size()] = estimates[i];
+        scratch.factors[scratch.slots.size()] = factors[i];
+        scratch.slots.push_back(slot);
+      }
+      count = scratch.slots.size();
+      factors = scratch.factors.data();
+      rescorer.offer(estimates, factors, count,
+                     [&](std::size_t i) { return scratch.slots[i]; });
+    }
+    if (want_spread) spread.add(estimates, factors, count);
   }
   return spread.result();
 }
 
+// Calls each(slots, estimates, factors, count) for blocks of the slots.
 template <class Each>
 void gather(const DenseQuery& asked, std::span<const Slot> slots, DenseScratch& scratch,
             Each each) {
@@ -119,34 +109,40 @@ void gather(const DenseQuery& asked, std::span<const Slot> slots, DenseScratch& 
   scratch.estimates.resize(kBlockRows);
   scratch.codes.resize(kBlockRows);
   scratch.factors.resize(kBlockRows);
-  for (std::size_t begin = 0; begin < slots.size(); begin += kGathered) {
-    const std::size_t count = std::min(kGathered, slots.size() - begin);
-    for (std::size_t i = 0; i < count; ++i) {
-      const Slot slot = slots[begin + i];
-      scratch.codes[i] = rows.high(slot);
-      scratch.factors[i] = rows.factor(slot);
-      for (std::size_t line = 0; line < bytes; line += 64) {
-        __builtin_prefetch(scratch.codes[i] + line);
+  for (std::size_t block = 0; block < slots.size(); block += kBlockRows) {
+    const std::size_t rows_here = std::min(kBlockRows, slots.size() - block);
+    const Slot* here = slots.data() + block;
+    for (std::size_t begin = 0; begin < rows_here; begin += kGathered) {
+      const std::size_t end = std::min(rows_here, begin + kGathered);
+      for (std::size_t i = begin; i < end; ++i) {
+        scratch.codes[i] = rows.high(here[i]);
+        scratch.factors[i] = rows.factor(here[i]);
+        for (std::size_t line = 0; line < bytes; line += 64) {
+          __builtin_prefetch(scratch.codes[i] + line);
+        }
       }
+      kernel.gather(asked.query.code(), scratch.codes.data() + begin,
+                    scratch.factors.data() + begin, end - begin,
+                    scratch.estimates.data() + begin);
     }
-    kernel.gather(asked.query.code(), scratch.codes.data(), scratch.factors.data(),
-                  count, scratch.estimates.data());
-    for (std::size_t i = 0; i < count; ++i) {
-      each(slots[begin + i], scratch.estimates[i]);
-    }
+    each(here, scratch.estimates.data(), scratch.factors.data(), rows_here);
   }
 }
 
-CosineSpread scan_selected(const DenseQuery& asked, DenseScratch& scratch) {
+CosineSpread scan_selected(const DenseQuery& asked, DenseScratch& scratch,
+                           BlockRescorer& rescorer) {
   scratch.slots.clear();
   asked.selection.for_each([&](Slot slot) {
     if (asked.rows.has_vector(slot)) scratch.slots.push_back(slot);
   });
   Spread spread;
-  gather(asked, scratch.slots, scratch, [&](Slot slot, float estimate) {
-    spread.add(estimate, asked.rows.factor(slot));
-    if (estimate >= scratch.shortlist.floor()) scratch.shortlist.offer(slot, estimate);
-  });
+  gather(asked, scratch.slots, scratch,
+         [&](const Slot* slots, const float* estimates, const float* factors,
+             std::size_t count) {
+           spread.add(estimates, factors, count);
+           rescorer.offer(estimates, factors, count,
+                          [slots](std::size_t i) { return slots[i]; });
+         });
   return spread.result();
 }
 
@@ -162,12 +158,13 @@ CosineSpread spread_of(const DenseQuery& asked, std::size_t step,
   Spread spread;
   if (asked.rows.space().is_short()) {
     for (const Slot slot : scratch.slots) {
-      spread.add(full_cosine(asked.rows, asked.query, slot, asked.exact), 0.0F);
+      const double cosine = full_cosine(asked.rows, asked.query, slot, asked.exact);
+      spread.add(static_cast<float>(cosine), 0.0F);
     }
   } else {
-    gather(asked, scratch.slots, scratch, [&](Slot slot, float estimate) {
-      spread.add(estimate, asked.rows.factor(slot));
-    });
+    gather(asked, scratch.slots, scratch,
+           [&](const Slot*, const float* estimates, const float* factors,
+               std::size_t count) { spread.add(estimates, factors, count); });
   }
   return spread.result();
 }
@@ -175,12 +172,15 @@ CosineSpread spread_of(const DenseQuery& asked, std::size_t step,
 }  // namespace
 
 CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch) {
-  scratch.shortlist.begin(asked.k, shortlist_margin(asked.rows));
+  scratch.estimates.resize(kBlockRows);
+  scratch.positions.resize(kBlockRows);
+  scratch.reach.resize(kBlockRows);
+  BlockRescorer rescorer(asked, scratch);
   const bool few = !asked.selection.everything() &&
                    asked.selection.count() * kGatherCost < asked.rows.slots();
-  const CosineSpread spread =
-      few ? scan_selected(asked, scratch) : scan_all(asked, scratch);
-  rescore(asked, scratch);
+  const CosineSpread spread = few ? scan_selected(asked, scratch, rescorer)
+                                  : scan_all(asked, scratch, rescorer);
+  rescorer.finish();
   if (asked.want_spread && asked.rows.space().is_short()) {
     return spread_of(asked, 1, scratch);
   }
@@ -189,13 +189,16 @@ CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch) {
 
 void scan_slots(const DenseQuery& asked, std::span<const Slot> slots,
                 DenseScratch& scratch) {
-  gather(asked, slots, scratch, [&](Slot slot, float estimate) {
-    if (estimate < scratch.shortlist.floor() || !asked.rows.has_vector(slot) ||
-        !asked.selection.contains(slot)) {
-      return;
-    }
-    scratch.shortlist.offer(slot, estimate);
-  });
+  gather(
+      asked, slots, scratch,
+      [&](const Slot* here, const float* estimates, const float*, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+          if (estimates[i] >= scratch.shortlist.floor() &&
+              asked.rows.has_vector(here[i]) && asked.selection.contains(here[i])) {
+            scratch.shortlist.offer(here[i], estimates[i]);
+          }
+        }
+      });
 }
 
 CosineSpread sampled_spread(const DenseQuery& asked, std::size_t count,

@@ -194,7 +194,7 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
   GraphSearch& graph_search = of_thread;  // found once: the way to it is a call
   const RowTable& rows = asked.rows;
   if (graph_->entry().slot == Graph::kNobody) return false;
-  scratch.shortlist.begin(asked.k, shortlist_margin(rows));
+  scratch.shortlist.begin(asked.k, estimate_error(asked));
   scan_slots(asked, tail(), scratch);
   const bool every_row = asked.selection.everything();
   auto breadth = static_cast<double>(std::max(ef, asked.k));

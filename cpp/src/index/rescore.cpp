@@ -7,8 +7,12 @@ namespace vecall {
 
 namespace {
 
-// Deviations by which a row's estimate may lie below the k-th best cosine found so far.
+// Deviations by which a row's estimate may lie below the k-th best estimate.
+constexpr float kShortlistDeviations = 5.0F;
+constexpr float kShortlistDeviationsByAngle = 8.0F;
+// And below the k-th best cosine found so far.
 constexpr float kRescoreDeviations = 4.0F;
+constexpr float kRescoreDeviationsByAngle = 5.0F;
 
 // With few dimensions the error has a bound that is nearer than its tail: half a step a
 // dimension.
@@ -27,8 +31,8 @@ void prefetch(const RowTable& rows, Slot slot) noexcept {
 
 }  // namespace
 
-float full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
-                  bool exact) noexcept {
+double full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
+                   bool exact) noexcept {
   const RowSpace& space = rows.space();
   if (space.keeps_float32() && (exact || space.is_short())) {
     return query.exact_cosine(rows.floats(slot));
@@ -37,9 +41,11 @@ float full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
                       rows.factor(slot), rows.step(slot));
 }
 
-float shortlist_margin(const RowTable& rows) noexcept {
-  return deviations(rows, kShortlistDeviations) * kEstimateDeviation *
-         rows.largest_factor();
+EstimateError estimate_error(const DenseQuery& asked) noexcept {
+  const RowTable& rows = asked.rows;
+  return {kEstimateDeviation * rows.largest_factor(), asked.query.rounding(),
+          deviations(rows, kShortlistDeviations),
+          deviations(rows, kShortlistDeviationsByAngle)};
 }
 
 void rescore(const DenseQuery& asked, DenseScratch& scratch) {
@@ -48,7 +54,7 @@ void rescore(const DenseQuery& asked, DenseScratch& scratch) {
   shortlist.settle();
   TopK top(scratch.best, asked.k, rows);
   const auto score = [&](Slot slot) {
-    const float cosine = full_cosine(rows, asked.query, slot, asked.exact);
+    const double cosine = full_cosine(rows, asked.query, slot, asked.exact);
     if (top.wants(cosine)) top.offer({slot, cosine});
   };
   // The best estimates first: they set a floor that spares most of the others.
@@ -59,15 +65,44 @@ void rescore(const DenseQuery& asked, DenseScratch& scratch) {
   for (std::size_t i = 0; i < shortlist.size(); ++i) {
     if (shortlist.estimate(i) >= kth) score(shortlist.slot(i));
   }
-  const float margin = deviations(rows, kRescoreDeviations) * kEstimateDeviation;
+  const EstimateError error = estimate_error(asked);
+  const float widest = deviations(rows, kRescoreDeviations);
+  const float by_angle = deviations(rows, kRescoreDeviationsByAngle);
   for (std::size_t i = 0; i < shortlist.size(); ++i) {
     const Slot slot = shortlist.slot(i);
     const float estimate = shortlist.estimate(i);
-    if (estimate < kth && estimate + margin * rows.factor(slot) >= top.floor()) {
+    const auto floor = static_cast<float>(top.floor());
+    const float margin =
+        kEstimateDeviation * std::min(widest, by_angle * error.sine(floor));
+    if (estimate < kth &&
+        estimate + (margin * rows.factor(slot) + EstimateError::kFloatError) >= floor) {
       score(slot);
     }
   }
   top.finish();
+}
+
+BlockRescorer::BlockRescorer(const DenseQuery& asked, DenseScratch& scratch)
+    : asked_(asked),
+      scratch_(scratch),
+      error_(estimate_error(asked)),
+      widest_(deviations(asked.rows, kRescoreDeviations)),
+      widest_by_angle_(deviations(asked.rows, kRescoreDeviationsByAngle)),
+      top_(scratch.best, asked.k, asked.rows) {}
+
+void BlockRescorer::fetch(Slot slot) const noexcept {
+  prefetch(asked_.rows, slot);
+}
+
+void BlockRescorer::score(Slot slot) noexcept {
+  const double cosine = full_cosine(asked_.rows, asked_.query, slot, asked_.exact);
+  if (top_.wants(cosine)) top_.offer({slot, cosine});
+}
+
+float BlockRescorer::margin() const noexcept {
+  // A row whose cosine reaches the floor is at no wider an angle.
+  return kEstimateDeviation *
+         std::min(widest_, widest_by_angle_ * error_.sine(floor()));
 }
 
 }  // namespace vecall

@@ -6,11 +6,15 @@
 // the answer stays exact. Depends on estimates alone, so it is the same on every
 // instruction set.
 //
+// The deviation shrinks with the sine of the angle between row and query, since an
+// estimate is right for the row itself: near rows need a narrower margin.
+//
 // The k-th best estimate is bounded from below by bisection: to count how many
 // estimates reach a value takes one comparison each and no branch, where a heap
 // mispredicts.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -21,16 +25,59 @@
 
 namespace vecall {
 
-// Deviations of an estimate by which a row may lie below the k-th best.
-inline constexpr float kShortlistDeviations = 5.0F;
+// How far estimates of one query may be off.
+struct EstimateError {
+  float at_right_angles = 0;  // one deviation for a row at 90 degrees, at most
+  float rounding = 0;         // of the query, see EncodedQuery::rounding()
+  float deviations = 0;       // by which a row may lie below the k-th best
+  // The same where the deviation of an angle is used: the k-th best estimate is itself
+  // the luckiest of many.
+  float deviations_by_angle = 0;
+
+  // The sine of an angle of this cosine, and what the query's own rounding adds.
+  [[nodiscard]] float sine(float cosine) const noexcept {
+    const float along = std::clamp(cosine, 0.0F, 1.0F);
+    return std::min(1.0F, std::sqrt(1.0F - along * along + rounding * rounding));
+  }
+  // How far below this k-th best estimate a row is still kept.
+  [[nodiscard]] float margin(float kth) const noexcept {
+    float margin = deviations * at_right_angles;
+    // Each step is nearer to the margin that fits its own lower end, from above.
+    for (int step = 0; step < 3; ++step) {
+      const float by_angle =
+          deviations_by_angle * at_right_angles * sine(kth - margin) + kFloatError;
+      margin = std::min(margin, by_angle);
+    }
+    return margin;
+  }
+
+  static constexpr float kFloatError = 2e-6F;  // of estimates as floats
+};
+
+// A value that `rank` of the estimates reach, and few more unless they are equal, found
+// from `least` on; `least` if fewer reach even that. Estimates of cosines lie between
+// -1.5 and 1.5, rounding included.
+inline float rank_value(const float* estimates, std::size_t count, std::size_t rank,
+                        float least = -1.5F) noexcept {
+  constexpr int kSteps = 20;  // to 3e-6
+  const auto reaching = kernels::active().reaching;
+  float low = least;
+  float high = 1.5F;
+  for (int step = 0; step < kSteps; ++step) {
+    const float middle = 0.5F * (low + high);
+    const std::size_t reached = reaching(estimates, count, middle);
+    (reached >= rank ? low : high) = middle;
+    if (reached >= rank && reached <= rank + rank / 4) break;
+  }
+  return low;
+}
 
 class Shortlist {
  public:
-  // `margin` is how far below the k-th best estimate a row is still kept. REQUIRES: k >
-  // 0.
-  void begin(std::size_t k, float margin) {
+  // REQUIRES: k > 0.
+  void begin(std::size_t k, const EstimateError& error) {
     k_ = k;
-    margin_ = margin;
+    error_ = error;
     kth_ = -std::numeric_limits<float>::infinity();
     floor_ = kth_;
     slots_.clear();
@@ -50,30 +97,10 @@ class Shortlist {
     is_settled_ = false;
     if (slots_.size() >= tighten_at_) tighten();
   }
-  // Offers a row whose estimate was among those that raise() saw.
-  void offer_seen(Slot slot, float estimate) {
-    slots_.push_back(slot);
-    estimates_.push_back(estimate);
-  }
 
   // Raises the floor to what the rows so far allow, so that kth() can be trusted.
   void settle() {
     if (!is_settled_) tighten();
-  }
-
-  // Raises the floor by estimates that are not offered yet: all of the first block.
-  void raise(const float* estimates, std::size_t count) noexcept {
-    if (count < k_) return;
-    float low = std::max(kth_, kLeast);
-    float high = kMost;
-    const auto reaching = kernels::active().reaching;
-    if (reaching(estimates, count, low) < k_) return;
-    for (int step = 0; step < kSteps; ++step) {
-      const float middle = 0.5F * (low + high);
-      (reaching(estimates, count, middle) >= k_ ? low : high) = middle;
-    }
-    kth_ = low;
-    floor_ = low - margin_;
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
@@ -81,6 +108,15 @@ class Shortlist {
   [[nodiscard]] float estimate(std::size_t i) const noexcept { return estimates_[i]; }
 
  private:
+  void raise(const float* estimates, std::size_t count) noexcept {
+    if (count < k_) return;
+    float low = std::max(kth_, kLeast);
+    if (kernels::active().reaching(estimates, count, low) < k_) return;
+    low = rank_value(estimates, count, k_, low);
+    kth_ = low;
+    floor_ = low - error_.margin(low);
+  }
+
   void tighten() {
     is_settled_ = true;
     raise(estimates_.data(), estimates_.size());
@@ -96,13 +132,10 @@ class Shortlist {
   }
 
   static constexpr std::size_t kFewest = 64;  // newcomers that are worth a bisection
-  // Estimates of cosines lie between these but for rounding.
-  static constexpr float kLeast = -1.5F;
-  static constexpr float kMost = 1.5F;
-  static constexpr int kSteps = 10;
+  static constexpr float kLeast = -1.5F;      // below any estimate
 
   std::size_t k_ = 1;
-  float margin_ = 0;
+  EstimateError error_;
   float kth_ = 0;
   float floor_ = 0;
   std::size_t tighten_at_ = 0;

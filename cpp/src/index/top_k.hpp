@@ -16,7 +16,7 @@ namespace vecall {
 
 struct Scored {
   Slot slot;
-  float score;
+  double score;  // near copies differ by less than a float can tell
 };
 
 class TopK {
@@ -28,11 +28,11 @@ class TopK {
   }
 
   // The score that a newcomer must reach; nothing is refused while there is room.
-  [[nodiscard]] float floor() const noexcept {
-    return kept_.size() < k_ ? -std::numeric_limits<float>::infinity()
+  [[nodiscard]] double floor() const noexcept {
+    return kept_.size() < k_ ? -std::numeric_limits<double>::infinity()
                              : kept_.front().score;
   }
-  [[nodiscard]] bool wants(float score) const noexcept { return score >= floor(); }
+  [[nodiscard]] bool wants(double score) const noexcept { return score >= floor(); }
 
   // REQUIRES: k > 0.
   void offer(Scored row) {

@@ -33,6 +33,8 @@ struct QuantisedQuery {
   float largest;  // magnitude, at least 1e-30
   std::int32_t sum8;
   std::int64_t sum16;
+  double along8;   // sum(x_i * q8_i), summed in double, in one order by all tiers
+  double along16;  // sum(x_i * q16_i), likewise
 };
 
 // A slot that is null is filled from the next tier that the processor can run.

@@ -21,6 +21,7 @@ using ByteLanes = std::int8_t __attribute__((vector_size(16)));
 using ShortLanes = std::int16_t __attribute__((vector_size(32)));
 using EightFloats = float __attribute__((vector_size(32)));
 using EightDoubles = double __attribute__((vector_size(64)));
+using SixteenDoubles = double __attribute__((vector_size(128)));
 constexpr std::size_t kQueryLanes = 16;
 constexpr std::size_t kWideLanes = 8;
 
@@ -67,6 +68,8 @@ QuantisedQuery quantise(const float* x, std::size_t width, std::int8_t* q8,
   const float scale16 = 32'512.0F / largest;
   IntLanes sums8 = {};
   IntLanes sums16 = {};
+  SixteenDoubles along8 = {};
+  SixteenDoubles along16 = {};
   for (std::size_t i = 0; i < width; i += kQueryLanes) {
     Lanes value;
     std::memcpy(&value, x + i, sizeof(value));
@@ -81,11 +84,16 @@ QuantisedQuery quantise(const float* x, std::size_t width, std::int8_t* q8,
     std::memcpy(q16 + i, &shorts, sizeof(shorts));
     sums8 += eight;
     sums16 += sixteen;
+    const SixteenDoubles wide = __builtin_convertvector(value, SixteenDoubles);
+    along8 += wide * __builtin_convertvector(eight, SixteenDoubles);
+    along16 += wide * __builtin_convertvector(sixteen, SixteenDoubles);
   }
-  QuantisedQuery query{largest, 0, 0};
+  QuantisedQuery query{largest, 0, 0, 0, 0};
   for (std::size_t lane = 0; lane < kQueryLanes; ++lane) {
     query.sum8 += sums8[lane];
     query.sum16 += sums16[lane];
+    query.along8 += along8[lane];
+    query.along16 += along16[lane];
   }
   return query;
 }

@@ -128,7 +128,8 @@ void Partition::search(const SearchQuery& query, std::vector<Hit>& out) const {
   dense({rows_, scratch.selection, scratch.encoded, k, query.exact}, query.ef,
         scratch.dense);
   for (const Scored& row : scratch.dense.best)
-    out.push_back({rows_.id(row.slot), row.score});
+    out.push_back(
+        {rows_.id(row.slot), static_cast<float>(std::clamp(row.score, -1.0, 1.0))});
 }
 
 bool Partition::has_links_to_make() const noexcept {
@@ -147,6 +148,15 @@ bool Partition::link_some() {
 std::size_t Partition::linked() const noexcept {
   return graph_ ? rows_.vectors() - std::min(rows_.vectors(), graph_->pending(rows_))
                 : 0;
+}
+
+std::vector<RowId> Partition::live_ids() const {
+  std::vector<RowId> ids;
+  ids.reserve(rows_.live());
+  for (Slot slot = 0; slot < rows_.slots(); ++slot) {
+    if (rows_.is_live(slot)) ids.push_back(rows_.id(slot));
+  }
+  return ids;
 }
 
 std::size_t Partition::search_bytes(std::size_t ef) const noexcept {

@@ -92,6 +92,8 @@ class Partition : public RefCounted {
   [[nodiscard]] bool contains(RowId id) const {
     return ids_.find(id, rows_) != IdMap::kNobody;
   }
+  // By slot: an order that stays until rows are added or removed.
+  [[nodiscard]] std::vector<RowId> live_ids() const;
   // About how many bytes of codes a search reads: what decides whether it is short.
   [[nodiscard]] std::size_t search_bytes(std::size_t ef) const noexcept;
   // The same for recall(), whose other work is counted as the bytes that take as long.

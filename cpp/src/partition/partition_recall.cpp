@@ -90,15 +90,15 @@ void Partition::propose(const RecallQuery& query, RecallScratch& scratch) const 
   }
   words.finish();
   for (const Scored& row : scratch.dense.best) {
-    add_candidate(row.slot, scratch, row.score);
+    add_candidate(row.slot, scratch, static_cast<float>(row.score));
   }
   const bool has_vector = !query.unit_vector.empty();
   const auto add_scored = [&](Slot slot) {
     if (scratch.index_plus_one[slot] != 0) return;
     const bool scored = has_vector && rows_.has_vector(slot);
-    add_candidate(slot, scratch,
-                  scored ? full_cosine(rows_, scratch.encoded, slot, false)
-                         : std::numeric_limits<float>::quiet_NaN());
+    const double cosine = scored ? full_cosine(rows_, scratch.encoded, slot, false)
+                                 : std::numeric_limits<double>::quiet_NaN();
+    add_candidate(slot, scratch, static_cast<float>(cosine));
   };
   for (const Scored& row : scratch.lexical) add_scored(row.slot);
   // Both positions around each of them: the second may hold what the first refers to.
@@ -261,7 +261,8 @@ void Partition::rank(const RecallQuery& query, std::vector<Candidate>& found,
     middle = ties_end;
   }
   for (auto hit = found.begin(); hit != middle; ++hit) {
-    out.push_back({rows_.id(hit->slot), hit->score, hit->similarity, hit->lexical,
+    const float similarity = std::clamp(hit->similarity, -1.0F, 1.0F);  // NaN stays
+    out.push_back({rows_.id(hit->slot), hit->score, similarity, hit->lexical,
                    hit->covered, hit->parts});
   }
 }

@@ -30,7 +30,7 @@ SnapshotHeader header_of(const PartitionSpace& space, const RowTable& rows,
   header.m = space.graph.m;
   header.ef_construction = space.graph.ef_construction;
   header.flat_bytes = space.graph.flat_bytes;
-  header.rotation_seed = kRotationSeed;
+  header.rotation_seed = space.rows.seed();
   header.entry = Graph::kNobody;
   if (!tag.empty()) {  // which has no address
     std::memcpy(header.tag, tag.data(), std::min(tag.size(), sizeof(header.tag)));
@@ -113,7 +113,8 @@ Ref<const PartitionSpace> PartitionSnapshot::space_of(const SnapshotReader& read
                            header.ef_construction,
                            static_cast<std::size_t>(header.flat_bytes)};
   return make_ref<const PartitionSpace>(header.dim, static_cast<Codec>(header.codec),
-                                        header.keep_float32 != 0, graph);
+                                        header.keep_float32 != 0, graph,
+                                        header.rotation_seed);
 }
 
 Ref<Partition> PartitionSnapshot::restore(const SnapshotReader& reader,
@@ -124,7 +125,7 @@ Ref<Partition> PartitionSnapshot::restore(const SnapshotReader& reader,
   if (header.dim != space->rows.dim() ||
       header.codec != static_cast<std::uint8_t>(space->rows.codec()) ||
       (header.keep_float32 != 0) != space->rows.keeps_float32() ||
-      header.rotation_seed != kRotationSeed) {
+      header.rotation_seed != space->rows.seed()) {
     throw IncompatibleDataError("snapshot: holds vectors of another form");
   }
   auto partition = make_ref<Partition>(space, key);

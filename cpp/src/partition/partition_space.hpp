@@ -3,6 +3,7 @@
 // What all partitions of an engine share.
 
 #include <cstddef>
+#include <cstdint>
 
 #include "index/graph_options.hpp"
 #include "rows/row_space.hpp"
@@ -15,8 +16,8 @@ struct PartitionSpace : RefCounted {
   GraphOptions graph;
 
   PartitionSpace(std::size_t dim, Codec codec, bool keep_float32,
-                 const GraphOptions& options)
-      : rows(dim, codec, keep_float32), graph(options) {}
+                 const GraphOptions& options, std::uint64_t seed = kRotationSeed)
+      : rows(dim, codec, keep_float32, seed), graph(options) {}
 };
 
 }  // namespace vecall

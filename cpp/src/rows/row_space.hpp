@@ -12,8 +12,9 @@ namespace vecall {
 
 class RowSpace : public VectorSpace {
  public:
-  RowSpace(std::size_t dim, Codec codec, bool keep_float32)
-      : VectorSpace(dim, codec, keep_float32),
+  RowSpace(std::size_t dim, Codec codec, bool keep_float32,
+           std::uint64_t seed = kRotationSeed)
+      : VectorSpace(dim, codec, keep_float32, seed),
         bare_(*this, false),
         full_(*this, true) {}
 

@@ -78,6 +78,7 @@ std::vector<std::byte> read_snapshot_file(const std::string& path) {
   const OpenFile file(path, O_RDONLY, 0);
   struct stat facts{};
   if (!file.is_open() || ::fstat(file.descriptor(), &facts) != 0) {
+    if (errno == ENOENT) throw MissingFileError("load: there is no such file");
     fail("load: the file could not be opened", errno);
   }
   if (!S_ISREG(facts.st_mode)) fail("load: no regular file", EINVAL);

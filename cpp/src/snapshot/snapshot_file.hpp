@@ -7,13 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "vecall/errors.hpp"
+
 namespace vecall {
+
+class MissingFileError : public FileError {
+ public:
+  using FileError::FileError;
+};
 
 // Writes beside `path`, syncs, and renames over it; readable by the owner alone. Throws
 // FileFullError or FileError; what stood there before still does.
 void write_snapshot_file(const std::string& path, std::span<const std::byte> bytes);
 
-// Throws FileError.
+// Throws FileError, MissingFileError where nothing has that name.
 std::vector<std::byte> read_snapshot_file(const std::string& path);
 
 }  // namespace vecall

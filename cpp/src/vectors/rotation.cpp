@@ -20,13 +20,13 @@ std::uint64_t splitmix64(std::uint64_t& state) noexcept {
 
 }  // namespace
 
-Rotation::Rotation(std::size_t dim) : dim_(dim) {
+Rotation::Rotation(std::size_t dim, std::uint64_t seed) : dim_(dim) {
   if (dim == 0) return;
   const std::size_t block = std::bit_floor(dim);
   const std::size_t rounds = block == dim ? 2 : 4;
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(block)));
   signs_.resize(rounds * dim);
-  std::uint64_t state = kRotationSeed;
+  std::uint64_t state = seed;
   for (std::size_t round = 0; round < rounds; ++round) {
     const std::size_t begin = round % 2 == 0 ? 0 : dim - block;
     for (std::size_t i = 0; i < dim; ++i) {

@@ -115,8 +115,13 @@ void EncodedQuery::quantise(const VectorSpace& space) {
   q16_.resize(width);
   const kernels::QuantisedQuery query =
       kernels::active().quantise(rotated_.data(), width, q8_.data(), q16_.data());
-  code_ = {q8_.data(), width, 15 * query.sum8, query.largest / 127.0F * 0.5F};
-  step16_ = static_cast<double>(query.largest) / kLargest;
+  // Divided by the rounded query's own product with the query, so that a row equal to
+  // the query comes out as 1 and the error of others shrinks with the angle.
+  const double step8 = query.along8 > 0 ? 1.0 / query.along8 : 0.0;
+  step16_ = query.along16 > 0 ? 1.0 / query.along16 : 0.0;
+  code_ = {q8_.data(), width, 15 * query.sum8, static_cast<float>(0.5 * step8)};
+  rounding_ = kEstimateDeviation * query.largest / 127.0F *
+              std::sqrt(static_cast<float>(space.dim()));
   sum16_ = query.sum16;
 }
 
@@ -133,9 +138,9 @@ void EncodedQuery::from_row(const VectorSpace& space, const std::uint8_t* high,
   code_ = {q8_.data(), width, 15 * sum8, factor / 16.0F * 0.5F};
 }
 
-float EncodedQuery::cosine(const VectorSpace& space, const std::uint8_t* high,
-                           const std::uint8_t* low, const std::uint8_t* rest,
-                           float factor, float step) const noexcept {
+double EncodedQuery::cosine(const VectorSpace& space, const std::uint8_t* high,
+                            const std::uint8_t* low, const std::uint8_t* rest,
+                            float factor, float step) const noexcept {
   const auto& kernel = kernels::active();
   const std::size_t width = space.width();
   const auto sum16 = static_cast<double>(sum16_);
@@ -152,12 +157,11 @@ float EncodedQuery::cosine(const VectorSpace& space, const std::uint8_t* high,
             : static_cast<double>(kernel.sum_nibbles(rest, q16_.data(), width));
     cosine = static_cast<double>(step) * (16.0 * top + bottom - kMiddle * sum16);
   }
-  return static_cast<float>(std::clamp(cosine * step16_, -1.0, 1.0));
+  return cosine * step16_;
 }
 
 float EncodedQuery::exact_cosine(const float* floats) const noexcept {
-  const float cosine = kernels::active().dot(unit_.data(), floats, unit_.size());
-  return std::clamp(cosine, -1.0F, 1.0F);
+  return kernels::active().dot(unit_.data(), floats, unit_.size());
 }
 
 }  // namespace vecall

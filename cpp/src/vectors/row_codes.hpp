@@ -18,6 +18,9 @@
 
 namespace vecall {
 
+// One standard deviation of what rounding to whole steps takes from a value.
+inline constexpr float kEstimateDeviation = 0.2886751F;
+
 // Where the codes of one row lie; planes that are not kept are null.
 struct RowCodes {
   std::uint8_t* high;
@@ -53,11 +56,14 @@ class EncodedQuery {
 
   // For estimates from the high plane.
   [[nodiscard]] const kernels::CodeQuery& code() const noexcept { return code_; }
-  // The cosine from all planes of a row, in [-1, 1].
-  [[nodiscard]] float cosine(const VectorSpace& space, const std::uint8_t* high,
-                             const std::uint8_t* low, const std::uint8_t* rest,
-                             float factor, float step) const noexcept;
-  // The cosine from the float32 vector itself.
+  // The length of what rounding to 8 bits took from the query, of 1.
+  [[nodiscard]] float rounding() const noexcept { return rounding_; }
+  // The cosine from all planes of a row; rounding may put it beyond 1, and rows are
+  // ranked by it as it is.
+  [[nodiscard]] double cosine(const VectorSpace& space, const std::uint8_t* high,
+                              const std::uint8_t* low, const std::uint8_t* rest,
+                              float factor, float step) const noexcept;
+  // The cosine from the float32 vector itself, likewise.
   [[nodiscard]] float exact_cosine(const float* floats) const noexcept;
 
  private:
@@ -69,11 +75,8 @@ class EncodedQuery {
   std::vector<std::int16_t> q16_;
   kernels::CodeQuery code_;
   double step16_ = 0;
+  float rounding_ = 0;
   std::int64_t sum16_ = 0;
 };
-
-// One standard deviation of a row's estimate about its cosine, in units of its factor:
-// rounding to whole steps is off by 1 / sqrt(12) of one.
-inline constexpr float kEstimateDeviation = 0.2886751F;
 
 }  // namespace vecall

@@ -13,11 +13,13 @@ namespace vecall {
 
 class VectorSpace {
  public:
-  VectorSpace(std::size_t dim, Codec codec, bool keep_float32)
+  VectorSpace(std::size_t dim, Codec codec, bool keep_float32,
+              std::uint64_t seed = kRotationSeed)
       : dim_(dim),
         codec_(codec),
         keep_float32_(dim > 0 && (keep_float32 || dim <= kShortDim)),
-        rotation_(dim) {}
+        seed_(seed),
+        rotation_(dim, seed) {}
 
   [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
   // dim rounded up to whole blocks of a plane; values beyond dim are padding.
@@ -33,6 +35,7 @@ class VectorSpace {
   // Short vectors are always scored from float32: rounding shows more in the cosine of
   // few values, and their planes are mostly padding.
   [[nodiscard]] bool is_short() const noexcept { return dim_ <= kShortDim; }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
   [[nodiscard]] const Rotation& rotation() const noexcept { return rotation_; }
 
   // Bytes of one row of each plane.
@@ -54,6 +57,7 @@ class VectorSpace {
   std::size_t dim_;
   Codec codec_;
   bool keep_float32_;
+  std::uint64_t seed_;  // of the rotation
   Rotation rotation_;
 };
 

@@ -1,0 +1,25 @@
+"""The examples for those who know hnswlib or usearch run as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+GUIDE = Path(__file__).parent.parent / "docs/coming-from-hnswlib-and-usearch.md"
+PARTS = re.split(r"^## ", GUIDE.read_text("utf-8"), flags=re.MULTILINE)[1:]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.split()[0])
+def test_the_examples_of_another_library_run(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.random.seed(7)  # noqa: NPY002  the examples use numpy's global generator
+    names: dict[str, object] = {}
+    programs = re.findall(r"```python\n(.*?)```", part, flags=re.DOTALL)
+    assert len(programs) >= 3
+    for program in programs:
+        exec(compile(program, GUIDE.name, "exec"), names)
