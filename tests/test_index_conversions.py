@@ -180,7 +180,8 @@ def test_an_index_is_pickled_and_copied_whole(kind: str) -> None:
     index = Index(DIM, kind, 4, codec="int4+8+4", keep_float32=True, seed=9)
     index.add(range(ROWS), VECTORS)
     for same in (pickle.loads(pickle.dumps(index)), copy.deepcopy(index)):
-        assert repr(same)[:40] == repr(index)[:40]
+        # Its size depends on how it grew.
+        assert repr(same).rsplit(",", 1)[0] == repr(index).rsplit(",", 1)[0]
         found, wanted = same.search(QUERY, 9), index.search(QUERY, 9)
         assert [x.tobytes() for x in found] == [x.tobytes() for x in wanted]
         same.remove(0)
