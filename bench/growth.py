@@ -3,8 +3,8 @@
     python bench/growth.py [--few 1000] [--many 300000]
 
 Each figure is the CPU time of the thread that writes, or of the engine's call, in
-milliseconds: the median of several. A cost that grows at most as a logarithm has a
-ratio of at most 2.
+milliseconds: the median of several, or the mean of many at a limit. A
+cost that grows at most as a logarithm has a ratio of at most 2.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from vecall import Limits, MemoryService
 from vecall import _writer as writer
 from vecall._core import Engine
+from vecall.config import Eviction
 
 ROUNDS = 21
 KEY = ("app", "user")
@@ -102,6 +104,20 @@ def beside_superseded(folder: Path, rows: int) -> float:
         )
 
 
+def at_limit(folder: Path, rows: int, eviction: Eviction) -> float:
+    """An add of a user who has all that is allowed: the mean over many adds."""
+    limits = Limits(max_user_memories=rows, eviction=eviction)
+    with opened(folder, limits=limits) as service:
+        for begin in range(0, rows, 5_000):
+            facts = [f"fact {n}" for n in range(begin, min(begin + 5_000, rows))]
+            service.sync.add_memory(**ME, memories=facts)
+        adds = max(200, rows // 100)
+        spent[0] = 0.0
+        for number in range(adds):
+            service.sync.add_memory(**ME, memories=[f"new {number}"])
+        return 1e3 * spent[0] / adds
+
+
 def between_turns(folder: Path, rows: int) -> float:
     """A turn that comes between two of a session of so many."""
     session = {**ME, "session_id": "s"}
@@ -178,6 +194,12 @@ def main() -> None:
             ("add beside idempotency keys", beside_keys),
             ("add beside another's superseded memories", beside_superseded),
             ("turn between two others", between_turns),
+            ("add at the limit, oldest", partial(at_limit, eviction="oldest")),
+            ("add at the limit, lru", partial(at_limit, eviction="lru")),
+            (
+                "add at the limit, lowest_value",
+                partial(at_limit, eviction="lowest_value"),
+            ),
         ):
             with tempfile.TemporaryDirectory() as folder:
                 costs[name] = measure(Path(folder), rows)

@@ -360,3 +360,37 @@ def test_a_limit_holds_for_several_processes_together(limited, path):
     assert len(texts(service)) == 10
     assert service.sync.stats()["memories"] == 10
     is_well(path)
+
+
+@pytest.mark.parametrize("policy", ["lru", "lowest_value"])
+@pytest.mark.parametrize("limit", ["max_user_memories", "max_user_bytes"])
+def test_a_hundredth_more_goes_so_that_the_order_is_rarely_found(
+    limited, clock, policy, limit
+):
+    """Of 300 there are 297 after the 301st, and none goes until it is 301 again."""
+    names = [f"{number:03d}" for number in range(300)]
+    unit = 1 if limit == "max_user_memories" else len("zebra 000")
+    service = limited(**{limit: 300 * unit}, eviction=policy)
+    add(service, *names)
+    clock.let_pass(1)
+    service.sync.mark_used(**ALICE, memory_ids=names[:2])
+    counts = []
+    for number in range(300, 306):
+        add(service, f"{number}")
+        counts.append(len(all_texts(service)))
+    assert counts == [297, 298, 299, 300, 297, 298]
+    assert {f"zebra {name}" for name in names[:2]} <= set(all_texts(service))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nothing_that_is_new_goes_for_the_hundredth(limited, policy):
+    """A call that fills the whole limit stays whole."""
+    service = limited(max_user_memories=200, eviction=policy)
+    add(service, *(f"old{number}" for number in range(200)))
+    add(service, *(f"new{number}" for number in range(200)))
+    assert set(all_texts(service)) == {f"zebra new{number}" for number in range(200)}
+
+
+def all_texts(service: MemoryService) -> list[str]:
+    listed = service.sync.list_memories(**ALICE, limit=1_000)
+    return [memory.text for memory in listed]

@@ -72,6 +72,20 @@ def at_limit(connection: sqlite3.Connection) -> object:
     return add(bounds=Bounds(30, None, "oldest"))(connection)
 
 
+def many_at_limit(
+    eviction: str, memories: int | None, nbytes: int | None
+) -> Callable[[sqlite3.Connection], object]:
+    """Adds, one by one, of a user who has all that is allowed."""
+    bounds = Bounds(memories, nbytes, eviction)  # type: ignore[arg-type]
+
+    def run(connection: sqlite3.Connection) -> None:
+        for number in range(MANY // 100):
+            drafts = [Draft(id=f"new {number}", text="text")]
+            AddMemories("a", "u", drafts, bounds=bounds).run(connection)
+
+    return run
+
+
 def due(connection: sqlite3.Connection) -> object:
     return due_users(connection, 1_700_000_000.0)
 
@@ -128,3 +142,27 @@ def test_old_keys_are_forgotten(path):
         assert connection.execute(query).fetchall() == [("another",)]
 
     steps_of(path, left)
+
+
+@pytest.mark.parametrize("bound", ["memories", "bytes"])
+@pytest.mark.parametrize("eviction", ["oldest", "lru", "lowest_value"])
+def test_eviction_costs_the_same_beside_many(path, eviction, bound):
+    """Over many adds at the limit, each costs what it does of a small user."""
+    costs = []
+    for count in (MANY // 10, MANY):
+        values = (
+            "(mine << 32) + 100 + n, 'old' || n, mine, n, NULL, NULL, n, 1.0, 1.0, "
+            "NULL, NULL, 'text', 'live', x'00', 0"
+        )
+        repeat(path, count, "mem", f"rid, id, {COLUMNS}", values)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(
+                "UPDATE part SET (live, bytes) = (SELECT count(*), sum(length(text)) "
+                "FROM mem WHERE part = part.id)"
+            )
+            live, size = connection.execute(
+                "SELECT live, bytes FROM part WHERE user = 'u'"
+            ).fetchone()
+        limits = (live, None) if bound == "memories" else (None, size)
+        costs.append(steps_of(path, many_at_limit(eviction, *limits)))
+    assert costs[1] <= 1.5 * costs[0], costs

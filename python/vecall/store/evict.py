@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import nsmallest
 from typing import NamedTuple
 
 from vecall.config import Eviction
@@ -17,11 +16,9 @@ from vecall.store.rows import StoredRow
 from vecall.store.sweep import clear_away
 
 _MORE = 16  # rows looked at beside those that must go, for where their size counts
-_TIME = "coalesce(ts, created_at)"
-_VALUES = {
-    "oldest": _TIME,
-    "lru": "max(created_at, updated_at, ifnull(last_used, 0))",
-}
+_OLDEST = "coalesce(ts, created_at)"  # as the index mem_old has it
+_LAST_TOUCHED = "max(created_at, updated_at, ifnull(last_used, 0))"
+_AT_ONCE = 100  # a limit divided by this goes beside what must, where no index orders
 
 
 class Bounds(NamedTuple):
@@ -71,52 +68,92 @@ def evict(
         msg = f"a user's memories: at most {', '.join(limits)}; nothing was written"
         raise LimitExceededError(msg)
     new = {entry.row.rid for entry in written}
-    doomed = _first_to_go(partition, bounds.eviction, new, count, size)
+    if bounds.eviction == "oldest":
+        doomed = _oldest(partition, new, count, size)
+    else:
+        doomed = _first_of_all(partition, bounds, new, count, size)
     delete_rows(partition, doomed)
     bury(partition, [row.id for row in doomed], "evicted")
     return over + [row.rid for row in doomed]
 
 
-def _first_to_go(
-    partition: PartitionWriter, eviction: Eviction, new: set[int], count: int, size: int
+def _oldest(
+    partition: PartitionWriter, new: set[int], count: int, size: int
 ) -> list[Doomed]:
     """At least so many memories and bytes; what is new only after all else."""
     most = count + len(new) + _MORE
     while True:
-        order = _in_order(partition, eviction, most)
+        found = partition.connection.execute(
+            "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND state = 'live' "
+            f"ORDER BY {_OLDEST}, rid LIMIT ?",
+            (partition.id, most),
+        )
+        order = [rid for (rid,) in found]
         is_all = len(order) < most
-        chosen = [rid for rid in order if rid not in new]
-        if is_all:
-            chosen += [rid for rid in order if rid in new]
-        going: list[Doomed] = []
-        left = size
-        for row in _rows(partition, chosen if size else chosen[:count]):
-            if len(going) >= count and left <= 0:
-                break
-            going.append(row)
-            left -= row.size
+        old = [rid for rid in order if rid not in new]
+        going, left = _take(partition, old, count, size)
         if is_all or (len(going) >= count and left <= 0):
-            return going
+            young = [rid for rid in order if rid in new]
+            return going + _take(partition, young, count - len(going), left)[0]
         most *= 8
 
 
-def _in_order(partition: PartitionWriter, eviction: Eviction, most: int) -> list[int]:
-    """The live rows of a user that go first."""
+def _first_of_all(
+    partition: PartitionWriter, bounds: Bounds, new: set[int], count: int, size: int
+) -> list[Doomed]:
+    """At least so many memories and bytes; what is new only after all else.
+
+    No index gives this order, so every memory is looked at. For that to be rare, a
+    hundredth of the limit goes beside what must, but nothing new.
+    """
+    more = (bounds.memories or 0) // _AT_ONCE if count else 0
+    larger = (bounds.nbytes or 0) // _AT_ONCE if size else 0
+    order = _in_order(partition, bounds.eviction)
+    old = [rid for rid in order if rid not in new]
+    going, left = _take(partition, old, count + more, size + larger)
+    young = [rid for rid in order if rid in new]
+    count, size = count - len(going), left - larger
+    return going + _take(partition, young, count, size)[0]
+
+
+def _take(
+    partition: PartitionWriter, order: Sequence[int], count: int, size: int
+) -> tuple[list[Doomed], int]:
+    """The first of these, until there are so many and so many bytes.
+
+    Returns:
+        Them, and how many bytes are missing; none if not above 0.
+    """
+    going: list[Doomed] = []
+    at = 0
+    while at < len(order) and (len(going) < count or size > 0):
+        # Sizes decide how many go: each slice is as long as all before it.
+        end = at + max(count - len(going), max(at, _MORE) if size > 0 else 0)
+        for row in _rows(partition, order[at:end]):
+            if len(going) >= count and size <= 0:
+                break
+            going.append(row)
+            size -= row.size
+        at = end
+    return going, size
+
+
+def _in_order(partition: PartitionWriter, eviction: Eviction) -> list[int]:
+    """The live rows of a user, those first that go first."""
     live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
     own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
     execute = partition.connection.execute
-    if eviction != "lowest_value":
-        # SQLite looks at all of them too, but keeps no more than are asked for.
-        order = f"ORDER BY {_VALUES[eviction]}, rid LIMIT ?"
-        return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, most))]
+    if eviction == "lru":
+        order = f"ORDER BY {_LAST_TOUCHED}, rid"
+        return [rid for (rid,) in execute(f"SELECT rid {live} {order}", own)]
     found = execute(
-        f"SELECT rid, importance_prior, uses, {_TIME} {live}", own
+        f"SELECT rid, importance_prior, uses, {_OLDEST} {live}", own
     ).fetchall()
-    weighed = (
+    weighed = sorted(
         (weight_of(prior, uses, partition.now - time), rid)
         for rid, prior, uses, time in in_slices(found)
     )
-    return [rid for _, rid in nsmallest(most, weighed)]
+    return [rid for _, rid in weighed]
 
 
 def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[Doomed]:
