@@ -10,6 +10,7 @@
 #include "filters.hpp"
 #include "gil.hpp"
 #include "gil_release.hpp"
+#include "instances.hpp"
 #include "options.hpp"
 #include "query.hpp"
 #include "results.hpp"

@@ -14,6 +14,7 @@
 #include "gil.hpp"
 #include "gil_release.hpp"
 #include "index_arguments.hpp"
+#include "instances.hpp"
 #include "kernels/dispatch.hpp"
 #include "options.hpp"
 #include "partition/linker.hpp"
@@ -245,6 +246,18 @@ class Index {
 };
 
 }  // namespace
+
+}  // namespace vecall::bindings
+
+namespace pybind11::detail {
+
+template <>
+struct type_caster<vecall::bindings::Index>
+    : MadeInstanceCaster<vecall::bindings::Index> {};
+
+}  // namespace pybind11::detail
+
+namespace vecall::bindings {
 
 void bind_index(py::module_& module) {
   static const std::string doc =

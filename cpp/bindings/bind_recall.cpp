@@ -11,6 +11,7 @@
 #include "casters.hpp"
 #include "filters.hpp"
 #include "gil.hpp"
+#include "instances.hpp"
 #include "options.hpp"
 #include "query.hpp"
 #include "results.hpp"

@@ -112,7 +112,8 @@ std::vector<Ref<Partition>> PartitionMap::sweep(std::size_t most) {
 std::vector<Ref<Partition>> PartitionMap::sweep_some(
     std::size_t steps, std::size_t most, std::unordered_set<const Partition*>& taken) {
   std::vector<Ref<Partition>> found;
-  const std::unique_lock lock(mutex_);
+  const std::lock_guard hand(hand_mutex_);
+  const std::shared_lock lock(mutex_);  // marks are atomic: searches go on
   for (; steps > 0 && found.size() < most && !partitions_.empty(); --steps) {
     hand_ = (hand_ + 1) & (partitions_.size() - 1);
     const Ref<Partition>& partition = partitions_[hand_];

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <unordered_set>
 #include <vector>
 
@@ -32,7 +33,7 @@ class PartitionMap {
   // Up to `most` partitions that nobody looked up since the sweep came by last, for a
   // caller who wants their memory: the clock algorithm (Corbato, "A Paging Experiment
   // with the Multics System", 1968). Looks at each partition twice at most, under short
-  // holds of the lock.
+  // holds of the lock that keep no reader out.
   std::vector<Ref<Partition>> sweep(std::size_t most);
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t nbytes() const;
@@ -56,7 +57,8 @@ class PartitionMap {
   std::vector<Ref<Partition>> partitions_;
   std::vector<std::uint32_t> hashes_;
   std::size_t size_ = 0;
-  std::size_t hand_ = 0;  // of the clock
+  std::mutex hand_mutex_;  // taken before mutex_
+  std::size_t hand_ = 0;   // of the clock; guarded by hand_mutex_
 };
 
 }  // namespace vecall
