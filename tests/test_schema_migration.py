@@ -201,7 +201,8 @@ def test_what_was_deleted_before_the_migration_stays_deleted(open_old, old):
     service = open_old()
     alice = {"app_name": "app", "user_id": "alice"}
     again = {"id": gone, "content": "zebra back from the dead"}
-    assert service.sync.add_memory(**alice, memories=[again]) == []
+    told = service.sync.add_memory(**alice, memories=[again], restore=False)
+    assert told == [None]
     with pytest.raises(NotFoundError):
         service.sync.get_memory(**alice, memory_id=gone)
     assert service.sync.add_memory(**alice, memories=[again], restore=True) == [gone]

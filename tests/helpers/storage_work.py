@@ -49,7 +49,7 @@ class Call:
             service.sync.add_session_to_memory(told, replace=True)
         else:
             entries = [MemoryEntry(text, id=id_) for id_, text in self.add.items()]
-            service.sync.add_memory(**scope, memories=entries)
+            service.sync.add_memory(**scope, memories=entries, restore=False)
 
 
 def plan(
