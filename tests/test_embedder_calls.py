@@ -99,13 +99,13 @@ def test_a_query_without_a_word_is_not_embedded(open_service, query):
 
 
 def test_turns_embedded_as_they_are_are_warned_about_once(tmp_path):
-    """S4.47 as contracts.md words it: neutral, and silenced by warn_raw=False."""
-    with pytest.warns(UserWarning, match="warn_raw=False") as caught:
-        MemoryService(embedder=Recorder()).close()
+    """S4.47, on request: the documented ways of opening a service warn of nothing."""
+    with pytest.warns(UserWarning, match="without a summary") as caught:
+        MemoryService(embedder=Recorder(), warn_raw=True).close()
     assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        MemoryService(embedder=Recorder(), warn_raw=False).close()
+        MemoryService(embedder=Recorder()).close()
         MemoryService(embedder=None).close()
 
 
@@ -115,7 +115,7 @@ def test_a_refused_warning_leaves_no_open_service(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning):
-            MemoryService(tmp_path / "m.db", embedder=Recorder())
+            MemoryService(tmp_path / "m.db", embedder=Recorder(), warn_raw=True)
     assert set(threading.enumerate()) <= before
 
 

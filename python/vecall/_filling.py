@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from itertools import islice
 
 import numpy as np
@@ -116,16 +117,16 @@ class Filling:
             changed = None
             if not from_rows:
                 changed = self._restore(connection, key, entry, newest)
-            stored: Iterable[StoredRow] = ()
+            kept: list[StoredRow] = []
             if changed is None:
                 self._engine.drop(key)
-                stored = load_partition(connection, part)
-            if not self._in_memory:
-                self.apply(key, entry, stored, ())
-            else:
-                stored = list(stored)  # before the only connection is let go
-        if self._in_memory:
-            self.apply(key, entry, stored, ())
+                with closing(load_partition(connection, part)) as stored:
+                    if self._in_memory:
+                        kept = list(stored)  # before the only connection is let go
+                    else:
+                        self.apply(key, entry, stored, ())
+        if kept:
+            self.apply(key, entry, kept, ())
         if entry.rows != newest.live:
             msg = (
                 "the file is damaged: a user has another number of memories than the "

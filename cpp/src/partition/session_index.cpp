@@ -22,11 +22,12 @@ SessionIndex::SessionIndex(Slot last, const RowTable& rows) {
   // Half full, so that the next insertions split nothing.
   constexpr std::size_t kFilled = kMost / 2;
   blocks_.reserve(order.size() / kFilled + 1);
-  for (auto slot = order.rbegin(); slot != order.rend(); ++slot) {
+  std::reverse(order.begin(), order.end());
+  for (const Slot slot : order) {
     if (blocks_.empty() || blocks_.back().size() == kFilled) {
       blocks_.push_back(make_block());
     }
-    blocks_.back().push_back(*slot);
+    blocks_.back().push_back(slot);
   }
 }
 

@@ -18,25 +18,31 @@ void SessionOrder::add(Slot slot, RowTable& rows) noexcept {
   }
 }
 
-SessionIndex::Place SessionOrder::place_of(Slot slot, RowTable& rows) noexcept {
+std::optional<SessionIndex::Place> SessionOrder::indexed_place_of(
+    Slot slot, const RowTable& rows) noexcept {
   const std::uint32_t session = rows.session(slot);
-  if (is_indexed(session)) {
-    try {
-      SessionIndex& index = indexes_.find(session)->second;
-      const std::size_t before = index.nbytes();
-      const SessionIndex::Place place = index.insert(slot, rows);
-      index_bytes_ += index.nbytes() - before;
-      return place;
-    } catch (const std::bad_alloc&) {
-      drop_index(session);
-    }
+  if (!is_indexed(session)) return std::nullopt;
+  try {
+    SessionIndex& index = indexes_.find(session)->second;
+    const std::size_t before = index.nbytes();
+    const SessionIndex::Place place = index.insert(slot, rows);
+    index_bytes_ += index.nbytes() - before;
+    return place;
+  } catch (const std::bad_alloc&) {
+    drop_index(session);
+    return std::nullopt;
   }
+}
+
+SessionIndex::Place SessionOrder::place_of(Slot slot, const RowTable& rows) noexcept {
+  if (const auto place = indexed_place_of(slot, rows)) return *place;
+  const std::uint32_t session = rows.session(slot);
   SessionIndex::Place place{last_[session], kNobody};
   for (std::size_t steps = 0;
        place.before != kNobody && stands_before(slot, place.before, rows); ++steps) {
     if (steps == kManyRows) {
       make_index(session, rows);
-      if (is_indexed(session)) return place_of(slot, rows);
+      if (const auto found = indexed_place_of(slot, rows)) return *found;
     }
     place.after = place.before;
     place.before = rows.previous(place.before);

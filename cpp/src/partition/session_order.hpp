@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -59,7 +60,10 @@ class SessionOrder {
     return apart > 0.0 && apart <= 1.0;
   }
 
-  [[nodiscard]] SessionIndex::Place place_of(Slot slot, RowTable& rows) noexcept;
+  [[nodiscard]] SessionIndex::Place place_of(Slot slot, const RowTable& rows) noexcept;
+  // The same by the session's index, which is dropped where memory is short.
+  [[nodiscard]] std::optional<SessionIndex::Place> indexed_place_of(
+      Slot slot, const RowTable& rows) noexcept;
   [[nodiscard]] bool is_indexed(std::uint32_t session) const noexcept {
     return !indexes_.empty() && indexes_.contains(session);
   }

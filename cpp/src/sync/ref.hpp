@@ -36,6 +36,7 @@ class Ref {
   Ref(const Ref& other) noexcept : object_(other.object_) { retain(); }
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   Ref& operator=(const Ref& other) noexcept {
+    if (this == &other) return *this;
     Ref copy(other);
     std::swap(object_, copy.object_);
     return *this;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
@@ -47,13 +47,21 @@ def _checked(values: tuple[object, ...]) -> StoredRow:
     raise CorruptFileError(msg)
 
 
-def load_partition(connection: sqlite3.Connection, part: int) -> Iterator[StoredRow]:
-    """Yield every live memory of a partition in the order of its making."""
+def load_partition(
+    connection: sqlite3.Connection, part: int
+) -> Generator[StoredRow, None, None]:
+    """Yield every live memory of a partition in the order of its making.
+
+    Close it where it may not be read to its end: it holds a cursor.
+    """
     cursor = connection.execute(
         f"{_FROM} WHERE mem.rid BETWEEN ? AND ? AND mem.state = 'live'",
         (part << 32, (part << 32) | 0xFFFFFFFF),
     )
-    return map(_checked, cursor)
+    try:
+        yield from map(_checked, cursor)
+    finally:
+        cursor.close()
 
 
 def load_rows(
