@@ -200,7 +200,7 @@ def test_where_nothing_is_recalled_the_request_is_as_without_the_tool(
     said: str, searches: int
 ) -> None:
     """S0.45, S0.46, S4.41: and where nothing was said nothing is searched."""
-    memory = CountingMemoryService()
+    memory = CountingMemoryService(embedder=None)
     ingest(memory, a_trip())
     (with_tool,) = requests_of(memory, preload_memory, said)
     plain, llm = a_runner(memory)

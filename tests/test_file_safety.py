@@ -232,9 +232,7 @@ def test_no_call_drops_a_lock_that_another_connection_holds(open_service, tmp_pa
             _try(work)
             held = locks_on(*beside)
             assert not set(before) - set(held), f"call {number} dropped locks"
-    (tmp_path / "link").unlink()  # a file with a second name is not opened
-    # A connection at rest shares the file, and byte 128 of the -shm.
-    resting = [
+    resting = [  # with byte 128 of the -shm
         lock
         for lock in locks_on(path, path.with_name("m.db-shm"))
         if lock.startswith("READ") and lock.endswith((" 1073742335", " 128"))
@@ -244,6 +242,7 @@ def test_no_call_drops_a_lock_that_another_connection_holds(open_service, tmp_pa
         service.sync.purge,
         lambda: service.sync.delete_user(**BOB, forget=True),
         lambda: service.sync.import_(tmp_path / "export"),
+        (tmp_path / "link").unlink,
         lambda: open_service(path).close(),
     ]:
         work()

@@ -75,7 +75,7 @@ WRITER = """
 import asyncio, json, os, sys, vecall
 path, call = sys.argv[1:]
 async def main():
-    service = vecall.MemoryService(path, warn_raw=False)
+    service = vecall.MemoryService(path, embedder=None)
     me = {"app_name": "app", "user_id": "alice"}
     meta = {"wait_for_completion": True, "tag": "kept"}
     if call == "memory":

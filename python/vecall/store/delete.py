@@ -76,16 +76,9 @@ class DeleteMemories:
         bury(partition, [row.id for row in found])
         forget_waiting(partition, [*(self.ids or ()), *(row.id for row in found)])
         self._forget_pending(partition)
-        if self._is_whole:
-            mark_deleted(partition)
         partition.finish()
         gone = [row.rid for row in found]
         return partition.changed(removed=gone, ids=[row.id for row in found])
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether no condition leaves anything of the user."""
-        return self.session is None and self.token is None and not self._is_narrowed
 
     @property
     def _is_narrowed(self) -> bool:
@@ -224,66 +217,20 @@ class ForgetUser:
         part = partition.id
         if not part:
             return partition.changed()
-        change = partition.changed(removed=forget_partition(connection, part))
+        query = "SELECT rid FROM mem WHERE part = ?"
+        gone = [rid for (rid,) in connection.execute(query, (part,))]
+        rows = (part << 32, (part << 32) | 0xFFFFFFFF)
+        for table in ("mem", "vec_next"):
+            connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
+        for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
+            connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
+        connection.execute("DELETE FROM part WHERE id = ?", (part,))
+        connection.execute(
+            "INSERT INTO meta (key, value) VALUES ('last_part', ?) "
+            "ON CONFLICT (key) DO UPDATE SET value = "
+            "max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
+            (str(part),),
+        )
+        change = partition.changed(removed=gone)
         change.forgotten = True
         return change
-
-
-_DELETED = "deleted_user:"  # in meta, with the number of the partition
-
-
-def mark_deleted(partition: PartitionWriter) -> None:
-    """Record that a user was deleted whole, for the next purge."""
-    if partition.id:
-        partition.connection.execute(
-            "INSERT OR REPLACE INTO meta VALUES (?, '1')",
-            (f"{_DELETED}{partition.id}",),
-        )
-
-
-def forget_deleted(connection: sqlite3.Connection) -> int:
-    """Forget the users that were deleted whole and have nothing again.
-
-    Their names, tombstones and keys go. A user who was written to since then stays. It
-    is a transaction of its own.
-
-    Returns:
-        How many users were forgotten.
-    """
-    found = connection.execute(
-        "SELECT key FROM meta WHERE key >= ? AND key < ?", (_DELETED, f"{_DELETED}~")
-    ).fetchall()
-    forgotten = 0
-    connection.execute("BEGIN IMMEDIATE")
-    for (key,) in found:
-        part = int(key.removeprefix(_DELETED))
-        empty = connection.execute(
-            "SELECT NOT EXISTS (SELECT 1 FROM mem WHERE part = :part) AND NOT EXISTS "
-            "(SELECT 1 FROM told WHERE part = :part AND event IS NOT NULL)",
-            {"part": part},
-        ).fetchone()[0]
-        if empty:
-            forget_partition(connection, part)
-            forgotten += 1
-        connection.execute("DELETE FROM meta WHERE key = ?", (key,))
-    connection.execute("COMMIT")
-    return forgotten
-
-
-def forget_partition(connection: sqlite3.Connection, part: int) -> list[int]:
-    """Delete every row of a partition and its names; return its memories' rows."""
-    query = "SELECT rid FROM mem WHERE part = ?"
-    gone = [rid for (rid,) in connection.execute(query, (part,))]
-    rows = (part << 32, (part << 32) | 0xFFFFFFFF)
-    for table in ("mem", "vec_next"):
-        connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
-    for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
-        connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
-    connection.execute("DELETE FROM part WHERE id = ?", (part,))
-    connection.execute(
-        "INSERT INTO meta (key, value) VALUES ('last_part', ?) "
-        "ON CONFLICT (key) DO UPDATE SET value = "
-        "max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
-        (str(part),),
-    )
-    return gone

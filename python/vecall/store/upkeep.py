@@ -12,7 +12,6 @@ from pathlib import Path
 from vecall.errors import BusyError, StorageFullError
 from vecall.store.connections import connect
 from vecall.store.database import Database
-from vecall.store.delete import forget_deleted
 from vecall.store.failures import storage_errors
 from vecall.store.filesystem import (
     create_private,
@@ -87,8 +86,6 @@ def purge(database: Database) -> int:
             "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
             (_CHANGES_KEPT,),
         )
-        if database.path is not None:
-            forget_deleted(connection)
         drop_digests(connection)
         shorten_digests(connection)
         connection.execute("VACUUM")
