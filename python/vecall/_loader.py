@@ -85,6 +85,9 @@ class Loader:
             database, engine, cache, snapshots, model, in_memory=newest is not None
         )
         self._budget = budget
+        self.retired = False
+        """Whether the file has moved to another model: what is loaded from now on has
+        vectors of that one."""
         self._locks = KeyLocks()
         self._residents = Residents()
         self._work = SharedWork(self._start)
@@ -319,6 +322,7 @@ class Loader:
 
     def evict_all(self) -> None:
         """Evict what nobody waits for, and from now on whatever was searched."""
+        self.retired = True
         self._budget = 0
         for key in self._residents.keys() - self._residents.pins():
             self._evict(key)

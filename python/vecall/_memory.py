@@ -32,7 +32,7 @@ from vecall._ingest import (
 from vecall._opened import Opened
 from vecall._passing_rows import passing_rows
 from vecall._query_vector import checked_query_vector
-from vecall._recall import Request
+from vecall._recall import Request, RetiredModelError
 from vecall._recall_options import FLOOR_OF_WORDS, NO_FLOOR, NOT_CALIBRATED
 from vecall._rules import bounds_of
 from vecall._scopes import merged
@@ -283,11 +283,14 @@ class Memory(Opened):
     @observed("search", _found)
     async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
         """Find the best memories for a query."""
-        serving = self.begin_use()
-        try:
-            return await self._search(wait, serving, asked)
-        finally:
-            serving.leave()
+        while True:
+            serving = self.begin_use()
+            try:
+                return await self._search(wait, serving, asked)
+            except RetiredModelError:
+                continue
+            finally:
+                serving.leave()
 
     async def _search(
         self, wait: Wait, serving: Serving, asked: Asked

@@ -37,6 +37,10 @@ _TRIES = 1_000
 Found = list[tuple[Hit, Row]]
 
 
+class RetiredModelError(Exception):
+    """The file has moved to another model; the search is to begin again with that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A search whose arguments are checked."""
@@ -172,7 +176,10 @@ class Recall:
             for _ in range(_TRIES):
                 if target is None:
                     return [], _NOTHING
-                await wait(loader.catch_up(key))
+                if not loader.retired:
+                    await wait(loader.catch_up(key))
+                if loader.retired:
+                    raise RetiredModelError
                 answer = self._answer(request, vector, target)
                 if answer is not None:
                     return answer

@@ -23,7 +23,9 @@ _TEXT_SHARE = 2  # texts may take one part in so many of the budget
 
 def _seed_of(uuid: bytes) -> int:
     """The rotation's seed for a file: made of what no stranger knows of it."""
-    return int.from_bytes(blake2b(uuid, digest_size=8, person=b"rotation").digest())
+    return int.from_bytes(
+        blake2b(uuid, digest_size=8, person=b"rotation").digest(), "big"
+    )
 
 
 class Serving:

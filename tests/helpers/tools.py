@@ -24,7 +24,7 @@ class Watched(MemoryService):
     """A memory service that notes what every search asked for."""
 
     def __init__(self) -> None:
-        super().__init__(warn_raw=False)
+        super().__init__(embedder=None)
         self.searches: list[dict[str, Any]] = []
 
     async def search_memory(self, **asked: Any) -> SearchMemoryResponse:
