@@ -76,8 +76,20 @@ MADE: dict[str, Callable[[Path], Any]] = {
 }
 
 
+EARLIER: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_other_tests():
+    """What a failing test keeps open is none of a test here."""
+    EARLIER.clear()
+    EARLIER.update(threading.enumerate())
+
+
 def own_threads() -> set[str]:
-    return {each.name for each in threading.enumerate() if "vecall" in each.name}
+    """Names of vecall's threads that began in this test."""
+    began = set(threading.enumerate()) - EARLIER
+    return {each.name for each in began if "vecall" in each.name}
 
 
 def descriptors() -> int:

@@ -294,15 +294,15 @@ def test_a_row_that_goes_while_many_are_deleted_is_not_counted(monkeypatch):
     assert store.ids(X) == ["b"]
 
 
-def test_half_a_store_is_no_vector_store():
-    """S4.25-S4.28."""
+def test_a_store_without_search_is_no_vector_store():
+    """S4.25-S4.28: deletion is optional, searching is not."""
 
     class Half:
         async def upsert(self, id, embedding, metadata):
             return None
 
-        async def search(self, embedding, top_k, filter=None):
-            return []
+        async def delete(self, id):
+            return None
 
     assert not isinstance(Half(), VectorStore)
 
