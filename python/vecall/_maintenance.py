@@ -28,6 +28,7 @@ from vecall.store import (
     WriteJob,
     backup,
     find,
+    freeing_frames,
     purge,
     totals,
     turns_around,
@@ -364,7 +365,7 @@ class Maintenance:
 
     def _submit(self, work: Callable[..., T], *args: Any, **named: Any) -> Future[T]:
         try:
-            return self._opened.care.submit(work, *args, **named)
+            return self._opened.care.submit(freeing_frames(work), *args, **named)
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from vecall.errors import ClosedError
+from vecall.store import freeing_frames
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,7 +85,7 @@ def _submit(
     **kwargs: P.kwargs,
 ) -> Future[T]:
     try:
-        return pool.submit(work, *args, **kwargs)
+        return pool.submit(freeing_frames(work), *args, **kwargs)
     except RuntimeError:
         msg = "the memory service is closed"
         raise ClosedError(msg) from None

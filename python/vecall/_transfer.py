@@ -127,8 +127,22 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
     # A stream may be a terminal, or have another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
     told = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
-    file.write(told.replace("\x7f", "\\u007f"))
-    file.write("\n")
+    try:
+        file.write(told.replace("\x7f", "\\u007f"))
+        file.write("\n")
+    except BrokenPipeError:
+        raise  # who reads a pipe has enough
+    except Exception as error:
+        # A ValueError of the caller's stream says nothing about the values of the file.
+        msg = f"path: it cannot be written: {_reason(error)}"
+        raise StorageError(msg) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a stream failed, without what was written to it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return type(error).__name__
 
 
 class Scope(NamedTuple):

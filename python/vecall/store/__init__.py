@@ -16,6 +16,7 @@ from vecall.store.delete import DeleteMemories, ForgetUser, Why
 from vecall.store.doctor import Finding, examine, repair
 from vecall.store.evict import Bounds
 from vecall.store.facts import apps_of, file_facts
+from vecall.store.failures import freeing_frames
 from vecall.store.filesystem import require_unrelated
 from vecall.store.history import Past, history, listed, old_sessions
 from vecall.store.jobs import WriteJob, run_alone
@@ -152,6 +153,7 @@ __all__ = [
     "find",
     "find_surely",
     "free_lines",
+    "freeing_frames",
     "has_memories",
     "header_model",
     "history",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -25,7 +24,7 @@ from vecall.store.connections import (
     file_bytes,
     reading,
 )
-from vecall.store.failures import is_io_error, storage_errors
+from vecall.store.failures import free_frames, is_io_error, storage_errors
 from vecall.store.filesystem import (
     create_private,
     free_bytes,
@@ -188,7 +187,7 @@ class Database:
             try:
                 yield connection
             except BaseException as error:
-                _let_go(error)
+                free_frames(error)
                 if not isinstance(error, sqlite3.Error):
                     raise
                 # A disk that failed once may say that all is well the next time, and
@@ -228,7 +227,7 @@ class Database:
                 connection = self._connect()
             yield connection
         except BaseException as error:
-            _let_go(error)
+            free_frames(error)
             if isinstance(error, sqlite3.Error) and connection is not None:
                 connection.close()
                 connection = None
@@ -388,11 +387,3 @@ class Database:
         if self._gate is not None and self.path is not None:
             close_gate(self.path)
             self._gate = None
-
-
-def _let_go(error: BaseException) -> None:
-    """Free what an error's frames hold, above all cursors.
-
-    Whoever keeps the error would otherwise keep the file open, even after `close`.
-    """
-    traceback.clear_frames(error.__traceback__)

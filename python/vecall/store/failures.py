@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from vecall.errors import (
     BusyError,
@@ -15,6 +18,9 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.store.values import NO_VALUE
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Primary result codes of SQLite (https://www.sqlite.org/rescode.html), and the start of
 # the message for Python 3.10, whose exceptions do not carry the code.
@@ -102,3 +108,30 @@ def storage_errors() -> Iterator[None]:
         if typed is error:
             raise
         raise typed from error
+
+
+def free_frames(error: BaseException) -> None:
+    """Free what the frames of an error hold, above all cursors.
+
+    Whoever keeps the error would otherwise keep the file open, and the state of it
+    that was read. Frames that still run are left as they are.
+    """
+    traceback.clear_frames(error.__traceback__)
+
+
+def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
+    """Return work that, where it fails, frees what all of its frames hold.
+
+    The frame that holds a connection still runs when the connection is given back, so
+    a cursor in one of its variables is freed only here.
+    """
+
+    @wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except BaseException as error:
+            free_frames(error)
+            raise
+
+    return run
