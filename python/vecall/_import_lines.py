@@ -12,6 +12,7 @@ import numpy as np
 from vecall.config import Limits, check_name
 from vecall.errors import InvalidArgumentError, LimitExceededError
 from vecall.store import EmbeddingModel, Reason, Why, header_model
+from vecall.store.hidden import is_hidden, is_well_formed
 from vecall.store.spacing import as_stored
 from vecall.store.values import check_past, check_turn, json_object
 from vecall.timestamps import to_seconds
@@ -126,7 +127,7 @@ class LineReader:
         return data
 
     def _tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        id_ = check_name(values.get("id"), "tomb.id", self._limits)
+        id_ = self._name_of_gone(values, "tomb", "id")
         why = values.get("why")
         if why is not None:
             why = _one_of(values, "why", get_args(Why))
@@ -159,12 +160,19 @@ class LineReader:
 
     def _told(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            "session": check_name(values.get("session"), "told.session", self._limits),
-            "id": check_name(values.get("id"), "told.id", self._limits),
+            "session": self._name_of_gone(values, "told", "session"),
+            "id": self._name_of_gone(values, "told", "id"),
             "at": self._past_time(values, "at"),
             "pos": _optional(values, "pos", _count),
             "event": _optional(values, "event", _event),
         }
+
+    def _name_of_gone(self, values: Mapping[str, Any], kind: str, name: str) -> str:
+        """A name, or what a purge has put in its place."""
+        value = values.get(name)
+        if isinstance(value, str) and is_hidden(value) and is_well_formed(value):
+            return value
+        return check_name(value, f"{kind}.{name}", self._limits)
 
 
 def _optional(

@@ -20,6 +20,7 @@ from vecall.config import check_filter, check_name, check_path, check_turns
 from vecall.embedders import Embedder
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError, NotFoundError
 from vecall.store import (
+    NOBODY,
     Change,
     DeleteMemories,
     ForgetUser,
@@ -29,6 +30,7 @@ from vecall.store import (
     backup,
     find,
     freeing_frames,
+    hidden_in_app,
     purge,
     totals,
     turns_around,
@@ -210,18 +212,22 @@ class Maintenance:
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)
-        users: list[str] = await wait(
-            self._opened.serving.loader.submit_scan(self._users, app_name)
+        users: list[tuple[str, str]] = await wait(
+            self._opened.serving.loader.submit_scan(self._users, app_name, forget)
         )
         count = 0
-        for user in users:
-            change = await self._delete_user(wait, app_name, user, forget)
+        for key in users:
+            change = await self._delete_user(wait, *key, forget)
             count += len(change.removed)
         return count
 
-    def _users(self, app: str) -> list[str]:
+    def _users(self, app: str, hidden: bool) -> list[tuple[str, str]]:
+        """The partitions of an app, with those whose names a purge has hidden."""
         with self._opened.database.snapshot() as connection:
-            return users_of(connection, app)
+            users = [(app, user) for user in users_of(connection, app)]
+            if hidden:
+                users += [(NOBODY, user) for user in hidden_in_app(connection, app)]
+        return users
 
     @observed("purge", int)
     async def purge(self, wait: Wait) -> int:

@@ -41,7 +41,7 @@ from vecall.store import (
     PostponeSession,
     Turn,
     due_sessions,
-    told_ids,
+    told_before,
     waiting_turns,
 )
 from vecall.summaries import (
@@ -202,7 +202,9 @@ class Observing:
         """Write down what is new, which is nothing most of the time."""
         if not told:
             return
-        known = await wait(self._memory.serving.loader.submit(self._told, due))
+        known = await wait(
+            self._memory.serving.loader.submit(self._told, due, list(told))
+        )
         new = {id_: each for id_, each in told.items() if id_ not in known}
         if not new:
             return
@@ -230,9 +232,9 @@ class Observing:
         await wait(self._memory.writer.submit(KeepTurns(*due, turns, delay, count)))
         self.kept()
 
-    def _told(self, due: DueSession) -> set[str]:
+    def _told(self, due: DueSession, ids: Sequence[str]) -> set[str]:
         with self._memory.database.snapshot() as connection:
-            return told_ids(connection, *due)
+            return told_before(connection, *due, ids)
 
     def _waiting(self, due: DueSession) -> list[Turn]:
         with self._memory.database.snapshot() as connection:

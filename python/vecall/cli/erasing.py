@@ -14,7 +14,10 @@ from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, print_json
 from vecall.errors import ConfigError, NotFoundError
 from vecall.service import MemoryService
-from vecall.store import apps_of
+from vecall.store import apps_of, forget_hidden, hidden_names
+
+HIDDEN = "an app that a purge has hidden"
+"""Stands for an app in which nothing but tombstones of the user is left."""
 
 _AT_ONCE = 1024 * 1024
 _BESIDE = ("", "-wal", "-shm")
@@ -44,11 +47,16 @@ def run(options: argparse.Namespace) -> int:
     user = options.user
     with naming(options.path):
         found = apps_of(Path(options.path), user)
+        hidden = hidden_names(Path(options.path), user, options.app)
     apps = [app for app in found if options.app in (None, app)]
-    if not apps:
+    if not (apps or hidden):
         msg = "user: the file has no such user"
         raise NotFoundError(msg)
-    _confirm(options, apps)
+    where = [*apps, *[HIDDEN] * len(hidden)]
+    _confirm(options, where)
+    if hidden:
+        with naming(options.path):
+            forget_hidden(Path(options.path), hidden)
     with naming(options.path), MemoryService(options.path, embedder="none") as memory:
         erased = sum(
             memory.sync.delete_user(app_name=app, user_id=user, forget=True)
@@ -56,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         )
         memory.sync.purge()
     places = list(_places(Path(options.path), user.encode()))
-    _report(options, apps, erased, places)
+    _report(options, where, erased, places)
     return int(bool(places) and len(apps) == len(found))
 
 

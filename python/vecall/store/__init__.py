@@ -12,12 +12,13 @@ from vecall.store.consolidation import (
     old_facts,
 )
 from vecall.store.database import Database, Durability
-from vecall.store.delete import DeleteMemories, ForgetUser, Why
+from vecall.store.delete import DeleteMemories, ForgetUser
 from vecall.store.doctor import Finding, examine, repair
 from vecall.store.evict import Bounds
-from vecall.store.facts import apps_of, file_facts
+from vecall.store.facts import apps_of, file_facts, forget_hidden, hidden_names
 from vecall.store.failures import freeing_frames
 from vecall.store.filesystem import require_unrelated
+from vecall.store.hidden import NOBODY, Why, hidden_in_app
 from vecall.store.history import Past, history, listed, old_sessions
 from vecall.store.jobs import WriteJob, run_alone
 from vecall.store.known import Known, known_of
@@ -36,7 +37,7 @@ from vecall.store.pending import (
     Turn,
     due_sessions,
     next_due,
-    told_ids,
+    told_before,
     waiting_turns,
 )
 from vecall.store.proposals import LASTS_S, ProposeForget
@@ -93,6 +94,7 @@ from vecall.store.vectors import SetVectors
 
 __all__ = [
     "LASTS_S",
+    "NOBODY",
     "NONCE_BYTES",
     "AddMemories",
     "ArchiveMemories",
@@ -152,10 +154,13 @@ __all__ = [
     "file_facts",
     "find",
     "find_surely",
+    "forget_hidden",
     "free_lines",
     "freeing_frames",
     "has_memories",
     "header_model",
+    "hidden_in_app",
+    "hidden_names",
     "history",
     "known_of",
     "last_consolidation",
@@ -182,7 +187,7 @@ __all__ = [
     "run_alone",
     "text_hash",
     "to_be_embedded",
-    "told_ids",
+    "told_before",
     "totals",
     "turns_around",
     "unmoved_vectors",

@@ -12,6 +12,7 @@ from vecall.slices import in_slices
 from vecall.store.batches import insert_many, select_in
 from vecall.store.delete import delete_rows, doomed_of_session
 from vecall.store.evict import Bounds, evict
+from vecall.store.hidden import tombstones
 from vecall.store.idempotency import Promise
 from vecall.store.models import require_active
 from vecall.store.partitions import PartitionWriter
@@ -133,21 +134,14 @@ class AddMemories:
         was evicted is stored again, and with `again` one that was deleted too.
         """
         drafts = {draft.id: draft for draft in self.drafts}
-        execute = partition.connection.execute
-        none = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
-        if execute(none, (partition.id,)).fetchone() is None:
-            return drafts
-        buried = select_in(
-            partition.connection,
-            "SELECT id, why FROM tomb WHERE part = ? AND id IN",
-            [partition.id],
-            list(drafts),
-        )
-        for id_, why in buried:
-            fact = not drafts[id_].ordered
-            if self.restore or (fact and (self.again or why is not None)):
-                execute(
-                    "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, id_)
+        connection = partition.connection
+        for id_, form, why in tombstones(connection, partition.id, list(drafts)):
+            draft = drafts.get(id_)
+            if draft is None:
+                continue
+            if self.restore or (not draft.ordered and (self.again or why is not None)):
+                connection.execute(
+                    "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, form)
                 )
             else:
                 self.left_out[id_] = why or "deleted"
@@ -158,9 +152,8 @@ class AddMemories:
         """Say of a call that is sent again what the first one left out."""
         missing = {draft.id for draft in self.drafts} - set(ids)
         self.left_out = dict.fromkeys(missing, "expired")
-        query = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
-        found = select_in(partition.connection, query, [partition.id], sorted(missing))
-        self.left_out |= {id_: why or "deleted" for id_, why in found}
+        found = tombstones(partition.connection, partition.id, sorted(missing))
+        self.left_out |= {id_: why or "deleted" for id_, _, why in found}
 
     def _leave_out(
         self,

@@ -35,7 +35,7 @@ from vecall.store.forks import close_before_fork
 from vecall.store.gate import WriteGate, close_gate, open_gate
 from vecall.store.read import find_part
 from vecall.store.reserve import Reserve
-from vecall.store.times import keep_boot, keep_time, kept_time
+from vecall.store.times import begun, keep_boot, kept_time
 
 Durability = Literal["full", "process"]
 """What an acknowledged write survives: a power cut, or the end of the process."""
@@ -164,19 +164,8 @@ class Database:
             StorageError: SQLite could not write.
         """
         with self.alone() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                kept = kept_time(connection)
-                self.lifetime.meet(kept)
-                before = connection.total_changes
+            with begun(connection, self.lifetime):
                 yield connection
-                if connection.total_changes != before:
-                    keep_time(connection, self.lifetime, kept)
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
             self._bound_log(connection)
 
     @contextmanager

@@ -5,18 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from vecall.store.batches import insert_many, select_in
 from vecall.store.filtering import label_conditions
+from vecall.store.hidden import Why
 from vecall.store.partitions import PartitionWriter
 from vecall.store.proposals import take_proposal
 from vecall.store.rows import Change
 from vecall.types import Filter
-
-Why = Literal["expired", "evicted"]
-"""Why a memory is gone that nobody deleted. A fact that is told again then lives on; a
-turn of a session that is merely ingested again does not."""
 
 
 class Doomed(NamedTuple):
@@ -219,18 +216,23 @@ class ForgetUser:
             return partition.changed()
         query = "SELECT rid FROM mem WHERE part = ?"
         gone = [rid for (rid,) in connection.execute(query, (part,))]
-        rows = (part << 32, (part << 32) | 0xFFFFFFFF)
-        for table in ("mem", "vec_next"):
-            connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
-        for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
-            connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
-        connection.execute("DELETE FROM part WHERE id = ?", (part,))
-        connection.execute(
-            "INSERT INTO meta (key, value) VALUES ('last_part', ?) "
-            "ON CONFLICT (key) DO UPDATE SET value = "
-            "max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
-            (str(part),),
-        )
+        delete_partition(connection, part)
         change = partition.changed(removed=gone)
         change.forgotten = True
         return change
+
+
+def delete_partition(connection: sqlite3.Connection, part: int) -> None:
+    """Delete all rows of a partition; its number is never used again."""
+    rows = (part << 32, (part << 32) | 0xFFFFFFFF)
+    for table in ("mem", "vec_next"):
+        connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
+    for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
+        connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
+    connection.execute("DELETE FROM part WHERE id = ?", (part,))
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('last_part', ?) "
+        "ON CONFLICT (key) DO UPDATE SET value = "
+        "max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
+        (str(part),),
+    )

@@ -1,15 +1,19 @@
-"""What a file holds, counted without opening it for writing."""
+"""What a file holds, without a service that has it open."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from vecall.store import schema
 from vecall.store.connections import connect_to_read, file_bytes
+from vecall.store.database import Database
+from vecall.store.delete import ForgetUser
 from vecall.store.failures import storage_errors
 from vecall.store.filesystem import require_plain
+from vecall.store.hidden import NOBODY, hidden_of_user, hidden_user
 from vecall.store.models import active_model
 from vecall.store.read import totals
 from vecall.store.snapshots import SnapshotFolder
@@ -52,8 +56,44 @@ def apps_of(path: Path, user: str) -> list[str]:
     with storage_errors(), closing(connect_to_read(path)) as connection:
         if not schema.check_origin(connection):
             return []
-        query = "SELECT app FROM part WHERE user = ? ORDER BY app"
-        return [app for (app,) in connection.execute(query, (user,))]
+        query = "SELECT app FROM part WHERE user = ? AND app <> ? ORDER BY app"
+        return [app for (app,) in connection.execute(query, (user, NOBODY))]
+
+
+def hidden_names(path: Path, user: str, app: str | None) -> list[str]:
+    """Return what a purge has put in place of a user's names; change nothing.
+
+    Args:
+        path: The file.
+        user: The user.
+        app: Only in this app.
+
+    Raises:
+        VecallError: As `file_facts`.
+    """
+    require_plain(path)
+    with storage_errors(), closing(connect_to_read(path)) as connection:
+        if not schema.check_origin(connection):
+            return []
+        names = hidden_of_user(connection, user)
+        only = None if app is None else hidden_user(connection, app, user)
+        return [name for name in names if only in (None, name)]
+
+
+def forget_hidden(path: Path, names: Sequence[str]) -> None:
+    """Forget users whose names a purge has hidden.
+
+    Args:
+        path: The file.
+        names: What `hidden_names` returned.
+    """
+    database = Database(path, "full")
+    try:
+        with database.transaction() as connection:
+            for name in names:
+                ForgetUser(NOBODY, name).run(connection)
+    finally:
+        database.close()
 
 
 _WITH_WAITING = 3  # the first schema in which turns wait for a trigger

@@ -6,6 +6,7 @@ import sqlite3
 from typing import Any, NamedTuple
 
 from vecall.errors import NotFoundError
+from vecall.store.hidden import is_hidden
 from vecall.store.read import END, load_rows
 from vecall.store.rows import Row
 from vecall.store.values import stored_object
@@ -89,7 +90,10 @@ def _of_one(
     by = connection.execute(
         "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?", own
     ).fetchone()
-    return [*past, Past(now, state, *(by or (None, None, None)))]
+    at, why, other = by or (None, None, None)
+    if other is not None and is_hidden(other):
+        other = None  # it is gone, and a purge has hidden its id
+    return [*past, Past(now, state, at, why, other)]
 
 
 def _was_held(old: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from vecall.errors import ConflictError
+from vecall.store.hidden import forms_of, is_hidden
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Draft
 
@@ -25,6 +26,7 @@ class Promise:
         self._partition = partition
         self._key = key
         self._hash = _hash(drafts)
+        self._ids = [draft.id for draft in drafts]
 
     def kept(self) -> list[str] | None:
         """Return the ids of the call that came first; None if this one does.
@@ -32,20 +34,30 @@ class Promise:
         Raises:
             ConflictError: The key was used for something else.
         """
-        found = self._partition.connection.execute(
-            "SELECT hash, ids FROM idem WHERE part = ? AND key = ?",
-            (self._partition.id, self._key),
-        ).fetchone()
+        connection, part = self._partition.connection, self._partition.id
+        found = None
+        for form in forms_of(connection, part, [self._key]):
+            found = (
+                found
+                or connection.execute(
+                    "SELECT hash, ids FROM idem WHERE part = ? AND key = ?",
+                    (part, form),
+                ).fetchone()
+            )
         if found is None:
             return None
         if found[0] not in (self._hash, _DROPPED):
             msg = "idempotency_key: was used for other memories of this user"
             raise ConflictError(msg)
-        ids: list[str] = json.loads(found[1])
-        return ids
+        told: list[str] = json.loads(found[1])
+        if not any(map(is_hidden, told)):
+            return told
+        forms = forms_of(connection, part, self._ids)
+        return [forms[id_] for id_ in told if id_ in forms]
 
     def keep(self, ids: Sequence[str]) -> None:
         """Remember the call, and forget those of more than 30 days ago."""
+        self._partition.reveal()
         part, now = self._partition.id, self._partition.expiry_now
         execute = self._partition.connection.execute
         execute("DELETE FROM idem WHERE part = ? AND at < ?", (part, now - _KEPT_S))

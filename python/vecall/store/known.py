@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vecall.store.batches import select_in
+from vecall.store.hidden import part_of, tombstones
 from vecall.store.rows import Draft
 from vecall.store.upsert import corrected, was_overwritten
 
@@ -58,14 +59,11 @@ def known_of(
         now: The time by which memories expire.
     """
     known = Known()
-    row = connection.execute(
-        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
-    ).fetchone()
-    if row is None:
+    number = part_of(connection, app, user)
+    if number is None:
         return known
-    part = [row[0]]
-    buried = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
-    for id_, why in select_in(connection, buried, part, ids):
+    part = [number]
+    for id_, _, why in tombstones(connection, number, ids):
         (known.deleted if why is None else known.let_go).add(id_)
     query = (
         "SELECT id, hash, author, vec IS NOT NULL, ifnull(expires_at, 9e99) FROM mem "
@@ -78,5 +76,5 @@ def known_of(
             known.texts[id_] = (text, author)
         if expires_at <= now:
             known.let_go.add(id_)
-    known.corrected = corrected(connection, row[0], ids)
+    known.corrected = corrected(connection, number, ids)
     return known

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from vecall.errors import LimitExceededError
 from vecall.store.batches import insert_many
 from vecall.store.connections import lifetime_of
+from vecall.store.hidden import NOBODY, hidden_user
 from vecall.store.read import partition_state, require_absent
 from vecall.store.rows import Change, StoredRow, names_checksum
 from vecall.store.values import require_counts
@@ -29,7 +30,11 @@ class PartitionWriter:
     def __init__(
         self, connection: sqlite3.Connection, app: str, user: str, *, create: bool
     ) -> None:
-        """Find the partition, or make it."""
+        """Find the partition, or make it.
+
+        A user whose names a purge has hidden is found, too, and has them again as soon
+        as something is written.
+        """
         self.connection = connection
         self.app = app
         self.user = user
@@ -45,17 +50,32 @@ class PartitionWriter:
             require_absent(connection, app, user)
         else:
             partition_state(connection, row[0], app, user)  # it is this user's
+        self._is_hidden = False
+        if row is None:
+            hidden = hidden_user(connection, app, user)
+            row = connection.execute(find, (NOBODY, hidden)).fetchone()
+            self._is_hidden = row is not None
         if row is None and create:
             connection.execute(_CREATE, (app, user, self.now))
             row = connection.execute(find, (app, user)).fetchone()
-            connection.execute(
-                "UPDATE part SET crc = ? WHERE id = ?",
-                (names_checksum(row[0], app, user), row[0]),
-            )
+            self._write_names(row[0])
         known: tuple[int, int, int, int] = row or (0, 0, 0, 0)
         require_counts(*known)
         self.id, self.seq_before, self._live_before, self._bytes_before = known
         self.seq = self.seq_before
+
+    def reveal(self) -> None:
+        """Give the user the names again that a purge has hidden."""
+        if self._is_hidden:
+            self._write_names(self.id)
+            self._is_hidden = False
+
+    def _write_names(self, part: int) -> None:
+        checksum = names_checksum(part, self.app, self.user)
+        self.connection.execute(
+            "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?",
+            (self.app, self.user, checksum, part),
+        )
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
         """Take the next sequence number for a row.
@@ -72,6 +92,7 @@ class PartitionWriter:
         if self.seq >= _MAX_SEQ:
             msg = "one user's memories: at most 2^32 - 1 changes"
             raise LimitExceededError(msg)
+        self.reveal()
         self.seq += 1
         rid = rid or (self.id << _ROW_BITS) | self.seq
         self._changes.append((self.id, self.seq, rid, op))

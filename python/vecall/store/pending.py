@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.store.batches import insert_many, select_in
+from vecall.store.hidden import hide, keys_of, part_of, tombstones
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Change
 from vecall.store.values import NO_VALUE, check_turn, stored_object
@@ -63,13 +64,12 @@ class KeepTurns:
         """Do it inside a transaction; the ids are those of the turns that are new."""
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         own = [partition.id, self.session]
-        query = "SELECT id FROM told WHERE part = ? AND session = ? AND id IN"
-        known = {id_ for (id_,) in select_in(connection, query, own, list(self.turns))}
+        known = _told_before(connection, partition.id, self.session, list(self.turns))
         new = {id_: event for id_, event in self.turns.items() if id_ not in known}
         if not new:
             return partition.unchanged([])
-        gone = "SELECT id FROM tomb WHERE part = ? AND id IN"
-        for (id_,) in select_in(connection, gone, [partition.id], list(new)):
+        partition.reveal()
+        for id_, *_ in tombstones(connection, partition.id, list(new)):
             new[id_] = None
         (last,) = connection.execute(
             "SELECT ifnull(max(pos), 0) FROM told WHERE part = ? AND session = ?", own
@@ -238,16 +238,29 @@ def _tries(state: str) -> int:
     return max(0, tries) if isinstance(tries, int) else 0
 
 
-def told_ids(
-    connection: sqlite3.Connection, app: str, user: str, session: str
+def told_before(
+    connection: sqlite3.Connection,
+    app: str,
+    user: str,
+    session: str,
+    ids: Sequence[str],
 ) -> set[str]:
-    """Return what names the turns of a session that were told before."""
-    found = connection.execute(
-        "SELECT id FROM told WHERE session = ? AND part = "
-        "(SELECT id FROM part WHERE app = ? AND user = ?)",
-        (session, app, user),
-    )
-    return {id_ for (id_,) in found}
+    """Return those of some turns of a session that were told before."""
+    part = part_of(connection, app, user)
+    return set() if part is None else _told_before(connection, part, session, ids)
+
+
+def _told_before(
+    connection: sqlite3.Connection, part: int, session: str, ids: Sequence[str]
+) -> set[str]:
+    query = "SELECT id FROM told WHERE part = ? AND session = ? AND id IN"
+    known = {id_ for (id_,) in select_in(connection, query, [part, session], ids)}
+    for key in keys_of(connection, part):
+        hidden = {hide(key, id_): id_ for id_ in ids}
+        own = [part, hide(key, session)]
+        found = select_in(connection, query, own, list(hidden))
+        known.update(hidden[id_] for (id_,) in found)
+    return known
 
 
 def due_sessions(connection: sqlite3.Connection, now: float) -> list[DueSession]:

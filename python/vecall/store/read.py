@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
 from vecall.store.batches import select_in
+from vecall.store.hidden import IS_KEY, NOBODY, is_hidden_user
 from vecall.store.rows import COLUMNS, Row, StoredRow, is_whole
 from vecall.store.values import require_counts
 
@@ -109,7 +110,7 @@ def partition_state(
 ) -> PartitionState | None:
     """Return the state of a partition that was found by its names.
 
-    None if there is no such partition any more.
+    None if there is no such partition any more, or its names were hidden.
 
     Raises:
         CorruptFileError: The number is another user's: the index that gave it is
@@ -121,6 +122,8 @@ def partition_state(
     if found is None:
         return None
     if found[3:] != (app, user):
+        if is_hidden_user(connection, found[3:], app, user):
+            return None
         raise CorruptFileError(WRONG_USER)
     require_counts(found[0], found[2])
     return PartitionState(*found[:3])
@@ -316,16 +319,20 @@ def totals(connection: sqlite3.Connection, *, waiting: bool = True) -> dict[str,
         waiting: Whether its schema has turns that wait.
     """
     partitions, memories, text_bytes = connection.execute(
-        "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part"
+        "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part "
+        "WHERE app <> ?",
+        (NOBODY,),
     ).fetchone()
     counted = connection.execute(
         "SELECT (SELECT count(*) FROM mem), "
         "(SELECT count(*) FROM mem WHERE vec IS NULL), "
         "(SELECT count(*) FROM (SELECT DISTINCT part, session FROM mem "
-        "WHERE session IS NOT NULL)), (SELECT count(*) FROM tomb), "
+        "WHERE session IS NOT NULL)), (SELECT count(*) FROM tomb WHERE part IN "
+        f"(SELECT id FROM part WHERE app <> ?) AND NOT {IS_KEY}), "
         "(SELECT count(*) FROM mem WHERE state = 'archived'), "
         "(SELECT count(*) FROM mem WHERE state = 'quarantined'), "
-        + ("(SELECT count(*) FROM told WHERE event IS NOT NULL)" if waiting else "0")
+        + ("(SELECT count(*) FROM told WHERE event IS NOT NULL)" if waiting else "0"),
+        (NOBODY,),
     )
     rows, bare, sessions, deleted, archived, held, turns = counted.fetchone()
     return {

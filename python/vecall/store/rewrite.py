@@ -7,6 +7,7 @@ from typing import Literal
 
 from vecall.errors import NotFoundError
 from vecall.store.batches import insert_many, select_in
+from vecall.store.hidden import tombstones
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
 from vecall.store.rows import Row, StoredRow, checksum
@@ -100,11 +101,10 @@ def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> li
         NotFoundError: There is nothing of that id, and never was.
     """
     older = [id_ for id_ in newer if id_ is not None]
-    known: set[str] = set()
-    for table in ("mem", "tomb"):
-        query = f"SELECT id FROM {table} WHERE part = ? AND id IN"
-        found = select_in(partition.connection, query, [partition.id], older)
-        known.update(id_ for (id_,) in found)
+    connection = partition.connection
+    query = "SELECT id FROM mem WHERE part = ? AND id IN"
+    known = {id_ for (id_,) in select_in(connection, query, [partition.id], older)}
+    known.update(id_ for id_, *_ in tombstones(connection, partition.id, older))
     if not known.issuperset(older):
         msg = "supersedes: this user has no such memory"
         raise NotFoundError(msg)

@@ -21,6 +21,7 @@ from vecall.errors import (
 from vecall.store.connections import connect_to_read
 from vecall.store.database import Database
 from vecall.store.filesystem import require_new
+from vecall.store.hidden import copy_secret
 from vecall.store.models import EmbeddingModel, active_model, adopt
 from vecall.store.read import load_rows
 from vecall.store.rows import names_checksum
@@ -66,6 +67,8 @@ def recover(path: Path, target: Path) -> Salvage:
         deleted = _tombstones(connection)
         database = Database(target, "full")
         try:
+            with suppress(sqlite3.Error), database.transaction() as new:
+                copy_secret(connection, new)
             copy = _Copy(connection, database, model)
             by_part: dict[int, list[int]] = defaultdict(list)
             for rid in rows:

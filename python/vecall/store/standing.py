@@ -10,6 +10,7 @@ from vecall.errors import ConflictError, NotFoundError
 from vecall.store.batches import select_in
 from vecall.store.delete import Doomed, bury, delete_rows
 from vecall.store.evict import Bounds, evict
+from vecall.store.hidden import forms_of
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
 from vecall.store.rewrite import (
@@ -93,10 +94,12 @@ class RestoreMemory:
         self._check_seen(partition)
         written = bring_back(partition, [self.id], self.state)
         if not written and self.state == "archived":
-            folded = connection.execute(
-                "SELECT id FROM replaced WHERE part = ? AND by = ? AND why = 'folded'",
-                (partition.id, self.id),
-            ).fetchall()
+            folded = select_in(
+                connection,
+                "SELECT id FROM replaced WHERE part = ? AND why = 'folded' AND by IN",
+                [partition.id],
+                list(forms_of(connection, partition.id, [self.id])),
+            )
             written = bring_back(partition, [id_ for (id_,) in folded], "archived")
             if written:
                 doomed = self._summary(partition)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from vecall.clock import LifeTime, Mark
 
@@ -38,3 +40,21 @@ def keep_time(
         connection.execute(
             "INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (str(mark),)
         )
+
+
+@contextmanager
+def begun(connection: sqlite3.Connection, lifetime: LifeTime) -> Iterator[None]:
+    """Write in one transaction, by whose time memories expire."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        kept = kept_time(connection)
+        lifetime.meet(kept)
+        before = connection.total_changes
+        yield
+        if connection.total_changes != before:
+            keep_time(connection, lifetime, kept)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

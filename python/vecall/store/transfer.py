@@ -16,6 +16,15 @@ from typing import Any
 from vecall.errors import CorruptFileError, InvalidArgumentError
 from vecall.store.delete import Doomed, delete_rows
 from vecall.store.evict import Bounds, evict
+from vecall.store.hidden import (
+    NOBODY,
+    add_key,
+    drop_tombstone,
+    forms_of,
+    is_hidden,
+    is_key,
+    tombstones,
+)
 from vecall.store.models import EmbeddingModel, active_model, require_active
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
@@ -103,11 +112,14 @@ def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
 def export_partitions(
     connection: sqlite3.Connection, app: str | None, user: str | None
 ) -> list[tuple[int, str, str, float]]:
-    """Return number, app, user and time of making of all or some partitions."""
+    """Return number, app, user and time of making of all or some partitions.
+
+    Users whose names are hidden are not among them.
+    """
     return connection.execute(
         "SELECT id, app, user, created_at FROM part WHERE (? IS NULL OR app = ?) "
-        "AND (? IS NULL OR user = ?) ORDER BY app, user",
-        (app, app, user, user),
+        "AND (? IS NULL OR user = ?) AND app <> ? ORDER BY app, user",
+        (app, app, user, user, NOBODY),
     ).fetchall()
 
 
@@ -220,12 +232,15 @@ class ImportLines:
     _written: list[StoredRow] = field(default_factory=list)
     _removed: list[int] = field(default_factory=list)
     _ids: list[str] = field(default_factory=list)
+    _known: dict[str, str] | None = None
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
         self._written, self._removed, self._ids = [], [], []
+        self._known = None
         require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
+        partition.reveal()
         if not partition.seq:
             connection.execute(
                 "UPDATE part SET created_at = ? WHERE id = ?",
@@ -254,8 +269,8 @@ class ImportLines:
         id_, state = values["id"], values["state"]
         mine = (partition.id, id_)
         if self.restore:
-            execute("DELETE FROM tomb WHERE part = ? AND id = ?", mine)
-        elif execute("SELECT 1 FROM tomb WHERE part = ? AND id = ?", mine).fetchone():
+            drop_tombstone(partition.connection, *mine)
+        elif any(tombstones(partition.connection, partition.id, [id_])):
             return
         old = execute(_KNOWN, mine).fetchone()
         if old is not None and old[1] >= values["updated_at"]:
@@ -297,12 +312,17 @@ class ImportLines:
 
     def _tombstone(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
         execute = partition.connection.execute
+        if is_key(values["id"]):
+            add_key(partition.connection, partition.id, values["id"], values["at"])
+            self._known = None
+            return
         mine = (partition.id, values["id"])
-        old = execute(_KNOWN, mine).fetchone()
+        id_ = self._id_of(partition, values["id"])
+        old = execute(_KNOWN, (partition.id, id_)).fetchone()
         if old is not None:
             if old[1] > values["at"]:
                 return
-            delete_rows(partition, [Doomed(old[0], values["id"], old[2], old[3])])
+            delete_rows(partition, [Doomed(old[0], id_, old[2], old[3])])
             self._removed.append(old[0])
         execute(
             "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "
@@ -310,6 +330,17 @@ class ImportLines:
             "why = CASE WHEN why IS NULL THEN NULL ELSE excluded.why END",
             (*mine, values["at"], values.get("why")),
         )
+
+    def _id_of(self, partition: PartitionWriter, id_: str) -> str:
+        """Return the id that is hidden, if there is a memory of it."""
+        if not is_hidden(id_):
+            return id_
+        if self._known is None:
+            query = "SELECT id FROM mem WHERE part = ?"
+            found = partition.connection.execute(query, (partition.id,)).fetchall()
+            ids = [known for (known,) in found]
+            self._known = forms_of(partition.connection, partition.id, ids)
+        return self._known.get(id_, id_)
 
 
 _KNOWN = (

@@ -20,7 +20,9 @@ from vecall.store.filesystem import (
     sync_folder,
 )
 from vecall.store.idempotency import drop_digests
+from vecall.store.purging import hide_what_is_gone
 from vecall.store.snapshots import SnapshotFolder, count_purge
+from vecall.store.times import begun
 from vecall.store.upsert import shorten_digests
 
 _PATIENCE_S = 10.0  # for readers who keep the log from being emptied
@@ -80,14 +82,16 @@ def purge(database: Database) -> int:
     with database.alone() as connection:
         if database.path is not None:
             _require_room(database.path.parent, 2 * _live_bytes(connection))
-        count_purge(connection)
-        connection.execute(
-            "DELETE FROM chg WHERE seq <= "
-            "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
-            (_CHANGES_KEPT,),
-        )
-        drop_digests(connection)
-        shorten_digests(connection)
+        with begun(connection, database.lifetime):
+            count_purge(connection)
+            connection.execute(
+                "DELETE FROM chg WHERE seq <= "
+                "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
+                (_CHANGES_KEPT,),
+            )
+            drop_digests(connection)
+            shorten_digests(connection)
+            hide_what_is_gone(connection, database.lifetime.wall())
         connection.execute("VACUUM")
         if database.path is not None:
             folder = SnapshotFolder(database.path)
