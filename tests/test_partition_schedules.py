@@ -1,8 +1,7 @@
 """Loading, eviction, publishing and the rest, under schedules that a scheduler chooses.
 
-With VECALL_TEST_SCALE=100 each small program runs under 1,000 schedules by chance and
-under up to 3,000 that depart at most twice from the first one, and 6,000 programs that
-are made by chance run once each.
+`VECALL_TEST_SCALE=100` runs each small program under every schedule, and 6,000 programs
+that are made by chance under one each.
 """
 
 from __future__ import annotations
@@ -10,134 +9,87 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.campaigns import SCALE
+from helpers.every_schedule import every_schedule
+from helpers.schedule_programs import ONE_PROCESS, TWO_PROCESSES, one_after_the_other
 from helpers.scheduled_world import Program, World, play
-from helpers.scheduler import Choices, Scheduler, every_schedule, run_one
+from helpers.scheduler import ByChance, Scheduler, run_one
 from vecall.store import Database
 
-DEPARTURES = 2
-MOST = 30 * (SCALE - 1)
-BY_CHANCE = 10 * SCALE
+MOST = 10 * SCALE**2
 PROGRAMS_BY_CHANCE = 15 * SCALE
+USERS = {"a": 2, "b": 1, "new": 0}
 
 
-@pytest.fixture(scope="module", params=["file", "memory"])
-def database(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Database]:
-    path: Path | None = None
-    if request.param == "file":
-        path = tmp_path_factory.mktemp("schedules") / "m.db"
-    database = Database(path, "process")
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    database = Database(tmp_path_factory.mktemp("schedules") / "m.db", "process")
     yield database
     database.close()
 
 
-def one_after_the_other(*works: Callable[[], None]) -> Callable[[], None]:
-    def run() -> None:
-        for work in works:
-            work()
-
-    return run
-
-
-def who_gives_up(world: World) -> list[Callable[[], None]]:
-    """A search is given up while its user waits for a thread; another one stays."""
-    searches = [partial(world.search, user) for user in ("a", "b", "c")]
-    return [*searches, partial(world.search, "c", patience=1)]
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Database]:
+    database = Database(None, "process")
+    yield database
+    database.close()
 
 
-def evicted_while_loaded(world: World) -> list[Callable[[], None]]:
-    search = partial(world.search, "a")
-    return [
-        one_after_the_other(search, search),
-        one_after_the_other(search, partial(world.evict, "a"), search),
-    ]
+@pytest.fixture(params=["file", "memory"])
+def database(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
 
 
-def first_write(world: World) -> list[Callable[[], None]]:
-    search = partial(world.search, "new")
-    return [
-        one_after_the_other(partial(world.add, "new"), search),
-        one_after_the_other(search, search),
-    ]
+@pytest.fixture
+def play_all(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Runs a program under all its schedules, or under as many as the scale allows."""
+
+    def play_it(database: Database, program: Program, **options: Any) -> None:
+        def run(scheduler: Scheduler) -> None:
+            play(scheduler, database, USERS, program, **options)
+
+        counted = every_schedule(run, MOST if database.path else 3 * MOST)
+        record_property("schedules", counted.schedules)
+        record_property("cut short", counted.cut_short)
+        assert counted.complete or SCALE < 100, "there are more schedules than that"
+
+    return play_it
 
 
-def written_while_saved(world: World) -> list[Callable[[], None]]:
-    search, add = partial(world.search, "a"), partial(world.add, "a")
-    return [one_after_the_other(search, add, search), one_after_the_other(add, add)]
+@pytest.mark.parametrize("program", ONE_PROCESS, ids=lambda program: program.__name__)
+def test_no_schedule_of_a_small_program_hangs_or_answers_wrongly(
+    play_all, database, program
+):
+    play_all(database, program)
 
 
-def another_model(world: World) -> list[Callable[[], None]]:
-    search, add = partial(world.search, "a"), partial(world.add, "a")
-    return [
-        one_after_the_other(search, search),
-        one_after_the_other(add, world.switch, add, search),
-    ]
-
-
-def forgotten_and_told_again(world: World) -> list[Callable[[], None]]:
-    search, add = partial(world.search, "a"), partial(world.add, "a")
-    forget = partial(world.delete, "a", forget=True)
-    return [
-        one_after_the_other(search, search),
-        one_after_the_other(forget, add, search),
-    ]
-
-
-def closed_meanwhile(world: World) -> list[Callable[[], None]]:
-    search = partial(world.search, "a")
-    add = partial(world.add, "a")
-    return [search, one_after_the_other(add, search), world.close]
-
-
-PROGRAMS: list[Program] = [
-    who_gives_up,
-    evicted_while_loaded,
-    first_write,
-    written_while_saved,
-    another_model,
-    forgotten_and_told_again,
-    closed_meanwhile,
-]
-USERS = {"a": 2, "b": 1, "c": 1, "new": 0}
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_no_schedule_of_a_small_program_hangs_or_answers_wrongly(database, program):
-    def run(scheduler: Scheduler) -> None:
-        play(scheduler, database, USERS, program)
-
-    for seed in range(BY_CHANCE):
-        run_one(run, Choices([], random.Random(seed)))
-    every_schedule(run, DEPARTURES, MOST)
+@pytest.mark.parametrize("program", TWO_PROCESSES, ids=lambda program: program.__name__)
+def test_no_schedule_of_two_processes_hangs_or_answers_wrongly(play_all, file, program):
+    play_all(file, program, processes=2)
 
 
 OPERATIONS = ["search"] * 6 + ["impatient"] * 3 + ["add"] * 4
-OPERATIONS += ["evict"] * 2 + ["delete", "forget", "switch"]
+OPERATIONS += ["evict"] * 2 + ["delete", "forget", "reembed"]
 
 
-def by_chance(rng: random.Random, *, file: bool) -> Program:
+def by_chance(rng: random.Random, *, processes: int) -> Program:
     """Some threads with some operations each."""
 
     def one(world: World) -> Callable[[], None]:
-        user = rng.choice("abcd")
-        operation = rng.choice(OPERATIONS + ["elsewhere"] * (3 * file))
+        user, at = rng.choice("abcd"), rng.randrange(processes)
         works: dict[str, Callable[[], Any]] = {
-            "search": partial(world.search, user),
-            "impatient": partial(world.search, user, patience=rng.randrange(4)),
-            "add": partial(world.add, user),
-            "elsewhere": partial(world.add, user, elsewhere=True),
-            "evict": partial(world.evict, user),
-            "delete": partial(world.delete, user),
-            "forget": partial(world.delete, user, forget=True),
-            "switch": world.switch,
+            "search": partial(world.search, user, at=at),
+            "impatient": partial(world.search, user, patience=rng.randrange(4), at=at),
+            "add": partial(world.add, user, at=at),
+            "evict": partial(world.evict, user, at=at),
+            "delete": partial(world.delete, user, at=at),
+            "forget": partial(world.delete, user, forget=True, at=at),
+            "reembed": partial(world.reembed, at),
         }
-        return works[operation]
+        return works[rng.choice(OPERATIONS)]
 
     def program(world: World) -> list[Callable[[], None]]:
         works = [
@@ -145,7 +97,7 @@ def by_chance(rng: random.Random, *, file: bool) -> Program:
             for _ in range(rng.randint(2, 4))
         ]
         if rng.random() < 0.1:
-            works.append(world.close)
+            works.append(partial(world.close, rng.randrange(processes)))
         return works
 
     return program
@@ -157,14 +109,16 @@ def test_no_schedule_by_chance_hangs_or_answers_wrongly(database, fine):
         rng = random.Random(seed)
         users = {user: rng.randrange(4) for user in "abcd"}
         budget = rng.choice([1, 1 << 30])
-        program = by_chance(rng, file=database.path is not None)
+        processes = 1 if database.path is None else rng.choice([1, 1, 2])
+        program = by_chance(rng, processes=processes)
+        options = {"budget": budget, "processes": processes, "fine": fine}
 
         def run(
             scheduler: Scheduler,
             users: dict[str, int] = users,
             program: Program = program,
-            budget: int = budget,
+            options: dict[str, Any] = options,
         ) -> None:
-            play(scheduler, database, users, program, budget=budget, fine=fine)
+            play(scheduler, database, users, program, **options)
 
-        run_one(run, Choices([], rng))
+        run_one(run, ByChance(rng))

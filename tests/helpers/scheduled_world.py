@@ -1,8 +1,8 @@
 """One file with everything between it and a search, run by a scheduler of threads.
 
-The model beside it is two sets of texts for each user: what was acknowledged, and what
-was begun. A search must find what was acknowledged before it began, and may find what
-was begun before it ended.
+The model of it is two sets of texts for each user: what was acknowledged, and what was
+begun. A search must find what was acknowledged before it began, and may find what was
+begun before it ended.
 """
 
 from __future__ import annotations
@@ -13,26 +13,14 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 import pytest
-from vecall import (
-    _key_locks,
-    _loader,
-    _read_threads,
-    _resident,
-    _row_cache,
-    _shared_work,
-    _snapshots,
-)
-from vecall._core import Engine
+from vecall import _recall, _serving
 from vecall._drive import drive
-from vecall._loader import Loader
 from vecall._newest import Newest
 from vecall._read_threads import ReadThreads
-from vecall._recall import Recall, Request
-from vecall._row_cache import RowCache
+from vecall._recall import Request, RetiredModelError
 from vecall._scoring import Scoring
-from vecall._snapshots import Snapshots
 from vecall.calibration import Calibration
-from vecall.errors import ClosedError
+from vecall.errors import BusyError, ClosedError
 from vecall.store import (
     AddMemories,
     Change,
@@ -40,27 +28,23 @@ from vecall.store import (
     DeleteMemories,
     Draft,
     ForgetUser,
-    SnapshotFolder,
     WriteJob,
     run_alone,
 )
 
-from helpers.scheduler import (
-    Locks,
-    ScheduledLock,
-    ScheduledPool,
-    Scheduler,
-    Yielding,
-    YieldingDatabase,
-)
+from helpers.scheduled_parts import ScheduledDatabase, ScheduledFuture, ScheduledLock
+from helpers.scheduler import Scheduler
+from helpers.traced import TracedDict, watch
 
 APP = "app"
-ENGINE = frozenset({"add_rows", "remove", "drop", "recall", "size", "restore", "sweep"})
-_ENGINE_AND_SNAPSHOT = ENGINE | {"snapshot"}
+_ROOM = 1 << 30  # bytes, more than any run takes
+# A search tries again while a writer stands between its commit and what follows. There
+# is no end to the schedules in which it does, so it gives up sooner than it would.
+_TRIES = 3
 
 
 class Given:
-    """The users of a run: what was begun to be said of each, and what may be gone."""
+    """The memories of a user: which were begun to be added, which may be gone."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
@@ -70,141 +54,164 @@ class Given:
         self.gone: set[str] = set()  # and acknowledged
 
 
+class _Home:
+    """A process that has the file open."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.threads = ReadThreads()
+        in_memory = world.real.path is None
+        self.newest = Newest() if in_memory else None
+        if self.newest is not None:
+            self.newest._found = TracedDict(world.watched, "newest")
+        self.closed = False
+        self.retired: list[Any] = []
+        self.serving = self.serve()
+        self.publish = self.serving.loader.publish
+
+    def serve(self) -> Any:
+        world = self.world
+        return _serving.Serving(
+            world.database,
+            world.writer,
+            self.threads,
+            self.newest,
+            model=None,
+            embedding=None,
+            scoring=Scoring(Calibration.shipped(), None, None),
+            budget=world.budget,
+        )
+
+    @property
+    def resource(self) -> tuple[str, int]:
+        return "serving", self.world.homes.index(self)
+
+
 class World:
-    """A loader, an engine, a recall, and who uses them."""
+    """A file, the processes that have it open, and who uses them."""
 
     def __init__(
         self,
         scheduler: Scheduler,
         database: Database,
         patched: pytest.MonkeyPatch,
+        users: dict[str, int],
         *,
-        budget: int = 1 << 30,
+        budget: int = _ROOM,
         fine: bool = False,
+        processes: int = 1,
     ) -> None:
-        """Open a world over a database, in which nobody is loaded.
+        """Open a world over a database, in which no user is loaded.
 
         Args:
             scheduler: Runs its threads.
             database: The file, or a database in memory.
             patched: Replaces locks and pools for the time of the run.
+            users: The users, and how many memories each has.
             budget: Bytes of the engine and the texts.
             fine: Let others go on before the short locks, too.
+            processes: How many have the file open.
         """
         self.scheduler = scheduler
-        self._real = database
-        self._budget = budget
-        self._patched = patched
-        locks = Locks(scheduler)
-        patched.setattr(_key_locks, "threading", locks)
-        if fine:
-            for module in (_resident, _shared_work, _row_cache):
-                patched.setattr(module, "threading", locks)
-
-        def pool(most: int, thread_name_prefix: str) -> ScheduledPool:
-            return ScheduledPool(scheduler, most, thread_name_prefix)
-
-        patched.setattr(_read_threads, "ThreadPoolExecutor", pool)
-        patched.setattr(_snapshots, "ThreadPoolExecutor", pool)
-        patched.setattr(_snapshots, "_MIN_ROWS", 2)
-        patched.setattr(_loader, "give_back", lambda: None)
+        self.real = database
+        self.budget = budget
+        patched.setattr(_recall, "_TRIES", _TRIES)
+        self.given = {user: Given() for user in users}
+        with database.transaction() as connection:
+            for user, texts in users.items():
+                first = _fill(connection, user, texts)
+                told = {f"{user}{number}" for number in range(texts)}
+                self.given[user].begun |= told
+                self.given[user].acknowledged |= told
+                if user == next(iter(users)):
+                    first_part = first
+        has_budget = budget != _ROOM
+        self.watched = watch(
+            scheduler, patched, first_part, fine=fine, has_budget=has_budget
+        )
         if database.path is None:
             lock = ScheduledLock(scheduler, reentrant=True)
             patched.setattr(database._writer, "lock", lock)
-        names = frozenset({"partition"})
-        self.database: Any = YieldingDatabase(scheduler, database, names)
+        keys = [(APP, user) for user in users]
+        self.database: Any = ScheduledDatabase(scheduler, database, keys)
+        self.writer: Any = self
         self._writing = ScheduledLock(scheduler)
-        self.threads = ReadThreads()
-        self.newest = Newest() if database.path is None else None
-        self.given: dict[str, Given] = {}
-        self.count = 0
-        self.closed = False
-        self.switch()
-
-    def user(self, name: str, texts: int) -> None:
-        """Give a user some memories before the program begins."""
-        self.given[name] = Given()
-        self._commit(ForgetUser(APP, name))
-        for _ in range(texts):
-            self.add(name)
-
-    def switch(self) -> None:
-        """Serve from another, empty engine from now on, as `reembed` does."""
-        engine: Any = Yielding(self.scheduler, Engine(0), _ENGINE_AND_SNAPSHOT)
-        cache = RowCache(self._budget // 2)
-        snapshots = None
-        if self._real.path is not None:
-            folder = SnapshotFolder(self._real.path)
-            writer: Any = self
-            snapshots = Snapshots(self.database, folder, engine, writer, None)
-        self.loader = Loader(
-            self.database,
-            engine,
-            cache,
-            snapshots,
-            self.threads,
-            self.newest,
-            model=None,
-            budget=self._budget,
-        )
-        self.engine = engine
-        self.recall = Recall(
-            engine,
-            self.loader,
-            cache,
-            None,
-            Scoring(Calibration.shipped(), None, None),
-            self._real.lifetime,
-        )
+        self.is_at_rest = False
+        self.homes = [_Home(self)]
+        self.homes += [_Home(self) for _ in range(1, processes)]
+        if self.homes[0].newest is not None:
+            for user in users:
+                found = database.partition(APP, user)
+                self.homes[0].newest._found[APP, user] = found
 
     def submit(self, job: WriteJob) -> Future[Change]:
         """Write for the snapshots, as a `Writer` does."""
-        future: Future[Change] = Future()
+        future: Any = ScheduledFuture.of(self.scheduler)()
         with self._writing:
-            future.set_result(self._commit(job))
+            future.set_result(self._commit(job, self.homes[0]))
         return future
 
-    def add(self, user: str, *, elsewhere: bool = False) -> None:
-        """Add a memory; `elsewhere`, in another process."""
-        self.count += 1
-        text = f"zebra{self.count}"
+    def reembed(self, at: int = 0) -> None:
+        """Serve from another, empty engine from now on, and retire the one before."""
+        home = self.homes[at]
+        following = home.serve()
+        self.scheduler.use(home.resource, "w")
+        home.publish = following.loader.publish
+        self.scheduler.point()
+        self.scheduler.use(home.resource, "w")
+        old, home.serving = home.serving, following
+        home.retired.append(old)
+        self.scheduler.spawn(f"retiring {len(home.retired)} of {at}", old._retire)
+
+    def add(self, user: str, *, at: int = 0) -> None:
+        """Add a memory."""
+        task = self.scheduler.task
+        task.made += 1
+        text = f"{user}{task.name.split()[-1]}x{task.made}"
         given = self.given[user]
-        given.begun.add(text)
-        job = AddMemories(APP, user, [Draft(f"m{self.count}", f"zebra {text}")])
+        job = AddMemories(APP, user, [Draft(text, f"zebra {text}")])
         with self._writing:
-            self._commit(job, elsewhere=elsewhere)
+            self._note(user, "w")
+            given.begun.add(text)
+            self._commit(job, self.homes[at])
+            self._note(user, "w")
             given.acknowledged.add(text)
 
-    def delete(self, user: str, *, forget: bool = False) -> None:
+    def delete(self, user: str, *, forget: bool = False, at: int = 0) -> None:
         """Delete all memories of a user."""
         given = self.given[user]
         with self._writing:
+            self._note(user, "w")
             there = set(given.acknowledged)
             given.going |= there
-            self._commit(ForgetUser(APP, user) if forget else DeleteMemories(APP, user))
+            job = ForgetUser(APP, user) if forget else DeleteMemories(APP, user)
+            self._commit(job, self.homes[at])
+            self._note(user, "w")
             given.gone |= there
 
-    def evict(self, user: str) -> None:
+    def evict(self, user: str, *, at: int = 0) -> None:
         """Evict a user, as if memory were short."""
-        self.loader._evict((APP, user))
+        self.homes[at].serving.loader._evict((APP, user))
 
-    def search(self, user: str, *, patience: int | None = None) -> None:
+    def search(self, user: str, *, patience: int | None = None, at: int = 0) -> None:
         """Search, and compare with the model.
 
         Args:
             user: Whose memories.
             patience: After so many turns of waiting the caller gives up, as
                 `asyncio.wait_for` does; None never does.
+            at: The process.
         """
         given = self.given[user]
+        self.scheduler.point()
+        self._note(user, "r")
         must, gone = set(given.acknowledged), set(given.gone)
-        recall = self.recall
         left = patience
 
-        async def wait(future: Future[Any]) -> Any:
+        async def wait(future: Any) -> Any:
             nonlocal left
             if left is None:
-                self.scheduler.point(future.done, "a future")
+                future.wait()
             while left is not None and not future.done():
                 if not left:
                     future.cancel()  # what asyncio.wrap_future does
@@ -213,53 +220,100 @@ class World:
                 self.scheduler.point()
             return future.result()
 
+        home = self.homes[at]
         request = Request((APP, user), "zebra", 1000)
-        try:
-            response = drive(recall.search(wait, request))
-        except _GaveUpError:
-            return
-        except CancelledError:
-            pytest.fail("cancelled, and nobody had cancelled it")
-        except ClosedError:
-            assert self.closed
-            return
+        response = None
+        while response is None:
+            self.scheduler.use(home.resource, "r")
+            serving = home.serving
+            self.scheduler.point()
+            if not serving.enter():
+                continue
+            try:
+                response = drive(serving.recall.search(wait, request))
+            except RetiredModelError:
+                continue
+            except _GaveUpError:
+                return
+            except BusyError:
+                assert not self.is_at_rest
+                return
+            except CancelledError:
+                pytest.fail("cancelled, and no caller had cancelled it")
+            except ClosedError:
+                assert home.closed
+                return
+            finally:
+                serving.leave()
+        self._note(user, "r")
         found = {memory.text.split()[1] for memory in response.memories}
         missing = must - given.going - found
         foreign = found - (given.begun - gone)
         assert not missing, f"not found: {sorted(missing)} of {sorted(must)}"
         assert not foreign, f"found, but not {user}'s: {sorted(foreign)}"
 
-    def close(self) -> None:
-        """End the threads, while others may still search."""
-        self.closed = True
-        self.threads.close()
+    def close(self, at: int = 0) -> None:
+        """Close one process's service, while others may still search."""
+        home = self.homes[at]
+        home.closed = True
+        self.scheduler.use(home.resource, "r")
+        servings = [*home.retired, home.serving]
+        for serving in servings:
+            serving.stop_waiting()
+            serving.close_snapshots()
+        for serving in servings:
+            serving.close()
+        home.threads.close()
 
     def check_at_rest(self) -> None:
         """Nothing is left of what ended, and everybody is found."""
-        loader = self.loader
-        if not self.closed:
-            for user in self.given:
-                self.search(user)
-        self.scheduler.until_idle()
-        assert not loader._work.keys()
-        assert not loader._residents.pins()
-        assert not len(loader._locks)
+        self.is_at_rest = True
+        for at, home in enumerate(self.homes):
+            if not home.closed:
+                for user in self.given:
+                    self.search(user, at=at)
+            self.scheduler.until_idle()
+            for serving in (*home.retired, home.serving):
+                self._check_books(serving)
+
+    def _check_books(self, serving: Any) -> None:
+        loader, engine = serving.loader, serving.engine
+        assert not loader._work.keys(), "work is left"
+        assert not loader._residents.pins(), "a pin is left"
+        assert not len(loader._locks), "a lock is left"
         entries = loader._residents._entries
         assert loader.nbytes == sum(entry.nbytes for entry in entries.values())
-        assert {key for key in entries if self.engine.size(key)} == {
-            (APP, user) for user in self.given if self.engine.size((APP, user))
-        }
-        assert all(self.engine.size(key) == e.rows for key, e in entries.items())
+        held = {key: engine.size(key) for key in [(APP, user) for user in self.given]}
+        assert {key for key in entries if held[key]} == {
+            key for key, size in held.items() if size
+        }, "the engine has other partitions than the books say"
+        assert all(held[key] == e.rows for key, e in entries.items()), "other rows"
 
-    def _commit(self, job: WriteJob, *, elsewhere: bool = False) -> Change:
-        with self._real.transaction() as connection:
+    def _note(self, user: str, mode: Any) -> None:
+        self.scheduler.use(("model", user), mode)
+
+    def _commit(self, job: Any, home: _Home) -> Change:
+        with self.real.transaction() as connection:
+            self.scheduler.use(("file", (APP, job.user)), "w")
             change = run_alone(connection, job)
         if not isinstance(change, Change):
             raise change
-        if not elsewhere:
-            self.scheduler.point()  # between the commit and what follows
-            self.loader.publish(change)
+        self.scheduler.point()  # between the commit and what follows
+        self.scheduler.use(home.resource, "r")
+        home.publish(change)
         return change
+
+
+def _fill(connection: Any, user: str, texts: int) -> int:
+    """Give a user his first memories; return his partition's number."""
+    run_alone(connection, ForgetUser(APP, user))
+    drafts = [Draft(f"{user}{n}", f"zebra {user}{n}") for n in range(texts)]
+    # At least one, so that there is a partition; a user without memories is new.
+    change = run_alone(connection, AddMemories(APP, user, drafts or [Draft("x", "x")]))
+    assert isinstance(change, Change)
+    if not texts:
+        run_alone(connection, ForgetUser(APP, user))
+    return change.part
 
 
 class _GaveUpError(Exception):
@@ -279,10 +333,7 @@ def play(
     """Run a program: give users their memories, start its threads, check the end."""
     with contextlib.ExitStack() as stack:
         patched = stack.enter_context(pytest.MonkeyPatch.context())
-        world = World(scheduler, database, patched, **options)
-        for user, texts in users.items():
-            world.user(user, texts)
-        world.switch()  # so that nobody is loaded
+        world = World(scheduler, database, patched, users, **options)
         for at, work in enumerate(program(world)):
             scheduler.spawn(f"thread {at}", work)
         scheduler.at_rest(world.check_at_rest)

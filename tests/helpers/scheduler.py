@@ -1,22 +1,24 @@
 """Runs threads one at a time and chooses, at hooked points, which one goes on.
 
 The threads are real, and so is the code that they run; only its locks and thread pools
-are replaced by those of this file, which have a hooked point before every acquisition
-and every piece of work. A schedule is the list of choices, so it can be repeated, and
-all schedules of a small program can be walked through.
+are replaced by those of `scheduled_parts`, which have a hooked point before every
+acquisition and every piece of work. What a thread does from one point to the next is a
+step. A schedule is the list of threads whose steps were run, so it can be repeated.
 """
 
 from __future__ import annotations
 
 import random
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 _MOST_POINTS = 20_000
+
+Mode = Literal["r", "c", "w"]
+"""How a step uses something: it reads, it makes a change that commutes with changes of
+this kind, or it writes."""
 
 
 class Stopped(BaseException):
@@ -27,66 +29,90 @@ class HangError(AssertionError):
     """No thread can go on, or the run does not end."""
 
 
-class _Task:
-    def __init__(self, name: str, *, background: bool) -> None:
+@dataclass(slots=True, eq=False)
+class Step:
+    """What a thread did from one point to the next.
+
+    Attributes:
+        task: The thread's name.
+        enabled: The threads that could go on when it was chosen.
+        guard: What the thread had waited for, if it is a lock.
+        held: The locks that the thread held at the beginning.
+        after: Steps without which it could not have begun.
+        used: What it used, and how.
+    """
+
+    task: str
+    enabled: list[str]
+    guard: Hashable | None = None
+    held: frozenset[Hashable] = frozenset()
+    after: list[int] = field(default_factory=list)
+    used: dict[Hashable, Mode] = field(default_factory=dict)
+
+
+class Task:
+    """A thread of a run."""
+
+    def __init__(self, name: str, *, background: bool, began_by: int | None) -> None:
+        """Wait for the first turn."""
         self.name = name
         self.background = background
-        self.ready: Callable[[], bool] = lambda: True
+        self.ready: Callable[[], bool] = _always
         self.waits_for = ""
+        self.guard: Hashable | None = None
+        self.after: Callable[[], list[int]] = list
+        self.held: set[Hashable] = set()
+        self.made = 0  # objects, which are named by it
         self.done = False
         self.turn = threading.Semaphore(0)
         self.thread: threading.Thread | None = None
+        if began_by is not None:
+            self.after = lambda: [began_by]
 
 
-class Choices:
-    """A schedule: which of the threads that can go on does, point by point."""
+class Strategy(Protocol):
+    """Chooses the thread that goes on."""
 
-    def __init__(self, given: list[int], rng: random.Random | None = None) -> None:
-        """Take the choices given; then go on with the same thread, or by chance."""
-        self.given = given
-        self.made: list[tuple[int, int]] = []  # which was chosen, of how many
+    def choose(self, scheduler: Scheduler, ready: list[Task]) -> Task | None:
+        """Choose one; the first is the one that ran, if it can go on. None: stop."""
+
+
+class ByChance:
+    """Goes on with the same thread, or by chance with another one."""
+
+    def __init__(self, rng: random.Random) -> None:
+        """Choose by the numbers of `rng`."""
         self._rng = rng
 
-    def next(self, count: int, *, preempting: bool) -> int:
-        """Choose; 0 goes on with the same thread where it can go on."""
-        at = len(self.made)
-        if at < len(self.given):
-            chosen = min(self.given[at], count - 1)
-        elif self._rng is not None and (not preempting or self._rng.random() < 0.3):
-            chosen = self._rng.randrange(count)
-        else:
-            chosen = 0
-        self.made.append((chosen, count))
-        return chosen
-
-    def following(self, departures: int) -> list[int] | None:
-        """Return the next schedule that departs so often or less from the first one."""
-        made = [chosen for chosen, _ in self.made]
-        for at in reversed(range(len(made))):
-            spent = sum(1 for chosen in made[:at] if chosen)
-            if made[at] + 1 < self.made[at][1] and spent < departures:
-                return [*made[:at], made[at] + 1]
-        return None
+    def choose(self, scheduler: Scheduler, ready: list[Task]) -> Task:
+        """Choose one."""
+        stays = ready[0].name == scheduler.last and self._rng.random() >= 0.3
+        return ready[0] if stays or len(ready) == 1 else self._rng.choice(ready)
 
 
 class Scheduler:
     """One run of a program of several threads."""
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, strategy: Strategy) -> None:
         """Begin without threads."""
-        self._choices = choices
-        self._tasks: list[_Task] = []
+        self._strategy = strategy
+        self._tasks: list[Task] = []
         self._over = threading.Event()
         self._stopping = False
-        self._running: _Task | None = None
-        self._points = 0
+        self._asking = False  # which threads can go on
+        self._made = 0  # objects before the first thread
+        self._running: Task | None = None
+        self.steps: list[Step] = []
+        self.last = ""
         self.error: BaseException | None = None
+        self.is_cut_short = False
 
     def spawn(
-        self, name: str, work: Callable[[], None], *, background: bool = False
+        self, name: str, work: Callable[[], object], *, background: bool = False
     ) -> None:
         """Add a thread. One in the background need not end."""
-        task = _Task(name, background=background)
+        began_by = self.now() if self._running else None
+        task = Task(name, background=background, began_by=began_by)
 
         def run() -> None:
             task.turn.acquire()
@@ -97,6 +123,7 @@ class Scheduler:
                 pass
             except BaseException as error:
                 self._fail(error)
+            self.use(("end", task.name), "w")
             task.done = True
             if not self._stopping:
                 self._switch(task)
@@ -118,10 +145,14 @@ class Scheduler:
         """Wait until all other threads have ended or are idle."""
         mine = self._running
 
-        def idle(task: _Task) -> bool:
+        def idle(task: Task) -> bool:
             return task.done or (task.background and not task.ready())
 
-        self.point(lambda: all(idle(t) for t in self._tasks if t is not mine), "others")
+        self.point(
+            lambda: all(idle(t) for t in self._tasks if t is not mine),
+            "others",
+            after=lambda: list(range(len(self.steps))),
+        )
 
     def run(self) -> None:
         """Run until all threads have ended, and those in the background are idle.
@@ -140,50 +171,103 @@ class Scheduler:
         if self.error is not None:
             raise self.error
 
+    @property
+    def is_running(self) -> bool:
+        """Whether one of the run's threads is running, and is the caller."""
+        return self._running is not None and not self._asking
+
+    @property
+    def task(self) -> Task:
+        """The thread that runs."""
+        assert self._running is not None
+        return self._running
+
+    def now(self) -> int:
+        """Return the number of the step that runs; -1 before the first one."""
+        return len(self.steps) - 1
+
+    def name(self, kind: str) -> tuple[Any, ...]:
+        """Name a new object by the thread that makes it."""
+        task = self._running
+        if task is None:
+            self._made += 1
+            return kind, "before", self._made
+        task.made += 1
+        return kind, task.name, task.made
+
+    def use(self, what: Hashable, mode: Mode) -> None:
+        """Note that the step that runs uses something which others may use."""
+        if self._running is None or self._asking:
+            return
+        used = self.steps[-1].used
+        if used.setdefault(what, mode) != mode:
+            used[what] = "w"
+
     def point(
-        self, ready: Callable[[], bool] | None = None, waits_for: str = ""
+        self,
+        ready: Callable[[], bool] | None = None,
+        waits_for: str = "",
+        *,
+        lock: Hashable | None = None,
+        after: Callable[[], list[int]] = list,
     ) -> None:
-        """Let another thread go on, or this one, once `ready` is true."""
+        """Let another thread go on, or this one, once `ready` is true.
+
+        Args:
+            ready: Whether this one can go on.
+            waits_for: What it waits for, in words.
+            lock: The lock that it waits for.
+            after: The steps that made `ready` true, if no others could have done so.
+        """
         task = self._running
         if self._stopping or task is None:
             if self._stopping and threading.current_thread().daemon:
                 raise Stopped
             return  # outside of a run
-        task.ready = ready or (lambda: True)
+        task.ready = ready or _always
         task.waits_for = waits_for
-        self._points += 1
-        if self._points > _MOST_POINTS:
+        task.guard = lock
+        task.after = after
+        if len(self.steps) > _MOST_POINTS:
             self._fail(HangError("the run does not end"))
             raise Stopped
         self._switch(task)
         if self._stopping:
             raise Stopped
 
-    def _switch(self, task: _Task | None) -> None:
+    def _switch(self, task: Task | None) -> None:
+        self._asking = True
         ready = [t for t in self._tasks if not t.done and t.ready()]
-        mine = task is not None and task in ready
-        if mine:
-            assert task is not None
+        self._asking = False
+        if task is not None and task in ready:
             ready.remove(task)
             ready.insert(0, task)
-        if not ready:
+        following = self._strategy.choose(self, ready) if ready else None
+        if following is None:
             left = [t for t in self._tasks if not t.done and not t.background]
-            if left:
+            self.is_cut_short = bool(ready)
+            if left and not ready:
                 waits = ", ".join(f"{t.name} for {t.waits_for}" for t in left)
-                self._fail(HangError(f"nobody can go on: {waits}"))
+                self._fail(HangError(f"no thread can go on: {waits}"))
             self._running = None
+            self._stopping = self._stopping or self.is_cut_short
             self._over.set()
         else:
-            chosen = 0
-            if len(ready) > 1:
-                chosen = self._choices.next(len(ready), preempting=mine)
-            following = ready[chosen]
+            held = frozenset(following.held)
+            names = sorted(t.name for t in ready)
+            step = Step(following.name, names, following.guard, held, following.after())
+            self.steps.append(step)
+            self.last = following.name
             self._running = following
             if following is task:
                 return
             following.turn.release()
         if task is not None and not task.done:
             task.turn.acquire()
+
+    def task_failed(self, error: BaseException) -> None:
+        """End the run with an error."""
+        self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         if self.error is None:
@@ -193,178 +277,17 @@ class Scheduler:
         self._over.set()
 
 
-class ScheduledLock:
-    """A lock that lets others go on before it is taken. Reentrant if asked."""
-
-    def __init__(self, scheduler: Scheduler, *, reentrant: bool = False) -> None:
-        """Begin free."""
-        self._scheduler = scheduler
-        self._owner: threading.Thread | None = None
-        self._depth = 0
-        self._reentrant = reentrant
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock."""
-        me = threading.current_thread()
-        if self._reentrant and self._owner is me:
-            self._depth += 1
-            return True
-        if blocking and timeout < 0:
-            self._scheduler.point(lambda: self._owner is None, "a lock")
-        else:
-            self._scheduler.point()
-        if self._owner is not None:
-            return False
-        self._owner = me
-        self._depth = 1
-        return True
-
-    def release(self) -> None:
-        """Let the lock go."""
-        self._depth -= 1
-        if not self._depth:
-            self._owner = None
-
-    def __enter__(self) -> bool:
-        """Take the lock."""
-        return self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        """Let the lock go."""
-        self.release()
+def _always() -> bool:
+    return True
 
 
-class Locks:
-    """Stands for the module `threading` where only its locks are used."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        """Make locks of this run."""
-        self._scheduler = scheduler
-
-    def Lock(self) -> ScheduledLock:  # noqa: N802
-        """Return a lock."""
-        return ScheduledLock(self._scheduler)
-
-
-class ScheduledPool:
-    """A ThreadPoolExecutor whose threads are the scheduler's."""
-
-    def __init__(self, scheduler: Scheduler, most: int, name: str) -> None:
-        """Begin without a thread."""
-        self._scheduler = scheduler
-        self._most = most
-        self._name = name
-        self._queue: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._closed = False
-        self._threads = 0
-        self._busy = 0
-
-    def submit(self, work: Callable[..., Any], *args: Any, **named: Any) -> Future[Any]:
-        """Queue some work."""
-        self._scheduler.point()
-        if self._closed:
-            msg = "cannot schedule new futures after shutdown"
-            raise RuntimeError(msg)
-        future: Future[Any] = Future()
-        self._queue.append((future, lambda: work(*args, **named)))
-        if self._busy + len(self._queue) > self._threads < self._most:
-            self._threads += 1
-            name = f"{self._name}_{self._threads}"
-            self._scheduler.spawn(name, self._work, background=True)
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work; finish what waits."""
-        self._closed = True
-        if cancel_futures:
-            for future, _ in self._queue:
-                future.cancel()
-        if wait:
-            idle = "the threads of a pool"
-            self._scheduler.point(lambda: not (self._queue or self._busy), idle)
-
-    def _work(self) -> None:
-        while True:
-            self._scheduler.point(lambda: bool(self._queue))
-            future, work = self._queue.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
-            self._busy += 1
-            try:
-                result = work()
-            except Exception as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-            finally:
-                self._busy -= 1
-
-
-class Yielding:
-    """An object of which some methods let other threads go on before they begin."""
-
-    def __init__(self, scheduler: Scheduler, inner: Any, names: frozenset[str]) -> None:
-        """Stand for `inner`."""
-        self._scheduler = scheduler
-        self._inner = inner
-        self._names = names
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what `inner` has, behind a hooked point."""
-        found = getattr(self._inner, name)
-        if name not in self._names:
-            return found
-
-        def yielding(*args: Any, **named: Any) -> Any:
-            self._scheduler.point()
-            return found(*args, **named)
-
-        return yielding
-
-    def __len__(self) -> int:
-        """How much there is."""
-        return len(self._inner)
-
-
-class YieldingDatabase(Yielding):
-    """A database that lets other threads go on before it is read."""
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Any]:
-        """Read one state of the file."""
-        self._scheduler.point()
-        with self._inner.snapshot() as connection:
-            yield connection
-
-
-def every_schedule(
-    run: Callable[[Scheduler], None], departures: int, most: int
-) -> tuple[int, bool]:
-    """Run a program under every schedule that departs at most so often from the first.
-
-    In the first one each thread goes on as long as it can, and then the one that was
-    made first.
-
-    Returns:
-        How many there were, and whether that was all of them.
-    """
-    given: list[int] | None = []
-    count = 0
-    while given is not None:
-        if count == most:
-            return count, False
-        choices = Choices(given)
-        run_one(run, choices)
-        count += 1
-        given = choices.following(departures)
-    return count, True
-
-
-def run_one(run: Callable[[Scheduler], None], choices: Choices) -> None:
+def run_one(run: Callable[[Scheduler], None], strategy: Strategy) -> Scheduler:
     """Run a program once; an error says by which schedule."""
+    scheduler = Scheduler(strategy)
     try:
-        run(Scheduler(choices))
+        run(scheduler)
     except BaseException as error:
-        made = [chosen for chosen, _ in choices.made]
+        made = [step.task for step in scheduler.steps]
         error.add_note(f"schedule: {made}") if hasattr(error, "add_note") else None
         raise
+    return scheduler
