@@ -15,7 +15,9 @@ from vecall.store import (
     SetVectors,
     StoredRow,
     partition_names,
+    text_hash,
     unmoved_vectors,
+    vectors_of,
     without_vector,
 )
 
@@ -107,9 +109,18 @@ class Backfill:
         assert self._model is not None
         with self._database.snapshot() as connection:
             names = partition_names(connection, part)
+            said = [(text_hash(row.text), row.author) for row, *_ in rows]
+            known = vectors_of(connection, part, said, self._model)
         if names is None:
             return  # forgotten since the rows were read
-        texts = [embedded_text(row.author, row.text) for row, *_ in rows]
-        vectors = self._embedding.embed_now(texts)
+        new = {
+            each: embedded_text(row.author, row.text)
+            for each, (row, *_) in zip(said, rows, strict=True)
+            if each not in known
+        }
+        if new:
+            made = self._embedding.embed_now(list(new.values()))
+            known |= dict(zip(new, made, strict=True))
+        vectors = [known[each] for each in said]
         job = SetVectors(*names, rows, vectors, self._model)
         self._writer.submit(job).result()

@@ -263,22 +263,29 @@ class Memory(Opened):
     ) -> None:
         """Give vectors to those drafts whose text the file has no vector for."""
         assert serving.embedding is not None
-        ids = [draft.id for draft in drafts]
-        known: Known = await wait(serving.loader.submit(self._known, app, user, ids))
+        assert serving.model is not None
+        known: Known = await wait(
+            serving.loader.submit(self._known, app, user, drafts, serving.model.id)
+        )
         fresh = [
             draft
             for draft in in_slices(drafts)
             if known.needs_vector(draft, restore=restore, again=again)
         ]
-        texts = [embedded_text(draft.author, draft.text) for draft in fresh]
+        new = []
+        for draft in in_slices(fresh):
+            draft.vec = known.vectors.get((draft.hash, draft.author))
+            if draft.vec is None:
+                new.append(draft)
+        texts = [embedded_text(draft.author, draft.text) for draft in new]
         vectors = await serving.embedding.embed_texts(wait, app, user, texts)
-        for draft, vec in zip(fresh, vectors, strict=True):
+        for draft, vec in zip(new, vectors, strict=True):
             draft.vec = vec
 
-    def _known(self, app: str, user: str, ids: Sequence[str]) -> Known:
+    def _known(self, app: str, user: str, drafts: Sequence[Draft], model: int) -> Known:
         now = self.database.lifetime.now()
         with self.database.snapshot() as connection:
-            return known_of(connection, app, user, ids, now)
+            return known_of(connection, app, user, drafts, now, model)
 
     @observed("search", _found)
     async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:

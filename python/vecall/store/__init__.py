@@ -21,7 +21,7 @@ from vecall.store.filesystem import require_unrelated
 from vecall.store.hidden import NOBODY, Why, hidden_in_app
 from vecall.store.history import Past, history, listed, old_sessions
 from vecall.store.jobs import WriteJob, run_alone
-from vecall.store.known import Known, known_of
+from vecall.store.known import Known, known_of, vectors_of
 from vecall.store.models import (
     EmbeddingModel,
     active_model,
@@ -192,6 +192,7 @@ __all__ = [
     "turns_around",
     "unmoved_vectors",
     "users_of",
+    "vectors_of",
     "waiting_turns",
     "without_vector",
 ]

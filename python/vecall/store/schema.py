@@ -139,8 +139,10 @@ def _to_3(connection: sqlite3.Connection) -> None:
 
 # Each index begins with the partition wherever one user's rows are asked for, so that
 # the rows of other users cost nothing. The text is stored as it stands here, so it has
-# no spaces but those that it needs.
+# no spaces but those that it needs. What `embed_cache` was to hold, the rows themselves
+# have: `mem_hash` finds the vector of a text.
 _SCHEMA_4 = """
+DROP TABLE embed_cache;
 DROP INDEX mem_valid;
 CREATE INDEX mem_valid ON mem(valid_until)WHERE state='live'AND valid_until NOTNULL;
 CREATE INDEX mem_lapse ON mem(part,valid_until)WHERE state='live'AND
@@ -148,6 +150,7 @@ valid_until NOTNULL;
 CREATE INDEX mem_ends ON mem(part,expires_at)WHERE expires_at NOTNULL;
 CREATE INDEX mem_old ON mem(part,coalesce(ts,created_at))WHERE state='live';
 CREATE INDEX idem_at ON idem(part,at);
+CREATE INDEX mem_hash ON mem(part,hash);
 """
 
 
