@@ -12,6 +12,7 @@ pytest.importorskip("httpx")
 
 from helpers.http import ALICE, door_to, error_of
 from vecall.server import HttpLimits
+from vecall.slices import Slices
 
 MEMORIES = f"{ALICE}/memories"
 
@@ -162,3 +163,21 @@ def test_only_a_few_large_answers_are_made_at_once(door, open_service, monkeypat
 
     assert asyncio.run(all_of(1000)) == 2
     assert asyncio.run(all_of(10)) == 9
+
+
+@pytest.mark.parametrize("path", [f"{MEMORIES}?limit=200", f"{ALICE}/export"])
+def test_long_answers_are_made_in_slices(door, monkeypatch, path):
+    """Between any two rows others may have the interpreter, on no event loop."""
+    opened = door()
+    added(opened, *(f"tea {n}" for n in range(200)))
+    threads = []
+    real = Slices.pause_if_due
+
+    def noted(slices):
+        threads.append(threading.current_thread())
+        real(slices)
+
+    monkeypatch.setattr(Slices, "pause_if_due", noted)
+    assert opened.ask("GET", path).status_code == 200
+    assert len(threads) >= 2 * 200  # the rows are read, then written
+    assert threading.main_thread() not in threads

@@ -21,6 +21,7 @@ from vecall._telemetry import observed
 from vecall.config import check_name, check_top_k
 from vecall.corrections import Revision
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.slices import in_slices
 from vecall.store import (
     ArchiveMemories,
     Change,
@@ -147,7 +148,7 @@ class Life:
                 past.why,
                 past.by,
             )
-            for past in found
+            for past in in_slices(found)
         ]
 
     @observed("list", len)
@@ -171,19 +172,22 @@ class Life:
             check_name(after, "after", self._memory.limits)
         loader = self._memory.serving.loader
         found: list[MemoryEntry] = await wait(
-            loader.submit(self._listed, key, state, after, limit)
+            loader.submit(self._listed, key, state, after, limit, scope)
         )
-        return [replace(entry, scope=scope) for entry in found]
+        return found
 
     def _listed(
-        self, key: Key, state: str, after: str | None, limit: int
+        self, key: Key, state: str, after: str | None, limit: int, scope: str
     ) -> list[MemoryEntry]:
         database = self._memory.database
         with database.snapshot() as connection:
             rows = listed(
                 connection, *key, state, after, limit, database.lifetime.now()
             )
-        return [to_entry(row, prior_of(row)) for row in rows]
+        return [
+            replace(to_entry(row, prior_of(row)), scope=scope)
+            for row in in_slices(rows)
+        ]
 
     @observed("archive")
     async def archive(

@@ -21,6 +21,7 @@ from vecall.errors import (
     StorageError,
     VecallError,
 )
+from vecall.slices import in_slices
 from vecall.store import (
     Change,
     Database,
@@ -117,7 +118,8 @@ def _export(
             told = {"app": in_app, "user": of_user, "created_at": made}
             _write(file, {"part": told})
             lines = export_lines(connection, part, number)
-            for kind, values in lines if quarantined else free_lines(lines):
+            shown = lines if quarantined else free_lines(lines)
+            for kind, values in in_slices(shown):
                 _write(file, {kind: values})
                 count += kind == "mem"
     return count

@@ -12,9 +12,13 @@ from starlette.responses import Response
 from vecall.corrections import Revision
 from vecall.server.answers import as_json, json_response, raw_json
 from vecall.server.routing import Call
+from vecall.slices import in_slices
 from vecall.types import MemoryEntry
 
 T = TypeVar("T")
+
+Each = Callable[[Iterable[Any]], Iterable[Any]]
+"""Yields items, and pauses between them where it may: `in_slices`, or `iter`."""
 
 MANY = 32  # memories: more of them are not written, nor held, as a matter of course
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
@@ -22,7 +26,7 @@ _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the l
 
 async def one(entry: MemoryEntry) -> Response:
     """Return one memory."""
-    return await _written([entry], lambda: json_response(shown(entry)))
+    return await _written([entry], lambda _: json_response(shown(entry)))
 
 
 async def answered(
@@ -48,8 +52,9 @@ async def answered(
 async def best(call: Call, entries: list[MemoryEntry]) -> Response:
     """Return the best memories; "truncated" says that further ones did not fit."""
 
-    def write() -> Response:
-        texts = _fitting(map(shown, entries), call.door.limits.max_answer_bytes)
+    def write(each: Each) -> Response:
+        shows = map(shown, each(entries))
+        texts = _fitting(shows, call.door.limits.max_answer_bytes)
         return _listed("memories", texts, truncated=len(texts) < len(entries))
 
     return await _written(entries, write)
@@ -58,8 +63,9 @@ async def best(call: Call, entries: list[MemoryEntry]) -> Response:
 async def page(call: Call, entries: list[MemoryEntry], limit: int) -> Response:
     """Return memories in order; "next" is where to go on, unless it was the last."""
 
-    def write() -> Response:
-        texts = _fitting(map(shown, entries), call.door.limits.max_answer_bytes)
+    def write(each: Each) -> Response:
+        shows = map(shown, each(entries))
+        texts = _fitting(shows, call.door.limits.max_answer_bytes)
         if len(entries) < limit and len(texts) == len(entries):
             return _listed("memories", texts)
         return _listed("memories", texts, next=entries[len(texts) - 1].id)
@@ -70,8 +76,10 @@ async def page(call: Call, entries: list[MemoryEntry], limit: int) -> Response:
 async def newest(call: Call, revisions: list[Revision]) -> Response:
     """Return the newest revisions, oldest first; "truncated" as in `best`."""
 
-    def write() -> Response:
-        backwards = ({**_plain(past), "memory": shown(past.memory)} for past in told)
+    def write(each: Each) -> Response:
+        backwards = (
+            {**_plain(past), "memory": shown(past.memory)} for past in each(told)
+        )
         texts = _fitting(backwards, call.door.limits.max_answer_bytes)
         cut = len(texts) < len(revisions)
         return _listed("revisions", texts[::-1], truncated=cut)
@@ -92,13 +100,13 @@ def _plain(value: MemoryEntry | Revision) -> dict[str, Any]:
 
 
 async def _written(
-    entries: list[MemoryEntry], write: Callable[[], Response]
+    entries: list[MemoryEntry], write: Callable[[Each], Response]
 ) -> Response:
-    """Write a little at once, much on another thread."""
+    """Write a little at once, much in slices on another thread."""
     little = len(entries) <= MANY
     if little and sum(len(entry.text) for entry in entries) <= _WRITTEN_AT_ONCE:
-        return write()
-    return await asyncio.to_thread(write)
+        return write(iter)
+    return await asyncio.to_thread(write, in_slices)
 
 
 def _fitting(values: Iterable[object], most: int) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable
 from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
+from vecall.slices import in_slices
 from vecall.store.batches import select_in
 from vecall.store.hidden import IS_KEY, NOBODY, is_hidden_user
 from vecall.store.rows import COLUMNS, Row, StoredRow, is_whole
@@ -78,7 +79,8 @@ def load_rows(
         f"SELECT mem.state = 'quarantined', {_READ} {_JOINED} WHERE {state}mem.rid IN"
     )
     rows = []
-    for aside, *values in select_in(connection, query, [], list(rids)):
+    found = select_in(connection, query, [], list(rids))
+    for aside, *values in in_slices(found):
         try:
             rows.append(_checked(tuple(values)))
         except CorruptFileError:
