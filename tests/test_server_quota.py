@@ -45,3 +45,17 @@ def test_there_is_a_quota_by_default():
     options = parser().parse_args(["serve"])
     quota = options.max_user_memories, options.max_user_bytes, options.eviction
     assert quota == (100_000, 256 * 1024 * 1024, "reject")
+
+
+def test_turns_that_wait_count(tmp_path):
+    """They are memories to be."""
+    options = ["--max-user-memories", "2"]
+    turns = [{"id": f"e{n}", "content": f"turn {n}"} for n in range(3)]
+    with serving(tmp_path, *options) as (server, _), server.client() as client:
+        path = f"{ALICE}/sessions/s/observe"
+        first = client.post(path, json={"events": turns[:2]})
+        more = client.post(path, json={"events": turns})
+        fact = client.post(MEMORIES, json={"memories": ["tea"]})
+    assert first.status_code == 200
+    assert more.status_code == fact.status_code == 422
+    assert "turns that wait" in more.json()["error"]["message"]

@@ -12,6 +12,7 @@ from vecall._embedding import Wait
 from vecall._how import How
 from vecall._ingest import session_head
 from vecall._memory import Memory
+from vecall._rules import bounds_of
 from vecall._summarizing import Summarizing
 from vecall._telemetry import observed
 from vecall.added import AddedIds
@@ -96,7 +97,7 @@ class Observing:
             delay = self.trigger.inactivity_ms / 1000
         elif isinstance(self.trigger, MessageCount):
             count = self.trigger.message_count
-        await self._keep(wait, due, told, delay, count)
+        await self._keep(wait, due, told, delay=delay, count=count)
         if isinstance(self.trigger, Compaction):
             return await self._compacted(wait, due)
         return []
@@ -127,7 +128,7 @@ class Observing:
         """Make memories of all that waits of a session; return their ids."""
         if session is not None:
             due, told = await self._read(wait, session)
-            await self._keep(wait, due, told)
+            await self._keep(wait, due, told, ends=True)
         else:
             memory = self._memory
             key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
@@ -196,8 +197,10 @@ class Observing:
         wait: Wait,
         due: DueSession,
         told: dict[str, Draft | SessionSummary],
+        *,
         delay: float | None = None,
         count: int | None = None,
+        ends: bool = False,
     ) -> None:
         """Write down what is new, which is nothing most of the time."""
         if not told:
@@ -229,7 +232,9 @@ class Observing:
                 turns[id_] = compaction_event(replace(each, summary=draft.text))
             else:
                 turns[id_] = event_of(draft)
-        await wait(self._memory.writer.submit(KeepTurns(*due, turns, delay, count)))
+        bounds = bounds_of(self._memory.limits)
+        keep = KeepTurns(*due, turns, delay, count, bounds, ends)
+        await wait(self._memory.writer.submit(keep))
         self.kept()
 
     def _told(self, due: DueSession, ids: Sequence[str]) -> set[str]:

@@ -41,8 +41,10 @@ class Limits:
         max_query_chars: What of a query is read; a longer one is cut, not refused.
         min_free_bytes: Disk space below which nothing is added, so that deleting and
             other programs can go on; 0 adds to the last byte.
-        max_user_memories: Memories of one user; None is any number.
-        max_user_bytes: Bytes of text, in UTF-8, of one user's memories; None is any.
+        max_user_memories: Memories of one user, and turns that wait until memories are
+            made of them; None is any number.
+        max_user_bytes: Bytes of text, in UTF-8, of one user's memories, and of the JSON
+            of turns that wait; None is any.
         eviction: What becomes of a write that would exceed these two: "reject" refuses
             it; the others delete what was said longest ago ("oldest"), what was neither
             stored nor marked as used for longest ("lru"), or what has the least

@@ -35,6 +35,7 @@ from vecall.store.upsert import (
     says_the_same,
     was_overwritten,
 )
+from vecall.store.waits import Waits
 
 Away = Literal["deleted", "expired", "evicted"]
 """Why a memory that is given again is not stored."""
@@ -108,12 +109,12 @@ class AddMemories:
         removed += supersede(partition, {draft.supersedes: draft.id for draft in found})
         if folded and found:
             removed += archive(partition, folded, "folded", found[0].id)
+        done = Waits() if self.done is None else take_care(partition, *self.done)
         if self.bounds is not None:
-            removed += evict(partition, self.bounds, written)
+            less = Waits(-done.turns, -done.nbytes)
+            removed += evict(partition, self.bounds, written, less)
         if told is not None:
             told.keep(list(drafts))
-        if self.done is not None:
-            take_care(partition, *self.done)
         partition.finish()
         gone = set(removed)
         kept = [entry for entry in written if entry.row.rid not in gone]

@@ -13,6 +13,7 @@ from vecall.store.hidden import Why
 from vecall.store.partitions import PartitionWriter
 from vecall.store.proposals import take_proposal
 from vecall.store.rows import Change
+from vecall.store.waits import Waits, add_waits
 from vecall.types import Filter
 
 
@@ -25,6 +26,7 @@ class Doomed(NamedTuple):
     state: str
 
 
+_WAITING = "SELECT id, length(CAST(event AS BLOB)) FROM told"
 _DOOMED = "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE part = ?"
 
 
@@ -115,10 +117,8 @@ class DeleteMemories:
         if self.session is not None:
             where, values = "part = ? AND session = ?", [partition.id, self.session]
         execute = partition.connection.execute
-        waiting = execute(
-            f"SELECT id FROM told WHERE {where} AND event IS NOT NULL", values
-        ).fetchall()
-        bury(partition, [id_ for (id_,) in waiting])
+        waiting = execute(f"{_WAITING} WHERE {where} AND event IS NOT NULL", values)
+        _wait_no_more(partition, waiting.fetchall())
         execute(f"UPDATE told SET event = NULL WHERE {where}", values)
         execute(f"DELETE FROM trig WHERE {where}", values)
 
@@ -177,11 +177,17 @@ def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
     some = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
     if not ids or execute(some, (partition.id,)).fetchone() is None:
         return
-    query = "SELECT id FROM told WHERE part = ? AND event IS NOT NULL AND id IN"
+    query = f"{_WAITING} WHERE part = ? AND event IS NOT NULL AND id IN"
     waiting = select_in(partition.connection, query, [partition.id], ids)
-    bury(partition, [id_ for (id_,) in list(waiting)])
+    _wait_no_more(partition, list(waiting))
     query = "UPDATE told SET event = NULL WHERE part = ? AND id IN"
     delete_in(partition.connection, query, [partition.id], ids)
+
+
+def _wait_no_more(partition: PartitionWriter, waiting: list[tuple[str, int]]) -> None:
+    """Bury turns, and count them and their bytes no more among those that wait."""
+    bury(partition, [id_ for id_, _ in waiting])
+    add_waits(partition, Waits(-len(waiting), -sum(size for _, size in waiting)))
 
 
 def delete_in(

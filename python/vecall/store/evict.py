@@ -14,6 +14,7 @@ from vecall.store.delete import Doomed, bury, delete_rows
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import StoredRow
 from vecall.store.sweep import clear_away
+from vecall.store.waits import Waits, waits_of
 
 _MORE = 16  # rows looked at beside those that must go, for where their size counts
 _OLDEST = "coalesce(ts, created_at)"  # as the index mem_old has it
@@ -24,9 +25,11 @@ _AT_ONCE = 100  # a limit divided by this goes beside what must, where no index 
 class Bounds(NamedTuple):
     """How much one user may have; None is as much as they like.
 
+    Turns that wait until memories are made of them count, too.
+
     Attributes:
         memories: How many.
-        nbytes: How many bytes of text, in UTF-8.
+        nbytes: How many bytes of text, in UTF-8; of turns that wait, of their JSON.
         eviction: What goes when it is more.
     """
 
@@ -34,19 +37,30 @@ class Bounds(NamedTuple):
     nbytes: int | None
     eviction: Eviction
 
-    def exceeded_by(self, partition: PartitionWriter) -> tuple[int, int]:
+    def exceeded_by(self, partition: PartitionWriter, waits: Waits) -> tuple[int, int]:
         """Return how many memories and bytes there are too many."""
-        count = 0 if self.memories is None else partition.live - self.memories
-        size = 0 if self.nbytes is None else partition.nbytes - self.nbytes
+        live, nbytes = partition.live + waits.turns, partition.nbytes + waits.nbytes
+        count = 0 if self.memories is None else live - self.memories
+        size = 0 if self.nbytes is None else nbytes - self.nbytes
         return max(count, 0), max(size, 0)
 
 
 def evict(
-    partition: PartitionWriter, bounds: Bounds, written: Sequence[StoredRow]
+    partition: PartitionWriter,
+    bounds: Bounds,
+    written: Sequence[StoredRow],
+    more: Waits = Waits(),  # noqa: B008 it cannot be changed
 ) -> list[int]:
     """Make room; what has just been written goes only if nothing else is left.
 
-    What is over already, and was not cleared away yet, goes before all else.
+    What is over already, and was not cleared away yet, goes before all else. Turns
+    that wait never go.
+
+    Args:
+        partition: Whose memories they are.
+        bounds: How much there may be.
+        written: The memories that were just written.
+        more: By how much what waits has grown; below 0 where it has shrunk.
 
     Returns:
         The rows that went.
@@ -54,19 +68,17 @@ def evict(
     Raises:
         LimitExceededError: There is no room, and nothing may go.
     """
-    if not any(bounds.exceeded_by(partition)):
+    waits = waits_of(partition)
+    if not any(bounds.exceeded_by(partition, waits)):
         return []
     _, over = clear_away(partition)
-    count, size = bounds.exceeded_by(partition)
+    count, size = bounds.exceeded_by(partition, waits)
     if not (count or size):
         return over
-    if bounds.eviction == "reject" and not partition.has_grown:
+    if bounds.eviction == "reject" and not partition.has_grown(*more):
         return over  # nothing is asked for that was not there
     if bounds.eviction == "reject":
-        limits = [f"max_user_memories = {bounds.memories}"] if count else []
-        limits += [f"max_user_bytes = {bounds.nbytes} of text"] if size else []
-        msg = f"a user's memories: at most {', '.join(limits)}; nothing was written"
-        raise LimitExceededError(msg)
+        raise _exceeded(bounds, count, size, waits)
     new = {entry.row.rid for entry in written}
     if bounds.eviction == "oldest":
         doomed = _oldest(partition, new, count, size)
@@ -74,7 +86,26 @@ def evict(
         doomed = _first_of_all(partition, bounds, new, count, size)
     delete_rows(partition, doomed)
     bury(partition, [row.id for row in doomed], "evicted")
-    return over + [row.rid for row in doomed]
+    gone = [row.rid for row in doomed]
+    left = bounds.exceeded_by(partition, waits)
+    if waits.turns and (any(left) or not new.isdisjoint(gone)):
+        # What is new would go at once because of what waits.
+        raise _exceeded(bounds, count, size, waits)
+    return over + gone
+
+
+def _exceeded(
+    bounds: Bounds, count: int, size: int, waits: Waits
+) -> LimitExceededError:
+    limits = [f"max_user_memories = {bounds.memories}"] if count else []
+    limits += [f"max_user_bytes = {bounds.nbytes} of text"] if size else []
+    msg = f"a user's memories: at most {', '.join(limits)}; nothing was written"
+    if waits.turns:
+        msg += (
+            f"; {waits.turns} turns that wait count, too: end_session makes memories "
+            "of them, delete_session deletes them"
+        )
+    return LimitExceededError(msg)
 
 
 def _oldest(

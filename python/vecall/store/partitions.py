@@ -110,10 +110,14 @@ class PartitionWriter:
         """How many bytes of text they have."""
         return self._bytes_before + self._bytes
 
-    @property
-    def has_grown(self) -> bool:
-        """Whether there are more memories, or more bytes, than before."""
-        return self._live > 0 or self._bytes > 0
+    def has_grown(self, count: int = 0, size: int = 0) -> bool:
+        """Whether there are more memories, or more bytes, than before.
+
+        Args:
+            count: How many turns more wait until memories are made of them.
+            size: How many bytes more these have.
+        """
+        return self._live + count > 0 or self._bytes + size > 0
 
     def finish(self) -> None:
         """Write the change log and the partition's row."""

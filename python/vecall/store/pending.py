@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.store.batches import insert_many, select_in
+from vecall.store.evict import Bounds, evict
 from vecall.store.hidden import hide, keys_of, part_of, tombstones
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Change
 from vecall.store.values import NO_VALUE, check_turn, stored_object
+from vecall.store.waits import Waits, add_waits, waits_of
 
 _ROW_BYTES = 200
 _MOST_DOUBLINGS = 64
@@ -51,6 +53,9 @@ class KeepTurns:
             memory will be made.
         delay: Memories are made in so many seconds; None leaves that as it is.
         count: Memories are made now if so many turns wait.
+        bounds: How much the user may have.
+        ends: Memories are made at once, so that these turns count only if they still
+            wait when others come.
     """
 
     app: str
@@ -59,6 +64,8 @@ class KeepTurns:
     turns: Mapping[str, dict[str, Any] | None]
     delay: float | None = None
     count: int | None = None
+    bounds: Bounds | None = None
+    ends: bool = False
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction; the ids are those of the turns that are new."""
@@ -69,19 +76,24 @@ class KeepTurns:
         if not new:
             return partition.unchanged([])
         partition.reveal()
+        removed: list[int] = []
+        if self.bounds is not None and self.ends:
+            removed = evict(partition, self.bounds, [], waits_of(partition))
+        elif self.bounds is not None:
+            waits_of(partition)  # what waits is counted before it grows
         for id_, *_ in tombstones(connection, partition.id, list(new)):
             new[id_] = None
         (last,) = connection.execute(
             "SELECT ifnull(max(pos), 0) FROM told WHERE part = ? AND session = ?", own
         ).fetchone()
-        insert_many(
-            connection,
-            "told (part, session, id, at, pos, event)",
-            [
-                (*own, id_, partition.now, last + place, event and json.dumps(event))
-                for place, (id_, event) in enumerate(new.items(), 1)
-            ],
-        )
+        rows = [
+            (*own, id_, partition.now, last + place, event and json.dumps(event))
+            for place, (id_, event) in enumerate(new.items(), 1)
+        ]
+        insert_many(connection, "told (part, session, id, at, pos, event)", rows)
+        sizes = [len(event) for *_, event in rows if event]  # it is ASCII
+        more = Waits(len(sizes), sum(sizes))
+        add_waits(partition, more)
         delay = self.delay
         if self.count is not None and self._waiting(connection, own) >= self.count:
             delay = 0.0
@@ -94,7 +106,10 @@ class KeepTurns:
                 "ELSE max(due_at, excluded.due_at) END",
                 (*own, partition.expiry_now + delay),
             )
-        return partition.unchanged(list(new))
+        if self.bounds is not None and not self.ends:
+            removed = evict(partition, self.bounds, [], more)
+        partition.finish()
+        return partition.changed(removed=removed, ids=list(new))
 
     @property
     def growth(self) -> int:
@@ -173,18 +188,21 @@ class PostponeSession:
         return partition.unchanged([])
 
 
-def take_care(partition: PartitionWriter, session: str, ids: Sequence[str]) -> None:
+def take_care(partition: PartitionWriter, session: str, ids: Sequence[str]) -> Waits:
     """Note that turns need wait no more, and the session neither if none is left.
+
+    Returns:
+        How much waited that waits no more.
 
     Raises:
         ConflictError: Some of them wait no more: others remembered or deleted them.
     """
     own = [partition.id, session]
     among = "part = ? AND session = ? AND event IS NOT NULL AND id IN"
-    waiting = select_in(
-        partition.connection, f"SELECT id FROM told WHERE {among}", own, ids
-    )
-    if len(list(waiting)) < len(ids):
+    size = "SELECT length(CAST(event AS BLOB)) FROM told WHERE"
+    found = select_in(partition.connection, f"{size} {among}", own, ids)
+    sizes = [nbytes for (nbytes,) in found]
+    if len(sizes) < len(ids):
         msg = "these turns were taken care of meanwhile"
         raise ConflictError(msg)
     for _ in select_in(
@@ -195,6 +213,8 @@ def take_care(partition: PartitionWriter, session: str, ids: Sequence[str]) -> N
     partition.connection.execute(
         "UPDATE trig SET state = NULL WHERE part = ? AND session = ?", own
     )
+    add_waits(partition, Waits(-len(sizes), -sum(sizes)))
+    return Waits(len(sizes), sum(sizes))
 
 
 def _disarm(partition: PartitionWriter, session: str) -> None:

@@ -22,6 +22,7 @@ from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
 from vecall.store.rewrite import State, rewrite
 from vecall.store.rows import names_checksum
+from vecall.store.waits import forget_waits
 
 _RECOGNISED = ("tomb", "told", "idem")  # tables of what may come again
 _PLAIN = "id >= char(1)"  # an id that is not hidden yet, and no key
@@ -35,6 +36,7 @@ def hide_what_is_gone(connection: sqlite3.Connection, now: float) -> None:
     connection.create_function("hide", 2, hidden, deterministic=True)
     try:
         _hide_ids(connection, hidden)
+        forget_waits(connection)
         for part, app, user in _users_without_memories(connection):
             _hide_user(connection, part, app, user, hidden)
     finally:

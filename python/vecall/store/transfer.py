@@ -37,6 +37,7 @@ from vecall.store.rows import (
     text_hash,
 )
 from vecall.store.values import stored_object
+from vecall.store.waits import Waits, add_waits, waits_of
 
 FORMAT = 1
 """The number of the format, in the header."""
@@ -67,6 +68,8 @@ _ORDER = {
     "trig": "session, kind",
     "told": "session, id",
 }
+_BUT = {"trig": "AND kind = 'make'"}
+"""What is no part of an export: what follows from the rest."""
 _AT_ONCE = 200
 _MAX_DIM = 65_536
 
@@ -158,7 +161,7 @@ def export_lines(
     for table, columns in _TABLES.items():
         rows = connection.execute(
             f"SELECT {', '.join(columns)} FROM {table} WHERE part = ? "
-            f"ORDER BY {_ORDER[table]}",
+            f"{_BUT.get(table, '')} ORDER BY {_ORDER[table]}",
             (part,),
         )
         for row in rows:
@@ -246,19 +249,26 @@ class ImportLines:
                 "UPDATE part SET created_at = ? WHERE id = ?",
                 (self.created_at, partition.id),
             )
+        if self.bounds is not None:
+            waits_of(partition)  # what waits is counted before it grows
+        sizes = []
         take = {"mem": self._memory, "tomb": self._tombstone, "hist": _past}
         for kind, values in self.lines:
             if kind in take:
                 take[kind](partition, values)
                 continue
             names = ("part", *_TABLES[kind])
-            connection.execute(
+            came = connection.execute(
                 f"INSERT OR IGNORE INTO {kind} ({', '.join(names)}) "
                 f"SELECT :{', :'.join(names)} WHERE EXISTS ({_ONLY_IF[kind]})",
                 {**dict.fromkeys(names), **values, "part": partition.id},
-            )
+            ).rowcount
+            if kind == "told" and came and values.get("event"):
+                sizes.append(len(values["event"].encode()))
+        more = Waits(len(sizes), sum(sizes))
+        add_waits(partition, more)
         if self.bounds is not None:
-            self._removed += evict(partition, self.bounds, self._written)
+            self._removed += evict(partition, self.bounds, self._written, more)
         partition.finish()
         gone = set(self._removed)
         kept = [entry for entry in self._written if entry.row.rid not in gone]

@@ -63,6 +63,21 @@ def stored_object(text: str) -> dict[str, Any]:
     return found
 
 
+def stored_list(text: str) -> list[Any]:
+    """Return a JSON array of the file.
+
+    Raises:
+        CorruptFileError: It is none.
+    """
+    try:
+        found = finite_json(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        raise CorruptFileError(NO_VALUE)
+    return found
+
+
 def require_counts(*values: object) -> None:
     """Check that values of the file are whole numbers.
 
