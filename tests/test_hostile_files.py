@@ -11,7 +11,7 @@ import tracemalloc
 from contextlib import closing
 
 import pytest
-from helpers.hostile_files import USERS, calls, make, owner, spoil, sum_up
+from helpers.hostile_files import USERS, calls, make, ones, owner, spoil, sum_up
 from vecall import CorruptFileError, MemoryService, VecallError
 from vecall.cli.main import main
 from vecall.store import SnapshotFolder, examine, recover
@@ -133,6 +133,18 @@ def test_a_row_of_a_wrong_type_is_damage_that_costs_no_other_user(file):
         with pytest.raises(CorruptFileError):
             m.sync.search_memory(**owner(USERS[0]), query="zebra")
         assert m.sync.search_memory(**owner(USERS[1]), query="zebra").memories
+
+
+@pytest.mark.parametrize("given", [ones, None])
+@pytest.mark.parametrize(
+    "print_", [b"\xff\xfe", b"\0" * 8, b"\0\0\xc0\x7f" * 4, b"x" * 9_999, "x", 5]
+)
+def test_a_fingerprint_that_is_no_vector_of_the_model_is_damage(file, given, print_):
+    """It has another length, or a number that is none."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("UPDATE model SET fingerprint = ?", (print_,))
+    with pytest.raises(CorruptFileError):
+        MemoryService(file, embedder=given, warn_raw=False)
 
 
 def test_a_snapshot_is_not_read_beyond_what_its_header_accounts_for(tmp_path):

@@ -63,6 +63,10 @@ BAD_HEADERS = [
     b'{"vecall":"export","format":1,"model":7}\n',
     b'{"vecall":"export","format":1,"model":{"name":"recorder"}}\n',
     b'{"vecall":"export","format":1,"model":{"name":"r","dim":"x"}}\n',
+    b'{"vecall":"export","format":1,"model":{"name":"r","dim":6,"fingerprint":7}}\n',
+    b'{"vecall":"export","format":1,"model":{"name":"r","dim":6,"fingerprint":"AAA="}}\n',
+    b'{"vecall":"export","format":1,"model":{"name":"r","dim":1,"fingerprint":"AADAfw=="}}\n',
+    b'{"vecall":"export","format":1,"model":{"name":"\\ud800","dim":6}}\n',
     b'{"vecall":"import","format":1}\n',
     b"SQLite format 3\0\xff\xfe\n",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,36 @@ class EmbeddingModel(NamedTuple):
         return f"{self.name} ({self.dim} dimensions)"
 
 
+def is_print(value: object, dim: int) -> bool:
+    """Whether a value is the vector of a model of so many dimensions, as float32.
+
+    Args:
+        value: The value.
+        dim: The dimensions, at least 1.
+    """
+    if not isinstance(value, bytes) or len(value) != 4 * dim:
+        return False
+    return bool(np.isfinite(np.frombuffer(value, "<f4")).all())
+
+
+def checked_model(row: tuple[Any, ...]) -> EmbeddingModel:
+    """Return a model as a row of the file says.
+
+    Args:
+        row: Its name, dimensions, number and fingerprint.
+
+    Raises:
+        CorruptFileError: What the file says of it is not as vecall writes it.
+    """
+    name, dim, id_, print_ = row
+    require_counts(dim, id_)
+    if not isinstance(name, str) or not 1 <= dim <= _MAX_DIM:
+        raise CorruptFileError(NO_VALUE)
+    if print_ is not None and not is_print(print_, dim):
+        raise CorruptFileError(NO_VALUE)
+    return EmbeddingModel(*row)
+
+
 def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
     """Return the model of the file's vectors, or None if it has none.
 
@@ -36,14 +66,7 @@ def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
     row = connection.execute(
         "SELECT name, dim, id, fingerprint FROM model WHERE state = 'active'"
     ).fetchone()
-    if row is None:
-        return None
-    name, dim, id_, print_ = row
-    require_counts(dim, id_)
-    named = isinstance(name, str) and isinstance(print_, bytes | None)
-    if not named or not 1 <= dim <= _MAX_DIM:
-        raise CorruptFileError(NO_VALUE)
-    return EmbeddingModel(*row)
+    return None if row is None else checked_model(row)
 
 
 def has_memories(connection: sqlite3.Connection) -> bool:
@@ -66,8 +89,8 @@ def require_same(stored: EmbeddingModel, given: EmbeddingModel) -> None:
         )
         raise EmbeddingMismatchError(msg)
     if stored.fingerprint and given.fingerprint:
-        before = np.frombuffer(stored.fingerprint, "<f4")
-        now = np.frombuffer(given.fingerprint, "<f4")
+        before = np.frombuffer(stored.fingerprint, "<f4").astype(np.float64)
+        now = np.frombuffer(given.fingerprint, "<f4").astype(np.float64)
         norms = float(np.linalg.norm(before) * np.linalg.norm(now))
         if norms > 0 and float(before @ now) < _SAME_MODEL * norms:
             msg = (

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecall.errors import ConflictError
-from vecall.store.models import EmbeddingModel, active_model
+from vecall.store.models import EmbeddingModel, active_model, checked_model
 from vecall.store.read import load_rows
 from vecall.store.rows import Change, StoredRow, checksum
 from vecall.store.vectors import embedded_part
@@ -30,7 +30,7 @@ def migrating_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
     row = connection.execute(
         "SELECT name, dim, id, fingerprint FROM model WHERE state = 'migrating'"
     ).fetchone()
-    return None if row is None else EmbeddingModel(*row)
+    return None if row is None else checked_model(row)
 
 
 def begin_migration(

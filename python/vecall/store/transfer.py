@@ -25,7 +25,7 @@ from vecall.store.hidden import (
     is_key,
     tombstones,
 )
-from vecall.store.models import EmbeddingModel, active_model, require_active
+from vecall.store.models import EmbeddingModel, active_model, is_print, require_active
 from vecall.store.partitions import PartitionWriter
 from vecall.store.read import load_rows
 from vecall.store.rows import (
@@ -104,9 +104,11 @@ def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
         print_ = told.get("fingerprint")
         fingerprint = None if print_ is None else base64.b64decode(print_)
         name, dim = told["name"], told["dim"]
+        name.encode()  # a lone surrogate cannot be stored
     except (AttributeError, KeyError, TypeError, ValueError):
-        name = dim = None
-    if not isinstance(name, str) or type(dim) is not int or not 1 <= dim <= _MAX_DIM:
+        name = dim = fingerprint = None
+    fits = isinstance(name, str) and type(dim) is int and 1 <= dim <= _MAX_DIM
+    if not fits or not (fingerprint is None or is_print(fingerprint, dim)):
         msg = "model: expected name, dim and fingerprint"
         raise InvalidArgumentError(msg)
     return EmbeddingModel(name, dim, fingerprint=fingerprint)
