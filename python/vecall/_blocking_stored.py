@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vecall._drive import blocking, drive
 from vecall._stored_operations import StoredOperations
 from vecall.added import AddedIds
@@ -73,11 +76,12 @@ class SyncVectorStoreMemoryService:
         top_k: int | None = None,
         min_score: float | None = None,
         filter: FilterLike | None = None,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query."""
         return drive(
             self._operations.memory.search(
-                blocking, app_name, user_id, query, top_k, min_score, filter
+                blocking, app_name, user_id, query, top_k, min_score, filter, vector
             )
         )
 

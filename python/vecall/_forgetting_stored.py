@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from vecall._embedding import Wait
 from vecall._forgetting import chosen_ids
 from vecall._stored_memory import StoredMemory
-from vecall._stored_rows import scope_of_filter
 from vecall.config import check_name, check_query, check_top_k
 from vecall.corrections import ForgetProposal
 from vecall.errors import InvalidArgumentError, NotFoundError
 from vecall.lexical import content_words
 from vecall.lifecycle.near_best import Match, near_best
 from vecall.store import LASTS_S, Draft
-from vecall.types import Filter, MemoryEntry
-from vecall.vector_store import needed_method
+from vecall.types import MemoryEntry
+from vecall.vector_store import VectorStoreFilter, needed_method
 
 _LOOKED_AT = 50  # memories, so that it shows how near is usual
 _MOST_OF_USER = 20
@@ -54,7 +53,7 @@ class StoredForgetting:
         needed_method(memory.store, "delete", "propose_forget")
         check_query(query)
         count = check_top_k(top_k, memory.limits)
-        scope = scope_of_filter(app_name, user_id, Filter())
+        scope = VectorStoreFilter(app_name=app_name, user_id=user_id)
         found = await memory.near(wait, scope, query, max(count, _LOOKED_AT))
         near = near_best(matches(query, found))
         meant = [each for each, is_near in zip(found, near, strict=True) if is_near][

@@ -51,6 +51,7 @@ from vecall.errors import (
     EmbeddingMismatchError,
     InvalidTypeError,
 )
+from vecall.label_conditions import passes
 from vecall.ranking import Ranking
 from vecall.slices import in_slices
 from vecall.store import (
@@ -61,7 +62,7 @@ from vecall.store import (
     Known,
     known_of,
 )
-from vecall.store.filtering import needs_rows, passes
+from vecall.store.filtering import needs_rows
 from vecall.types import FilterLike, SearchMemoryResponse, check_share
 
 

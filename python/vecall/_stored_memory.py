@@ -26,6 +26,7 @@ from vecall._ingest import (
     turns_of,
 )
 from vecall._model_thread import ModelThread
+from vecall._query_vector import checked_query_vector
 from vecall._stored_rows import from_hit, is_expired, scope_of_filter, to_metadata
 from vecall.added import AddedIds
 from vecall.clock import LifeTime
@@ -37,10 +38,12 @@ from vecall.config import (
     check_query,
     check_top_k,
 )
+from vecall.embedders import Vectors
 from vecall.errors import ClosedError
 from vecall.lexical.tokenizer import has_word
+from vecall.ranking import Ranking
 from vecall.slices import in_slices
-from vecall.store import Draft
+from vecall.store import Draft, EmbeddingModel
 from vecall.types import Filter, FilterLike, MemoryEntry, SearchMemoryResponse
 from vecall.vector_store import (
     VectorSearchResult,
@@ -54,6 +57,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("vecall")
 
+_BY_VECTORS = Ranking()
 _READERS = 4  # threads that read what callers hand in
 
 
@@ -69,6 +73,7 @@ class StoredMemory:
         top_k: int,
         min_score: float | None,
         ttl: float | None,
+        include: frozenset[str] = frozenset(),
     ) -> None:
         """Use a store whose options are checked."""
         self.limits = Limits()
@@ -79,6 +84,8 @@ class StoredMemory:
         self._top_k = check_top_k(top_k, self.limits)
         self._min_score = None if min_score is None else check_min_score(min_score)
         self._ttl = ttl
+        self.include = include
+        """What of a turn is remembered beside what was said."""
         self._thread = ModelThread("vecall-vector-store")
         self._reader = ModelThread("vecall-reader", _READERS)
         self.changed: Callable[[str, str, list[Draft]], None] = lambda *_: None
@@ -95,6 +102,7 @@ class StoredMemory:
         scope: Scope,
     ) -> AddedIds:
         """Remember turns, and delete those that a rewind among them took back."""
+        scope = scope._replace(include=self.include)
         turns = await self.read(
             wait, turns_of, events, session_id, scope, self.limits, in_slices
         )
@@ -182,26 +190,37 @@ class StoredMemory:
         top_k: int | None,
         min_score: float | None,
         asked: FilterLike | None,
+        vector: object,
     ) -> SearchMemoryResponse:
-        """Find what is near to a query."""
+        """Find what is near to a query, or to its vector."""
         self.check(app, user)
         check_query(query)
         count = self._top_k if top_k is None else check_top_k(top_k, self.limits)
         floor = self._min_score if min_score is None else check_min_score(min_score)
-        scope = scope_of_filter(app, user, check_filter(asked or Filter(), self.limits))
-        found = await self.near(wait, scope, query, count)
+        conditions = check_filter(asked or Filter(), self.limits, by_metadata=True)
+        scope = scope_of_filter(app, user, conditions, self.store)
+        embedder = self._embedding.embedder
+        model = EmbeddingModel(embedder.model_id, embedder.dimensions)
+        given = checked_query_vector(vector, model, _BY_VECTORS)
+        found = await self.near(wait, scope, query, count, given)
         near = [each for each in found if floor is None or (each.score or 0.0) >= floor]
         return SearchMemoryResponse(near)
 
     async def near(
-        self, wait: Wait, scope: VectorStoreFilter, query: str, count: int
+        self,
+        wait: Wait,
+        scope: VectorStoreFilter,
+        query: str,
+        count: int,
+        vector: Vectors | None = None,
     ) -> list[MemoryEntry]:
         """Return the memories nearest to a query, with their scores, best first."""
         app, user = str(scope.app_name), str(scope.user_id)
         query = clean(query[: self.limits.max_query_chars])
-        if not has_word(query):
+        if vector is None and not has_word(query):
             return []
-        vector = self._embedding.known_query(app, user, query)
+        if vector is None:
+            vector = self._embedding.known_query(app, user, query)
         if vector is None:
             vector = await self._embedding.embed_query(wait, app, user, query)
         if not vector.any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from vecall._recall import to_entry
@@ -10,7 +10,7 @@ from vecall._scoring import importance_of
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
 from vecall.store import Draft, Row
 from vecall.types import Filter, MemoryEntry
-from vecall.vector_store import VectorSearchResult, VectorStoreFilter
+from vecall.vector_store import VectorSearchResult, VectorStoreFilter, applies_where
 
 _KEPT = (
     "author event kind source trust text content meta importance valid_until supersedes"
@@ -69,17 +69,21 @@ def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
     )
 
 
-def scope_of_filter(app: str, user: str, asked: Filter) -> VectorStoreFilter:
+def scope_of_filter(
+    app: str, user: str, asked: Filter, store: object
+) -> VectorStoreFilter:
     """Return what a store is to look at for one user.
 
     Raises:
-        InvalidArgumentError: A condition that stores do not have.
+        InvalidArgumentError: A condition that this store does not have.
     """
-    own = ("session_id", "after", "before")
-    names = (one.name for one in fields(asked) if one.name not in own)
-    given = [name for name in names if getattr(asked, name) is not None]
-    if given:
-        msg = f"filter.{given[0]}: a vector store filters by session and time alone"
+    where = replace(asked, session_id=None, after=None, before=None)
+    given = [one.name for one in fields(where) if getattr(where, one.name) is not None]
+    if given and not applies_where(store):
+        msg = (
+            f"filter.{given[0]}: this vector store filters by session and time alone; "
+            "one with applies_where = True also filters by labels and metadata"
+        )
         raise InvalidArgumentError(msg)
     return VectorStoreFilter(
         app_name=app,
@@ -87,4 +91,5 @@ def scope_of_filter(app: str, user: str, asked: Filter) -> VectorStoreFilter:
         session_id=asked.session_id,
         after=asked.after,
         before=asked.before,
+        where=where if given else None,
     )

@@ -161,7 +161,9 @@ class StoredSessions:
         memory.check(head.app, head.user)
         due = DueSession(head.app, head.user, head.id)
         counted, taken_back = await memory.counted(wait, head)
-        told: Told = await memory.read(wait, told_of, counted, head, memory.limits)
+        told: Told = await memory.read(
+            wait, told_of, counted, head, memory.limits, memory.include
+        )
         known = self.waiting.known(due, told)
         new = {id_: each for id_, each in told.items() if id_ not in known}
         memory.check_ttl([each for each in new.values() if isinstance(each, Draft)])
@@ -260,10 +262,12 @@ class StoredSessions:
         return []
 
 
-def told_of(events: list[object], head: SessionHead, limits: Limits) -> Told:
+def told_of(
+    events: list[object], head: SessionHead, limits: Limits, include: frozenset[str]
+) -> Told:
     """Return the turns and compactions of a session in order, by their ids."""
     told: Told = {}
-    scope = Scope({}, app=head.app, user=head.user)
+    scope = Scope({}, app=head.app, user=head.user, include=include)
     some: list[object] = []
 
     def read() -> None:

@@ -20,12 +20,12 @@ from vecall._serving import Serving
 from vecall.config import check_top_k
 from vecall.embedders import Embedder
 from vecall.errors import ConfigError
+from vecall.label_conditions import passes as passes_stored
 from vecall.lexical.tokenizer import has_word, stream_safe
 from vecall.ranking import Ranking
 from vecall.service import MemoryService
 from vecall.slices import in_slices
 from vecall.store import Database, EmbeddingModel, Row, load_partition, partition_state
-from vecall.store.filtering import passes as passes_stored
 from vecall.store.values import stored_object
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vecall._at_exit import abandoned, close_at_exit
 from vecall._blocking_stored import SyncVectorStoreMemoryService
 from vecall._closing import Closing
 from vecall._embedding import Embedding
 from vecall._housekeeper import Housekeeper
+from vecall._inner_parts import Inner, checked_include
 from vecall._rules import checked_seconds, checked_summarizer
 from vecall._stored_memory import StoredMemory
 from vecall._stored_operations import StoredOperations
@@ -73,6 +77,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         clock: Tells the time.
         sweep_interval: Seconds between two looks, in the background, for sessions that
             are due; None looks only when `run_due` is called.
+        include: What of a turn is remembered beside what was said: "thoughts", "calls".
 
     Raises:
         ConfigError: No store, no embedder, or an option that needs a method which the
@@ -92,6 +97,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         ttl: float | timedelta | str | None = None,
         clock: Clock | None = None,
         sweep_interval: float | None = 60.0,
+        include: Sequence[Inner] = (),
     ) -> None:
         """Use a store."""
         given: object = store
@@ -116,6 +122,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             top_k=top_k,
             min_score=min_score,
             ttl=time_to_live,
+            include=checked_include(include),
         )
         self._sessions = sessions = StoredSessions(self._memory, when, provider)
         self._operations = StoredOperations(self._memory, sessions)
@@ -125,6 +132,11 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         sessions.kept = self._housekeeper.wake
         self._abandoned = abandoned(self)
         close_at_exit(self)
+
+    @property
+    def store(self) -> VectorStore:
+        """Where memories are."""
+        return self._memory.store
 
     @property
     def limits(self) -> Limits:
@@ -203,18 +215,31 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         top_k: int | None = None,
         min_score: float | None = None,
         filter: FilterLike | None = None,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
         """Find what this user's past says about a query; see `MemoryService`.
 
+        Args:
+            app_name: The app.
+            user_id: The user.
+            query: Any text; without a word and without a vector nothing is found.
+            top_k: At most this many, instead of the service's default.
+            min_score: Floor on the cosine, instead of the service's.
+            filter: Which memories may be returned. Every store filters by session and
+                time, one whose `applies_where` is True by all other fields, too.
+            vector: The query's vector, shape (dimensions,), finite and not zero; the
+                embedder is not called then.
+
         Raises:
-            InvalidArgumentError: A filter by more than session and time, which stores
-                do not have, or another value that is not allowed.
+            InvalidArgumentError: A condition that this store cannot apply, or another
+                value that is not allowed.
+            DimensionError: The vector has another length than the embedder's.
             EmbedderError: The embedder failed.
             InvalidMemoryError: A row that this service did not write.
             ClosedError: The service was closed.
         """
         return await self._memory.search(
-            on_loop, app_name, user_id, query, top_k, min_score, filter
+            on_loop, app_name, user_id, query, top_k, min_score, filter, vector
         )
 
     async def observe_session(self, session: Any) -> list[str]:

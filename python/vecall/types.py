@@ -172,7 +172,7 @@ class Filter:
     The time of a memory without timestamp is when it was stored. A memory without an
     author, a kind, a trust or a source does not pass a condition on it. Deleting by
     filter refuses metadata; services over other vector stores have session_id, after
-    and before only, and refuse the others.
+    and before, and refuse the others unless the store applies them.
     """
 
     session_id: str | None = None

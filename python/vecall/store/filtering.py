@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
 
 from vecall.errors import CorruptFileError
 from vecall.metadata_conditions import comparisons, has_values, needs_key
@@ -21,26 +20,6 @@ _LITERALS = {True: "true", False: "false", None: "null"}
 _LABELS = ("author", "kind", "source", "trust")
 
 
-class Labelled(Protocol):
-    """A row or a memory, by what labels say of it."""
-
-    @property
-    def author(self) -> str | None:
-        """Who said it."""
-
-    @property
-    def kind(self) -> str | None:
-        """What it is."""
-
-    @property
-    def source(self) -> str | None:
-        """Where it was learned."""
-
-    @property
-    def trust(self) -> str | None:
-        """How far its source is trusted."""
-
-
 def needs_rows(asked: Filter) -> bool:
     """Whether the engine cannot apply a filter alone: it knows one author, one kind."""
     return (
@@ -50,24 +29,6 @@ def needs_rows(asked: Filter) -> bool:
         or asked.not_kind is not None
         or len(several(asked.author)) > 1
         or len(several(asked.kind)) > 1
-    )
-
-
-def has_labels(row: Labelled, asked: Filter) -> bool:
-    """Whether author, kind, source and trust are what a filter wants."""
-    return (
-        (asked.author is None or row.author in several(asked.author))
-        and (asked.kind is None or row.kind in several(asked.kind))
-        and (asked.source is None or row.source in several(asked.source))
-        and (asked.trust is None or row.trust in several(asked.trust))
-        and row.kind not in several(asked.not_kind)
-    )
-
-
-def passes(row: Labelled, metadata: Mapping[str, object], asked: Filter) -> bool:
-    """Whether labels and metadata are what a filter wants."""
-    return has_labels(row, asked) and (
-        asked.metadata is None or has_values(metadata, asked.metadata)
     )
 
 

@@ -66,7 +66,7 @@ def checked_filter(memory: object, asked: object) -> Filter | None:
         return None
     checked = check_filter(asked, limits_of(memory), by_metadata=True)
     if isinstance(memory, VectorStoreMemoryService):
-        scope_of_filter("app", "user", checked)
+        scope_of_filter("app", "user", checked, memory.store)
     elif memory is not None and not takes(
         getattr(memory, "search_memory", None), "filter"
     ):

@@ -11,6 +11,7 @@ from vecall.vector_store.base import (
 from vecall.vector_store.in_memory import InMemoryVectorStore
 from vecall.vector_store.optional import has_method, needed_method
 from vecall.vector_store.summary import MemorySummary
+from vecall.vector_store.where import applies_where, meets
 
 __all__ = [
     "DeletingVectorStore",
@@ -19,6 +20,8 @@ __all__ = [
     "VectorSearchResult",
     "VectorStore",
     "VectorStoreFilter",
+    "applies_where",
     "has_method",
+    "meets",
     "needed_method",
 ]

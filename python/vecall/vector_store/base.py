@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.timestamps import Time
+from vecall.types import Filter
 
 Embedding = Sequence[float] | NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 """A vector: real numbers, finite, not all zero."""
@@ -25,6 +26,11 @@ class VectorStoreFilter:
         session_id: Only this session.
         after: Only rows of this time or later.
         before: Only rows before this time.
+        where: Only rows that meet the author, kind, not_kind, source, trust and
+            metadata of this filter, which has no session and no times. Only stores
+            whose attribute `applies_where` is True are given one. What it asks for
+            stands in a row's metadata under the same names, and custom metadata as JSON
+            under "meta"; `meets` says whether a row passes.
 
     The time of a row is its metadata's timestamp, or when it was stored. Times are
     compared as whole microseconds.
@@ -35,6 +41,7 @@ class VectorStoreFilter:
     session_id: str | None = None
     after: Time | None = None
     before: Time | None = None
+    where: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,9 @@ class VectorStore(Protocol):
     No call reaches across users: a row belongs to the app and the user that its
     metadata names, an id is unique for these two, and every other call must name both.
     After an error the store is as it was.
+
+    A store whose attribute `applies_where` is True also applies
+    `VectorStoreFilter.where`.
 
     These two methods are enough. A store that can also delete is a
     `DeletingVectorStore`; it may have one of the two methods to delete, or both.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from vecall.vector_store.rules import (
     check_scope,
     unit_vector,
 )
+from vecall.vector_store.where import meets
 
 T = TypeVar("T")
 
@@ -50,6 +52,9 @@ class InMemoryVectorStore:
     Safe to share between threads and event loops. A call that would take long goes to a
     thread of its own; one that is cancelled there may take effect all the same.
     """
+
+    applies_where = True
+    """It filters by labels and metadata, too."""
 
     def __init__(
         self, dimensions: int | None = None, *, limits: Limits | None = None
@@ -115,7 +120,10 @@ class InMemoryVectorStore:
         count = check_top_k(top_k, self._limits)
         scope = check_scope(filter, self._limits)
         return await self._call(
-            scope.key, lambda: self._search(vector, count, scope), results=count
+            scope.key,
+            lambda: self._search(vector, count, scope),
+            # Metadata are read of every row, as of results.
+            results=count if scope.where is None else sys.maxsize,
         )
 
     async def delete(self, id: str, *, app_name: str, user_id: str) -> bool:
@@ -191,19 +199,20 @@ class InMemoryVectorStore:
         found = None
         for _ in range(_TRIES):
             with self._lock:
-                part, options = self._plan(vector, scope)
+                part, options, candidates = self._plan(vector, scope)
             if part is None or options is None:
                 return []
-            hits = part.find(vector, top_k, options)
+            hits = part.find(vector, top_k, {**options, **_only(scope, candidates)})
             with self._lock:
                 found = self._rows(part, hits)
             if found is not None:
                 break
         if found is None:
             with self._lock:
-                part, options = self._plan(vector, scope)
+                part, options, candidates = self._plan(vector, scope)
                 if part is None or options is None:
                     return []
+                options |= _only(scope, candidates)
                 found = self._rows(part, part.find(vector, top_k, options)) or []
         found.sort(key=lambda hit: (-hit[0], -hit[1].micros, hit[1].id))
         return [
@@ -213,11 +222,17 @@ class InMemoryVectorStore:
 
     def _plan(
         self, vector: NDArray[np.float32], scope: Scope
-    ) -> tuple[Partition | None, dict[str, Any] | None]:
-        """Return the partition and the engine's filter, None if nothing is there."""
+    ) -> tuple[Partition | None, dict[str, Any] | None, list[tuple[int, Row]]]:
+        """Return the partition and the engine's filter, None if nothing is there.
+
+        Also the rows of which the metadata have to be looked at.
+        """
         self._checked_engine(vector)
         part = self._partitions.get(scope.key)
-        return part, None if part is None else part.options(scope)
+        if part is None:
+            return None, None, []
+        candidates = [] if scope.where is None else part.candidates(scope)
+        return part, part.options(scope), candidates
 
     def _rows(self, part: Partition, hits: list[Hit]) -> list[tuple[float, Row]] | None:
         """Return what the engine found with its rows, None if one has gone since."""
@@ -250,7 +265,7 @@ class InMemoryVectorStore:
         chosen = [
             number
             for number, row in in_slices(candidates)
-            if scope.lets_through(row.micros)
+            if scope.lets_through(row.micros) and _meets(row, scope)
         ]
         with self._lock:
             self._check_open()
@@ -265,6 +280,18 @@ class InMemoryVectorStore:
         if not part.rows:
             del self._partitions[key]
             part.drop()
+
+
+def _meets(row: Row, scope: Scope) -> bool:
+    return scope.where is None or meets(json.loads(row.metadata), scope.where)
+
+
+def _only(scope: Scope, candidates: list[tuple[int, Row]]) -> dict[str, Any]:
+    """Return which rows the engine may find, where it cannot know that itself."""
+    if scope.where is None:
+        return {}
+    numbers = [number for number, row in in_slices(candidates) if _meets(row, scope)]
+    return {"only": np.array(numbers, np.int64)}
 
 
 def _engine(dimensions: int) -> Engine:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.config import Limits, check_name
+from vecall.config import Limits, check_filter, check_name
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.timestamps import to_micros, to_seconds
+from vecall.types import Filter
 from vecall.vector_store.base import VectorStoreFilter
 
 Key = tuple[str, str]
@@ -29,6 +30,7 @@ class Scope:
     session: str | None = None
     after: int | None = None
     before: int | None = None
+    where: Filter | None = None
 
     def lets_through(self, micros: int) -> bool:
         """Whether a row of this time is meant."""
@@ -86,7 +88,20 @@ def check_scope(asked: object, limits: Limits) -> Scope:
         None if session is None else check_name(session, "filter.session_id", limits),
         None if after is None else to_micros(to_seconds(after, "filter.after")),
         None if before is None else to_micros(to_seconds(before, "filter.before")),
+        None if asked.where is None else _where(asked.where, limits),
     )
+
+
+def _where(given: object, limits: Limits) -> Filter:
+    """Return conditions on labels and metadata."""
+    if not isinstance(given, Filter):
+        msg = "filter.where: expected a Filter"
+        raise InvalidTypeError(msg)
+    asked = check_filter(given, limits, by_metadata=True)
+    if (asked.session_id, asked.after, asked.before) != (None, None, None):
+        msg = "filter.where: session and times are fields of the VectorStoreFilter"
+        raise InvalidArgumentError(msg)
+    return asked
 
 
 def check_metadata(given: object, limits: Limits) -> Described:
