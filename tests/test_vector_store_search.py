@@ -17,6 +17,7 @@ from vecall import (
     Filter,
     InvalidArgumentError,
     InvalidTypeError,
+    MemoryConfig,
     MemoryEntry,
     MemoryService,
     MessageCount,
@@ -250,3 +251,14 @@ def test_thoughts_and_calls_are_remembered_on_request(include, way):
 def test_something_else_to_include_is_refused(bad):
     with pytest.raises(ConfigError, match="include"):
         VectorStoreMemoryService(InMemoryVectorStore(), Recorder(16), include=bad)
+
+
+@pytest.mark.parametrize(
+    "option", ["durability", "ranking", "scopes", "on_write", "min_confidence", "nope"]
+)
+def test_a_configuration_refuses_options_that_such_a_service_lacks(option):
+    config = MemoryConfig(embedding=Recorder(16), vector_store=InMemoryVectorStore())
+    with pytest.raises(ConfigError, match=f"{option}: VectorStoreM.* options .*ttl"):
+        config.build(**{option: None})
+    with pytest.raises(ConfigError, match="nope: MemoryService has .*ranking"):
+        MemoryConfig().build(nope=None)

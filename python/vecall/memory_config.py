@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,17 +82,19 @@ class MemoryConfig:
 
         Args:
             **options: What else the service takes, such as `durability`; of a
-                `VectorStoreMemoryService` that is `min_score`, `ttl`, `clock` and
-                `sweep_interval`.
+                `VectorStoreMemoryService` that is `min_score`, `ttl`, `clock`,
+                `sweep_interval` and `include`.
 
         Raises:
-            ConfigError: An option that is a part of the configuration, or as the
-                service's.
+            ConfigError: An option that is a part of the configuration, or that the
+                service does not have, or as the service's.
         """
         for option in options.keys() & _FIELDS.keys():
             msg = f"{option}: say it in the configuration, as {_FIELDS[option]}"
             raise ConfigError(msg)
         store, top_k = self.vector_store, self.search_top_k
+        own = isinstance(store, str | Path | None)
+        _check_options(MemoryService if own else VectorStoreMemoryService, options)
         if not isinstance(store, str | Path | None):
             return VectorStoreMemoryService(
                 store,
@@ -132,6 +135,16 @@ class MemoryConfig:
             msg = "embedding: model is not the provider's model_id"
             raise ConfigError(msg)
         return cast("EmbedderLike", provider)
+
+
+def _check_options(service: type, options: Mapping[str, object]) -> None:
+    """Raise ConfigError for an option that a service does not have."""
+    parameters = inspect.signature(service).parameters
+    known = [name for name in parameters if name not in _FIELDS]
+    for option in options:
+        if option not in known:
+            msg = f"{option}: {service.__name__} has the options {', '.join(known)}"
+            raise ConfigError(msg)
 
 
 def _parts(given: object, name: str, keys: set[str]) -> tuple[object, object]:

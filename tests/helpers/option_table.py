@@ -1,0 +1,197 @@
+"""The table of options whose pairs are tried, and services made of its rows."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from vecall import (
+    ConsolidationPlan,
+    FunctionEmbedder,
+    InMemoryMemoryService,
+    Limits,
+    LlmSummaryProvider,
+    MemoryConfig,
+    MemoryService,
+    MessageCount,
+    Ranking,
+    Scopes,
+    SessionEnd,
+    VectorMemoryService,
+    Write,
+    redact,
+)
+from vecall.vector_store import InMemoryVectorStore
+from vecall.write_gate import ALLOW, QUARANTINE
+
+from helpers.pairs import Combination, all_pairs
+
+FACTORS = {
+    "service": ("file", "memory", "words", "substring", "vector", "stored"),
+    "embedder": ("none", "function", "async", "down"),
+    "floor": ("none", "min_score", "min_confidence", "scored_confidence"),
+    "trigger": ("none", "session_end", "message_count"),
+    "summarizer": ("none", "llm"),
+    "scopes": ("none", "both"),
+    "hook": ("none", "redact", "quarantine"),
+    "mode": ("normal", "read_only"),
+    "durability": ("full", "process"),
+    "ttl": ("none", "year"),
+    "limits": ("none", "lru"),
+    "consolidation": ("none", "plan"),
+    "ranking": ("default", "rrf", "mmr"),
+    "include": ("none", "both"),
+    "filter": ("none", "fields"),
+}
+FILTERS = {"none": None, "fields": {"not_kind": "x", "metadata": {"x": {"$ne": 1}}}}
+
+
+def refused(combination: Combination) -> bool:
+    """Whether a combination cannot be opened."""
+    has = combination.get
+    matches = has("service") in ("words", "substring")
+    embeds = has("embedder") != "none"
+    if has("service") == "stored" and (not embeds or not_for_stores(combination)):
+        return True
+    return (
+        (matches and (embeds or has("ranking") != "default"))
+        or (has("service") == "vector" and not embeds)
+        or (has("floor") == "min_score" and not embeds)
+        # Neither embedder nor matching is calibrated.
+        or (has("floor") == "min_confidence" and (embeds or matches))
+    )
+
+
+def not_for_stores(combination: Combination) -> set[str]:
+    """What a service over a vector store does not have."""
+    plain = {"floor": ("none", "min_score"), **dict.fromkeys(NOT_FOR_STORES, ("none",))}
+    plain |= {"mode": ("normal",), "durability": ("full",), "ranking": ("default",)}
+    return {name for name, values in plain.items() if combination[name] not in values}
+
+
+NOT_FOR_STORES = ("scopes", "hook", "limits", "consolidation")
+TABLE = all_pairs(FACTORS, lambda made: not refused(made))
+
+TEA = "Alice likes green tea"
+CAR = "Bob drives a red car"
+HELD = "held plan of the blue whale"
+PHONE = "Call 555-1234 about the parrot"
+HIDDEN = "Call [number] about the parrot"
+TURNS = ("We saw a yellow lighthouse", "It was far away")
+CALL = {"function_call": {"name": "look", "args": {}}}
+CALL_TEXT = "(call) look {}"
+WAITED = "The orange balloon flew"
+SUMMARY = "They saw a lighthouse and a balloon"
+
+
+class Words:
+    """Vectors of hashed words: texts with common words are near each other."""
+
+    def __init__(self) -> None:
+        self.down = False
+
+    def embed(self, texts: list[str]) -> list[np.ndarray]:
+        if self.down:
+            msg = "secret"
+            raise RuntimeError(msg)  # which is not tried again
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> np.ndarray:
+        vector = np.full(64, 1e-3)
+        for word in text.lower().split():
+            vector[zlib.crc32(word.strip(".,:").encode()) % 64] += 1
+        return vector
+
+    async def embed_async(self, texts: list[str]) -> list[np.ndarray]:
+        await asyncio.sleep(0)
+        return self.embed(texts)
+
+
+def judge(write: Write) -> Any:
+    return QUARANTINE if write.memory.text.startswith("held") else ALLOW
+
+
+def hide(write: Write) -> Any:
+    text = write.memory.text
+    return redact(text.replace("555-1234", "[number]")) if "555" in text else ALLOW
+
+
+OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
+    ("floor", "min_score"): {"min_score": 0.05},
+    ("floor", "min_confidence"): {"min_confidence": 0.01},
+    ("floor", "scored_confidence"): {
+        "min_confidence": 0.01,
+        "scorer": lambda *_: (0.9, 0.5),
+    },
+    ("trigger", "session_end"): {"trigger": SessionEnd()},
+    ("trigger", "message_count"): {"trigger": MessageCount(10)},
+    ("summarizer", "llm"): {"summarizer": LlmSummaryProvider(lambda _: SUMMARY)},
+    ("scopes", "both"): {
+        "scopes": Scopes(read=("shared", "app"), write=("shared", "app"))
+    },
+    ("hook", "redact"): {"on_write": hide},
+    ("hook", "quarantine"): {"on_write": judge},
+    ("ttl", "year"): {"ttl": 365 * 86_400.0},
+    ("limits", "lru"): {"limits": Limits(max_user_memories=100, eviction="lru")},
+    ("consolidation", "plan"): {"consolidation": ConsolidationPlan()},
+    ("include", "both"): {"include": ("thoughts", "calls")},
+    ("ranking", "rrf"): {"ranking": Ranking(fusion="rrf")},
+    ("ranking", "mmr"): {"ranking": Ranking(diversity=0.3)},
+}
+
+
+@dataclass
+class Run:
+    """One combination on its way, and the texts that it should have."""
+
+    combination: Combination
+    path: Any
+    words: Words = field(default_factory=Words)
+    store: InMemoryVectorStore = field(default_factory=InMemoryVectorStore)
+    texts: set[str] = field(default_factory=set)
+
+    def __getitem__(self, name: str) -> str:
+        return self.combination[name]
+
+    @property
+    def turns(self) -> set[str]:
+        """The texts of the first session's turns; the last one made a call."""
+        first, last = TURNS
+        return {first, f"{last}\n{CALL_TEXT}" if self["include"] == "both" else last}
+
+    def options(self, *, writes: bool) -> dict[str, Any]:
+        made: dict[str, Any] = {"durability": self["durability"]}
+        if self["service"] == "stored" and self["durability"] == "full":
+            made = {}
+        for name, value in self.combination.items():
+            made |= OPTIONS.get((name, value), {})
+        if self["mode"] == "read_only" and not writes:
+            made["read_only"] = True
+        if not writes:
+            made.pop("consolidation", None)
+        return {**made, "sweep_interval": None}
+
+    def embedder(self) -> FunctionEmbedder | None:
+        if self["embedder"] == "none":
+            return None
+        is_async = self["embedder"] == "async"
+        function = self.words.embed_async if is_async else self.words.embed
+        return FunctionEmbedder(function, model_id="words", dimensions=64)
+
+    def open(self, *, writes: bool) -> MemoryService:
+        options = self.options(writes=writes)
+        kind = self["service"]
+        if kind in ("words", "substring"):
+            return InMemoryMemoryService(kind, embedder=self.embedder(), **options)
+        if kind == "vector":
+            return VectorMemoryService(self.embedder(), **options)
+        if kind == "stored":
+            trigger = options.pop("trigger", None)
+            summarizer = options.pop("summarizer", None)
+            config = MemoryConfig(trigger, summarizer, self.embedder(), self.store)
+            return config.build(**options)
+        path = self.path if kind == "file" else None
+        return MemoryService(path, embedder=self.embedder(), warn_raw=False, **options)
