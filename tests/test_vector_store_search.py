@@ -260,5 +260,5 @@ def test_a_configuration_refuses_options_that_such_a_service_lacks(option):
     config = MemoryConfig(embedding=Recorder(16), vector_store=InMemoryVectorStore())
     with pytest.raises(ConfigError, match=f"{option}: VectorStoreM.* options .*ttl"):
         config.build(**{option: None})
-    with pytest.raises(ConfigError, match="nope: MemoryService has .*ranking"):
+    with pytest.raises(ConfigError, match=r"nope: MemoryService has .*ranking"):
         MemoryConfig().build(nope=None)
