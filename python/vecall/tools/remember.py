@@ -6,16 +6,13 @@ from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 from vecall.config import check_name
-from vecall.contract import MemoryProtocol
-from vecall.errors import InvalidArgumentError, InvalidTypeError, WriteRejectedError
+from vecall.errors import WriteRejectedError
 from vecall.tools.any_service import taken
-from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema
-
-SOURCE = "tool"
-"""Where a memory comes from that a model wrote."""
+from vecall.tools.base import Answer, Schema
+from vecall.tools.writing import IMPORTANCE, SOURCE, WritingTool, checked_text
 
 
-class Remember(MemoryTool):
+class Remember(WritingTool):
     """The tool `remember(text, kind, importance)`.
 
     Whoever can talk to the model can have it write, so what it writes is marked:
@@ -50,42 +47,16 @@ class Remember(MemoryTool):
             "type": "string",
             "description": 'What it is: "fact", "preference" or "decision"',
         },
-        "importance": {
-            "type": "number",
-            "description": "How much it matters, from 0 to 1",
-            "minimum": 0,
-            "maximum": 1,
-        },
+        "importance": IMPORTANCE,
     }
     _required = ("text",)
     _without_memory: ClassVar[Answer] = {"status": "not_remembered"}
     _needs = ("add_memory",)
 
-    def __init__(
-        self,
-        memory: MemoryProtocol | None,
-        app_name: str,
-        user_id: str,
-        *,
-        author: str = "agent",
-        trust: str = "unknown",
-        on_missing: OnMissing = "error",
-    ) -> None:
-        """Bind the tool to one user, and to one author."""
-        super().__init__(memory, app_name, user_id, on_missing=on_missing)
-        self._author = check_name(author, "author", self._limits)
-        self._trust = check_name(trust, "trust", self._limits)
-
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
-        text, kind = given.get("text"), given.get("kind")
-        if not isinstance(text, str):
-            msg = "text: expected a string"
-            raise InvalidTypeError(msg)
-        if not text.strip():
-            msg = "text: must not be blank"
-            raise InvalidArgumentError(msg)
+        text, kind = checked_text(given), given.get("kind")
         entry = {
             "text": text,
             "kind": None if kind is None else check_name(kind, "kind", self._limits),

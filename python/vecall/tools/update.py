@@ -6,20 +6,19 @@ from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 from vecall.config import check_name
-from vecall.contract import MemoryProtocol
 from vecall.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     NotFoundError,
     WriteRejectedError,
 )
-from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema
-from vecall.tools.remember import SOURCE
+from vecall.tools.base import Answer, Schema
+from vecall.tools.writing import IMPORTANCE, SOURCE, WritingTool, checked_text
 
 _NOT_UPDATED = {"status": "not_updated"}
 
 
-class UpdateMemory(MemoryTool):
+class UpdateMemory(WritingTool):
     """The tool `update_memory(id, text, importance)`.
 
     What the memory said before stays in its history. A corrected memory is marked as
@@ -51,48 +50,25 @@ class UpdateMemory(MemoryTool):
             "type": "string",
             "description": "What it should say, as a sentence that is clear by itself",
         },
-        "importance": {
-            "type": "number",
-            "description": "How much it matters, from 0 to 1",
-            "minimum": 0,
-            "maximum": 1,
-        },
+        "importance": IMPORTANCE,
     }
     _required = ("id", "text")
     _without_memory: ClassVar[Answer] = _NOT_UPDATED
     _needs = ("get_memory", "update_memory")
 
-    def __init__(
-        self,
-        memory: MemoryProtocol | None,
-        app_name: str,
-        user_id: str,
-        *,
-        author: str = "agent",
-        trust: str = "unknown",
-        on_missing: OnMissing = "error",
-    ) -> None:
-        """Bind the tool to one user, and to one author."""
-        super().__init__(memory, app_name, user_id, on_missing=on_missing)
-        self._author = check_name(author, "author", self._limits)
-        self._trust = check_name(trust, "trust", self._limits)
-
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
-        for name in ("id", "text"):
-            if not isinstance(given.get(name), str):
-                msg = f"{name}: expected a string"
-                raise InvalidTypeError(msg)
-        if not given["text"].strip():
-            msg = "text: must not be blank"
-            raise InvalidArgumentError(msg)
+        if not isinstance(given.get("id"), str):
+            msg = "id: expected a string"
+            raise InvalidTypeError(msg)
+        text = checked_text(given)
         which = {
             "app_name": self.app_name,
             "user_id": self.user_id,
             "memory_id": check_name(given["id"], "id", self._limits),
         }
-        changes = {"content": given["text"], "author": self._author, "source": SOURCE}
+        changes = {"content": text, "author": self._author, "source": SOURCE}
         if "importance" in given:
             changes["importance"] = given["importance"]
         try:
