@@ -15,7 +15,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.life import bytes_with, kept
 from helpers.processes import child, said, tell
-from vecall import CorruptFileError, MemoryService
+from vecall import CorruptFileError, Limits, MemoryService
 from vecall.cli.main import main
 from vecall.store import partition_state
 from vecall.summaries import SessionSummary
@@ -99,6 +99,21 @@ def test_no_file_has_the_name_of_a_deleted_user_after_a_purge(opened, path):
     delete_and_purge(first)
     assert bytes_with(path.parent, [*words, "shop0001x"]) == {"shop0001x"}  # Bob's
     assert first.sync.search_memory(**BOB, query="Bob").memories
+
+
+def test_a_quota_keeps_no_name(opened, path):
+    """What a user may have is counted, also where nothing is left to be counted."""
+    service = opened(limits=Limits(max_user_memories=9, max_user_bytes=9_999))
+    fill(service)
+    service.sync.delete_user(**ALICE)
+    assert_stays_deleted(service)
+    service.sync.purge()
+    assert bytes_with(path.parent, [NAME, SESSION, KEY]) == set()
+    assert_stays_deleted(service)
+    service.sync.purge()
+    assert bytes_with(path.parent, [NAME, SESSION, KEY]) == set()
+    service.sync.observe_session({**WAITING, "id": "new"})
+    assert service.sync.stats()["waiting_turns"] == 1
 
 
 def test_the_name_of_an_app_without_users_goes_too(opened, path):
