@@ -16,7 +16,8 @@ from vecall.errors import (
 )
 from vecall.metadata_conditions import check_conditions
 from vecall.timestamps import to_seconds
-from vecall.types import Filter, Names
+from vecall.trust import TRUST_TIERS, check_tier, reaches, tiers_from
+from vecall.types import Filter, Names, several
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """What makes room where a user has too much: nothing, or one of three orders."""
@@ -205,7 +206,8 @@ def check_filter(asked: object, limits: Limits, *, by_metadata: bool = False) ->
 
     Returns:
         A filter of its own. Where several names may be given, it has a string if there
-        is one name, and a tuple if there are more.
+        is one name, and a tuple if there are more. Instead of `min_trust` it has the
+        tiers that reach it.
 
     Raises:
         InvalidTypeError: Neither a `Filter` nor a mapping, or a field of another type.
@@ -238,7 +240,22 @@ def check_filter(asked: object, limits: Limits, *, by_metadata: bool = False) ->
     if asked.metadata is not None:
         most = limits.max_metadata_bytes
         changed["metadata"] = check_conditions(asked.metadata, most)
+    if asked.min_trust is not None:
+        tiers = _check_floor(asked.min_trust, changed.get("trust"))
+        changed |= {"min_trust": None, "trust": tiers}
     return replace(asked, **changed) if changed else asked
+
+
+def _check_floor(floor: object, asked: Names | None) -> Names | None:
+    """Return the tiers that reach a floor, of those that are asked for."""
+    lowest = check_tier(floor, "filter.min_trust")
+    if asked is None:
+        return None if lowest == TRUST_TIERS[-1] else tiers_from(lowest)
+    tiers = tuple(tier for tier in several(asked) if reaches(tier, lowest))
+    if not tiers:
+        msg = "filter.trust: has no tier that reaches filter.min_trust"
+        raise InvalidArgumentError(msg)
+    return tiers
 
 
 def _check_names(given: object, name: str, limits: Limits) -> Names:

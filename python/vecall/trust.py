@@ -29,6 +29,21 @@ def check_tier(tier: object, name: str) -> str:
     return tier
 
 
+def reaches(tier: str | None, floor: str) -> bool:
+    """Whether a tier ranks as high as another one, or higher.
+
+    Args:
+        tier: The tier; one of your own, and None, rank as "unknown".
+        floor: One of `TRUST_TIERS`.
+    """
+    return _RANKS.get(tier or "", 0) >= _RANKS[floor]
+
+
+def tiers_from(floor: str) -> tuple[str, ...]:
+    """Return the tiers that rank as high as one of `TRUST_TIERS`, or higher."""
+    return tuple(tier for tier in TRUST_TIERS if reaches(tier, floor))
+
+
 def exceeds(tier: str | None, ceiling: str) -> bool:
     """Whether a tier ranks above another one; None ranks as "unknown"."""
     return _RANKS.get(tier or "", 0) > _RANKS[ceiling]

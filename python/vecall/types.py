@@ -161,6 +161,9 @@ class Filter:
             kind pass.
         trust: Only memories that were stored with this trust, or with one of 1 to 64.
         source: Only memories with this source, or with one of 1 to 64.
+        min_trust: Only memories of this tier of `vecall.trust.TRUST_TIERS` or a higher
+            one. "unknown" passes all, also those with a tier of your own or none; any
+            other tier passes neither of these.
         metadata: Only memories whose custom_metadata has each of these 1 to 16 keys
             with this value, as JSON compares them: 1 is 1.0 and not true, and None is
             null, not a missing key. In place of a value, operators with their operands:
@@ -184,6 +187,7 @@ class Filter:
     not_kind: Names | None = None
     trust: Names | None = None
     source: Names | None = None
+    min_trust: str | None = None
 
 
 FilterLike = Filter | Mapping[str, Any]

@@ -44,9 +44,13 @@ FACTORS = {
     "consolidation": ("none", "plan"),
     "ranking": ("default", "rrf", "mmr"),
     "include": ("none", "both"),
-    "filter": ("none", "fields"),
+    "filter": ("none", "fields", "floor"),
 }
-FILTERS = {"none": None, "fields": {"not_kind": "x", "metadata": {"x": {"$ne": 1}}}}
+FILTERS = {
+    "none": None,
+    "fields": {"not_kind": "x", "metadata": {"x": {"$ne": 1}}},
+    "floor": {"min_trust": "unknown"},
+}
 
 
 def refused(combination: Combination) -> bool:

@@ -15,6 +15,7 @@ from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, dim, print_json, show_memory
 from vecall.errors import InvalidArgumentError
 from vecall.store import file_facts
+from vecall.trust import TRUST_TIERS
 from vecall.types import Filter
 
 
@@ -42,6 +43,9 @@ def add_commands(commands: Any) -> None:
     ):
         shown = f"{what}; given again, one more"
         search.add_argument(f"--{name}", action="append", help=shown)
+    search.add_argument(
+        "--min-trust", choices=TRUST_TIERS, help="only of this tier of trust or higher"
+    )
     search.add_argument(
         "--metadata",
         help="only with these custom_metadata, as JSON: "
@@ -71,6 +75,7 @@ def run_search(options: argparse.Namespace) -> int:
         kind=options.kind,
         not_kind=options.not_kind,
         trust=options.trust,
+        min_trust=options.min_trust,
         source=options.source,
         metadata=_metadata(options.metadata),
     )

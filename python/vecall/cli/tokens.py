@@ -35,6 +35,7 @@ def add_commands(commands: Any) -> None:
         help="it sees what is quarantined, and may release it",
     )
     create.add_argument("--trust", help="the highest tier of trust of what it writes")
+    create.add_argument("--min-trust", help="the lowest tier of trust of what it reads")
     create.add_argument("--source", help="the source of all that it writes")
     create.add_argument("--author", help="the author of all that it writes")
     create.add_argument(
@@ -84,6 +85,7 @@ def run_create(options: argparse.Namespace) -> int:
         trust=options.trust,
         source=options.source,
         author=options.author,
+        min_trust=options.min_trust,
         expires_at=_expiry(options.expires),
     )
     file.change(lambda tokens: [*tokens, token])

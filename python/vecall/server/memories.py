@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from vecall.corrections import Revision
 from vecall.server.answers import as_json, json_response, raw_json
+from vecall.server.floors import may_read
 from vecall.server.routing import Call
 from vecall.slices import in_slices
 from vecall.types import MemoryEntry
@@ -62,13 +63,16 @@ async def best(call: Call, entries: list[MemoryEntry]) -> Response:
 
 async def page(call: Call, entries: list[MemoryEntry], limit: int) -> Response:
     """Return memories in order; "next" is where to go on, unless it was the last."""
+    visible = [entry for entry in entries if may_read(call.by, entry)]
 
     def write(each: Each) -> Response:
-        shows = map(shown, each(entries))
+        shows = map(shown, each(visible))
         texts = _fitting(shows, call.door.limits.max_answer_bytes)
-        if len(entries) < limit and len(texts) == len(entries):
+        if len(texts) < len(visible):
+            return _listed("memories", texts, next=visible[len(texts) - 1].id)
+        if len(entries) < limit:
             return _listed("memories", texts)
-        return _listed("memories", texts, next=entries[len(texts) - 1].id)
+        return _listed("memories", texts, next=entries[-1].id)
 
     return await _written(entries, write)
 

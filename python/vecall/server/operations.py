@@ -25,6 +25,7 @@ from vecall.server.answers import (
     raw_json,
 )
 from vecall.server.ceilings import check_names, stamped
+from vecall.server.floors import check_floorless, floored, may_read, readable
 from vecall.server.guards import check_reviewer
 from vecall.server.memories import answered, best, newest, one, page
 from vecall.server.routing import Call
@@ -121,7 +122,7 @@ def _added(ids: AddedIds, status: int) -> Response:
 async def search(call: Call) -> Response:
     """Find what the past says about a query."""
     body = call.body
-    asked = body.get("filter")
+    asked = floored(call.by, body.get("filter"))
     k = int(body.get("k", DEFAULT_K))
 
     async def ask() -> list[MemoryEntry]:
@@ -157,13 +158,17 @@ async def list_memories(call: Call) -> Response:
 async def get_memory(call: Call) -> Response:
     """Return one memory."""
     entry = await call.memory.get_memory(**call.whose, memory_id=call.names["id"])
-    return await one(entry)
+    return await one(readable(call.by, entry))
 
 
 async def update_memory(call: Call) -> Response:
     """Correct one memory; what it said before stays in its history."""
     memory_id = call.names["id"]
     check_names(call.by, call.body)
+    if call.by.min_trust is not None:
+        readable(
+            call.by, await call.memory.get_memory(**call.whose, memory_id=memory_id)
+        )
     entry = await call.memory.update_memory(
         **call.whose, memory_id=memory_id, max_trust=call.by.ceiling, **call.body
     )
@@ -176,9 +181,12 @@ async def memory_history(call: Call) -> Response:
     async def ask() -> list[Revision]:
         memory_id = call.names["id"]
         past = await call.memory.memory_history(**call.whose, memory_id=memory_id)
-        if call.by.review:
-            return past
-        shown = [each for each in past if each.state != "quarantined"]
+        shown = [
+            each
+            for each in past
+            if (call.by.review or each.state != "quarantined")
+            and may_read(call.by, each.memory)
+        ]
         if not shown:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -250,6 +258,7 @@ async def delete_user(call: Call) -> Response:
 
 async def export_user(call: Call) -> Response:
     """Stream a user's memories as JSON lines, all of one state of the file."""
+    check_floorless(call.by)
     for name, value in call.whose.items():
         check_name(value, name, call.memory.limits)
     with ExitStack() as place:

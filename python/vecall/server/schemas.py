@@ -9,6 +9,7 @@ from vecall.added import LeftOutReason
 from vecall.config import LABEL_FIELDS, MOST_NAMES
 from vecall.metadata_conditions import MOST_KEYS
 from vecall.server.limits import HttpLimits
+from vecall.trust import TRUST_TIERS
 
 Schema = dict[str, Any]
 
@@ -130,7 +131,8 @@ _VALUES: Schema = {
     "minProperties": 1,
     "maxProperties": MOST_KEYS,
 }
-_FILTER = _closed({**_CONDITIONS, "metadata": _VALUES})
+_FLOOR: Schema = {"type": "string", "enum": list(TRUST_TIERS)}
+_FILTER = _closed({**_CONDITIONS, "metadata": _VALUES, "min_trust": _FLOOR})
 _CHANGES = {
     "content": _NEW_CONTENT,
     "author": _or_null(_LABEL),

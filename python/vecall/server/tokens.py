@@ -43,6 +43,8 @@ class Token:
             "unverified" for a token of one user and any tier for one of an app.
         source: The source of all that it writes; None leaves it to the writer.
         author: The author of all that it writes; None leaves it to the writer.
+        min_trust: The lowest tier of trust, of `TRUST_TIERS`, of what it reads; None is
+            any.
     """
 
     id: str
@@ -56,6 +58,7 @@ class Token:
     trust: str | None = None
     source: str | None = None
     author: str | None = None
+    min_trust: str | None = None
 
     def __post_init__(self) -> None:
         """Check that it opens one app, or is an admin's."""
@@ -75,6 +78,8 @@ class Token:
                     check_name(name, "token", Limits())
             if self.trust is not None:
                 check_tier(self.trust, "token.trust")
+            if self.min_trust is not None:
+                check_tier(self.min_trust, "token.min_trust")
         except InvalidArgumentError as error:
             raise ConfigError(str(error)) from None
 
@@ -112,6 +117,7 @@ def mint(
     trust: str | None = None,
     source: str | None = None,
     author: str | None = None,
+    min_trust: str | None = None,
 ) -> tuple[str, Token]:
     """Make a token.
 
@@ -125,6 +131,7 @@ def mint(
         trust: As in `Token`.
         source: As in `Token`.
         author: As in `Token`.
+        min_trust: As in `Token`.
 
     Returns:
         The token for the client, to be shown once, and what is kept of it.
@@ -146,6 +153,7 @@ def mint(
         trust=trust,
         source=source,
         author=author,
+        min_trust=min_trust,
     )
     return bearer, token
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vecall._duck import read
 from vecall.contract import MemoryProtocol
 from vecall.errors import ConfigError
 from vecall.tools.base import MemoryTool, OnMissing
@@ -75,8 +76,8 @@ def memory_tools(
         trust: How far what it stores is trusted.
         turns: What `PreloadMemory` gave already, to be left out here.
         on_missing: As in `MemoryTool`.
-        filter: Which memories `recall_memory` may show. `expand_session` shows the
-            turns around a memory, whatever they are.
+        filter: Which memories `recall_memory` may show. Of it `expand_session` has
+            `min_trust` alone, and shows the turns around a memory otherwise.
         **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
             `SearchTool`.
 
@@ -93,7 +94,9 @@ def memory_tools(
     found: list[MemoryTool] = [recall]
     if ExpandSession.serves(memory):
         shown = {name: value for name, value in look.items() if name != "scores"}
-        found.append(ExpandSession(*who, on_missing=on_missing, **shown))
+        floor = None if filter is None else read(filter, "min_trust")
+        expand = ExpandSession(*who, on_missing=on_missing, min_trust=floor, **shown)
+        found.append(expand)
     if not write:
         return found
     said: dict[str, Any] = {"author": author, "trust": trust, "on_missing": on_missing}

@@ -19,8 +19,10 @@ from vecall.tools.snippets import (
     bounded,
     from_character,
 )
+from vecall.trust import TRUST_TIERS, check_tier, reaches
 from vecall.types import MemoryEntry
 
+_NO_MEMORY = "id: this user has no such memory"
 _MOST_TURNS = 10
 _SHARE_OF_ASKED = 0.7  # of the tokens, for the memory that is asked for
 
@@ -42,9 +44,11 @@ class ExpandSession(MemoryTool):
         max_tokens: As in `RecallMemory`.
         count_tokens: As in `RecallMemory`.
         neutralise: As in `RecallMemory`.
+        min_trust: As in `Filter`: a memory below it is not there, and a turn below it
+            is left out.
 
     Raises:
-        InvalidArgumentError: A name or a number that cannot be one.
+        InvalidArgumentError: A name, a number or a tier that cannot be one.
         ConfigError: Another `on_missing`, or a service without `expand_session`.
     """
 
@@ -82,9 +86,12 @@ class ExpandSession(MemoryTool):
         max_tokens: int | None = DEFAULT_MAX_TOKENS,
         count_tokens: Callable[[str], int] | None = None,
         neutralise: bool = True,
+        min_trust: str | None = None,
     ) -> None:
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
+        floor = TRUST_TIERS[-1] if min_trust is None else min_trust
+        self._floor = check_tier(floor, "min_trust")
         self._look = checked_look(max_tokens, count_tokens, neutralise=neutralise)
 
     async def _answer(
@@ -105,9 +112,11 @@ class ExpandSession(MemoryTool):
                 after=after,
             )
         except NotFoundError:
-            msg = "id: this user has no such memory"
-            raise InvalidArgumentError(msg) from None
-        pieces = self._pieces(found, id_, _whole(given.get("begin", 0), "begin"))
+            raise InvalidArgumentError(_NO_MEMORY) from None
+        seen = [each for each in found if reaches(each.trust, self._floor)]
+        if all(each.id != id_ for each in seen):
+            raise InvalidArgumentError(_NO_MEMORY)
+        pieces = self._pieces(seen, id_, _whole(given.get("begin", 0), "begin"))
         memories = [as_json(piece, self._look) for piece in pieces]
         answer: dict[str, Any] = {"memories": memories, "note": NOTE}
         if left_out := len(found) - len(pieces):

@@ -1,0 +1,48 @@
+"""What a token may read: memories whose tier of trust reaches its floor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vecall.errors import NotFoundError
+from vecall.server.answers import HttpError
+from vecall.server.tokens import Token
+from vecall.trust import exceeds, reaches
+from vecall.types import MemoryEntry
+
+
+def floored(token: Token, asked: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a filter that passes nothing below the floor of a token."""
+    if token.min_trust is None:
+        return asked
+    given = (asked or {}).get("min_trust", token.min_trust)
+    floor = given if exceeds(given, token.min_trust) else token.min_trust
+    return {**(asked or {}), "min_trust": floor}
+
+
+def may_read(token: Token, entry: MemoryEntry) -> bool:
+    """Whether a memory reaches the floor of a token."""
+    return token.min_trust is None or reaches(entry.trust, token.min_trust)
+
+
+def readable(token: Token, entry: MemoryEntry) -> MemoryEntry:
+    """Return a memory if it reaches the floor of a token.
+
+    Raises:
+        NotFoundError: It does not; to this token it is not there.
+    """
+    if not may_read(token, entry):
+        msg = "memory_id: this user has no such memory"
+        raise NotFoundError(msg)
+    return entry
+
+
+def check_floorless(token: Token) -> None:
+    """Refuse what cannot leave out what is below the floor of a token.
+
+    Raises:
+        HttpError: 403.
+    """
+    if token.min_trust is not None:
+        msg = "This needs a token without a floor on trust."
+        raise HttpError(403, "trust", msg)
