@@ -71,7 +71,7 @@ class KeepTurns:
         """Do it inside a transaction; the ids are those of the turns that are new."""
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         own = [partition.id, self.session]
-        known = _told_before(connection, partition.id, self.session, list(self.turns))
+        known = told_in_part(connection, partition.id, self.session, list(self.turns))
         new = {id_: event for id_, event in self.turns.items() if id_ not in known}
         if not new:
             return partition.unchanged([])
@@ -267,12 +267,13 @@ def told_before(
 ) -> set[str]:
     """Return those of some turns of a session that were told before."""
     part = part_of(connection, app, user)
-    return set() if part is None else _told_before(connection, part, session, ids)
+    return set() if part is None else told_in_part(connection, part, session, ids)
 
 
-def _told_before(
+def told_in_part(
     connection: sqlite3.Connection, part: int, session: str, ids: Sequence[str]
 ) -> set[str]:
+    """Return those of some turns that a partition knows, by id or by a hidden one."""
     query = "SELECT id FROM told WHERE part = ? AND session = ? AND id IN"
     known = {id_ for (id_,) in select_in(connection, query, [part, session], ids)}
     for key in keys_of(connection, part):

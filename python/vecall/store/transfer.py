@@ -27,6 +27,7 @@ from vecall.store.hidden import (
 )
 from vecall.store.models import EmbeddingModel, active_model, is_print, require_active
 from vecall.store.partitions import PartitionWriter
+from vecall.store.pending import told_in_part
 from vecall.store.read import load_rows
 from vecall.store.rows import (
     COLUMNS,
@@ -259,6 +260,10 @@ class ImportLines:
             if kind in take:
                 take[kind](partition, values)
                 continue
+            if kind == "told" and told_in_part(
+                connection, partition.id, values["session"], [values["id"]]
+            ):
+                continue  # it is over here, and perhaps hidden since
             names = ("part", *_TABLES[kind])
             came = connection.execute(
                 f"INSERT OR IGNORE INTO {kind} ({', '.join(names)}) "
