@@ -13,7 +13,7 @@ from google.genai import types
 import vecall
 from vecall.adk.entry import RESERVED_KEY
 from vecall.adk.json_values import to_json
-from vecall.rendering.neutralise import clean, escape
+from vecall.rendering.neutralise import clean, escape, has_marks
 from vecall.timestamps import to_iso
 
 _SCORES = ("score", "similarity", "confidence", "importance", "session_id", "event_id")
@@ -67,10 +67,13 @@ def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
 def neutral(text: str) -> str:
     """Return a text that cannot end the block in which google-adk shows memories.
 
-    What nobody can see is gone. A text that spells the name of the block's tags, in
-    whatever way, has no "<" and nothing that looks like one.
+    What nobody can see is gone. A text that has a mark of a chat template, or spells
+    the name of the block's tags in whatever way, has no "<" and nothing that looks like
+    one, and no bracket of such a mark.
     """
     shown = text if text.isascii() and text.isprintable() else clean(text)
+    if has_marks(shown):
+        return escape(shown)
     letters = shown
     if not shown.isascii():
         letters = unicodedata.normalize("NFKC", shown)

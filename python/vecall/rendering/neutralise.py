@@ -73,6 +73,21 @@ _SQUARE = re.compile(
     r"|TRANSCRIBE)\w{0,32}\s{0,8}[]\uff3d]))"
     r"|[]\uff3d](?=~)"
 )
+# Marks of speakers and tools that no prose or program has: what google-adk's own tools
+# show is escaped only where one of these is.
+_LESS_FORMS = "[<\uff1c\ufe64\u226e]"
+_MARKS = re.compile(
+    rf"{_LESS_FORMS}\s{{0,8}}[|\uff5c\u2502\u01c0]"
+    rf"|{_LESS_FORMS}{{1,2}}\s{{0,8}}/?\s{{0,8}}(?i:tool|tools|tool_calls?|tool_responses?"
+    r"|tool_results?|tool_outputs?|tool_use|function_calls?|function_results?|system"
+    r"|user|assistant|human|sys|start_of_turn|end_of_turn|start_of_image|think"
+    r"|thinking|begin_of_text|end_of_text|bos|eos|pad|unk|s|\w{0,32}_conversations)"
+    r"\s{0,8}[>\uff1e\ufe65\u226f]"
+    r"|[\[\uff3b]\s{0,8}(?:[|\uff5c\u2502\u01c0]|/?\s{0,8}(?i:INST|SYS|SYSTEM_PROMPT"
+    r"|TOOL_CALLS?|TOOL_RESULTS?|TOOL_CONTENT|AVAILABLE_TOOLS|MODEL_SETTINGS|GMASK"
+    r"|SMASK|BEGIN_AUDIO|TRANSCRIBE|CONTROL_\w{0,32})\s{0,8}[]\uff3d]|e~\[)"
+    r"|[]\uff3d]~!?b"
+)
 _JSON_UNSAFE = re.compile(
     f"[<>&\u2028\u2029\u226e\uff06\uff1c\uff1e\ufe60\ufe64\ufe65{_UNSEEN}]"
 )
@@ -105,6 +120,11 @@ def escape(text: str) -> str:
     text = _AMPERSAND.sub("&amp;", text)
     text = _MORE.sub("&gt;", _LESS.sub("&lt;", text))
     return _SQUARE.sub(_bracket, text)
+
+
+def has_marks(text: str) -> bool:
+    """Whether cleaned text has a mark of a chat template."""
+    return _MARKS.search(text) is not None
 
 
 def escape_json(dumped: str) -> str:
