@@ -2,9 +2,12 @@
 
     python bench/cancel_soak.py --calls 1000000 --seconds 600
 
-Calls are given up after a random time on the event loop, or run to their end. The
-memory budget is small, so users are evicted and loaded all the time. At the end every
-user must find what was acknowledged, and no descriptor, thread or pin may be left.
+Calls on an event loop are cancelled or time out at a random moment, or run to their
+end; blocking calls of the main thread are interrupted by a signal, as by Ctrl-C. They
+search, add, delete, propose to forget, export, re-embed, and open and close services on
+the same file. The memory budget is small, so users are evicted and loaded all the time.
+At the end every user must find what was acknowledged, and no descriptor, thread, pin,
+lock or temporary file may be left.
 """
 
 from __future__ import annotations
@@ -16,83 +19,106 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections import Counter
-from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any
 
+from cancel_soak_calls import (
+    AT_ONCE,
+    MEMORIES,
+    USERS,
+    Interruptions,
+    Soak,
+    entry,
+    one_async,
+    one_sync,
+    scope,
+)
 from vecall import MemoryService
 
-USERS = 50
-MEMORIES = 40  # each user's; they are added again and again under the same ids
-AT_ONCE = 64
+
+def open_service(path: Path) -> MemoryService:
+    return MemoryService(
+        path,
+        embedder=None,
+        durability="process",
+        memory_budget=200_000,
+        warn_raw=False,
+    )
 
 
-def scope(user: int) -> dict[str, Any]:
-    return {"app_name": "soak", "user_id": f"user{user}"}
-
-
-def entry(number: int) -> dict[str, str]:
-    return {"content": f"zebra number{number}", "id": f"m{number}"}
-
-
-def call(service: MemoryService, rng: random.Random) -> Awaitable[Any]:
-    who = scope(rng.randrange(USERS))
-    kind = rng.random()
-    if kind < 0.7:
-        return service.search_memory(**who, query="zebra", top_k=MEMORIES)
-    if kind < 0.8:
-        return service.add_memory(**who, memories=[entry(rng.randrange(MEMORIES))])
-    if kind < 0.9:
-        return service.warm(**who)
-    return service.get_memory(**who, memory_id=f"m{rng.randrange(MEMORIES)}")
-
-
-async def one(service: MemoryService, rng: random.Random, seen: Counter[str]) -> None:
-    work = asyncio.ensure_future(call(service, rng))
-    how = rng.random()
-    if how < 0.4:
-        for _ in range(rng.randrange(4)):
-            await asyncio.sleep(0)
-        work.cancel()
-        await asyncio.wait([work])
-        seen["cancelled" if work.cancelled() else "done before"] += 1
-    elif how < 0.8:
-        try:
-            await asyncio.wait_for(work, rng.random() * 0.005)
-            seen["in time"] += 1
-        except asyncio.TimeoutError:
-            seen["timed out"] += 1
-    else:
-        await asyncio.wait_for(work, 60)
-        seen["waited for"] += 1
-
-
-async def soak(
-    service: MemoryService, calls: int, seconds: float, seed: int
-) -> Counter[str]:
-    seen: Counter[str] = Counter()
-    end = time.monotonic() + seconds
-
+async def on_the_loop(soak: Soak, calls: int) -> None:
     async def worker(number: int) -> None:
-        rng = random.Random(seed * AT_ONCE + number)
+        rng = random.Random(soak.seed * AT_ONCE + number)
         for _ in range(number, calls, AT_ONCE):
-            if time.monotonic() > end:
+            if soak.is_over():
                 return
-            await one(service, rng, seen)
+            await one_async(soak, rng)
 
     await asyncio.gather(*(worker(number) for number in range(AT_ONCE)))
+
+
+def on_the_main_thread(soak: Soak, calls: int) -> None:
+    rng = random.Random(-soak.seed)
+    with Interruptions() as interruptions:
+        for _ in range(calls):
+            if soak.is_over():
+                return
+            one_sync(soak, rng, interruptions)
+
+
+def check_answers(soak: Soak) -> None:
+    """Every user finds what was acknowledged, and nobody else's."""
+    wanted = {f"m{number}" for number in range(MEMORIES)}
     for user in range(USERS):
-        found = await asyncio.wait_for(
-            service.search_memory(**scope(user), query="zebra", top_k=1000), 30
+        found = soak.service.sync.search_memory(
+            **scope(user), query="zebra", top_k=1000
         )
         ids = {memory.id for memory in found.memories}
-        assert ids == {f"m{i}" for i in range(MEMORIES)}, f"user {user}: {len(ids)}"
-    return seen
+        texts = {memory.text.split()[-1] for memory in found.memories}
+        missing = (wanted | soak.acknowledged[user]) - ids
+        assert not missing, f"user {user}: {len(missing)} are missing"
+        assert texts == {f"of{user}"}, f"user {user} finds another user's"
+    print(f"all {USERS} users answer: {sum(map(len, soak.acknowledged))} more memories")
+
+
+def check_books(service: MemoryService) -> None:
+    """No pin is left, nor work on a partition, nor its lock."""
+    end = time.monotonic() + 30
+    opened = service._memory
+    while True:
+        servings = opened.servings
+        loaders = [serving.loader for serving in servings]
+        left = {
+            "servings": len(servings) - 1,
+            "uses": sum(serving._uses for serving in servings),
+            "pins": sum(len(loader._residents.pins()) for loader in loaders),
+            "work": sum(len(loader._work.keys()) for loader in loaders),
+            "locks": sum(len(loader._locks) for loader in loaders),
+        }
+        if not any(left.values()):
+            return
+        assert time.monotonic() < end, f"left: {left}"
+        time.sleep(0.01)
 
 
 def descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def check_freed(threads: int, files: int) -> None:
+    """What was open before is open now, and nothing else."""
+    end = time.monotonic() + 30
+    while threading.active_count() > threads or descriptors() > files:
+        if time.monotonic() > end:
+            left = [thread.name for thread in threading.enumerate()]
+            assert threading.active_count() <= threads, f"threads are left: {left}"
+            assert descriptors() <= files, f"{descriptors() - files} are left open"
+        time.sleep(0.01)
 
 
 def main() -> int:
@@ -101,35 +127,49 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    # What a signal interrupts between making a coroutine and running it.
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+    warnings.filterwarnings("ignore", "the file holds vectors", UserWarning)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "exports").mkdir()
         threads, files = threading.active_count(), descriptors()
+        path = folder / "m.db"
+        with open_service(path):
+            plain = names(folder)
         begin = time.monotonic()
-        service = MemoryService(
-            Path(folder) / "m.db",
-            durability="process",
-            memory_budget=200_000,
-            warn_raw=False,
-        )
-        with service:
-            for user in range(USERS):
-                told = [entry(number) for number in range(MEMORIES)]
-                service.sync.add_memory(**scope(user), memories=told)
-            work = soak(service, given.calls, given.seconds, given.seed)
-            seen = asyncio.run(work)
-            loader = service._memory.serving.loader
-            assert not loader._residents.pins(), "a pin is left"
-            end = time.monotonic() + 10
-            while loader._work.keys() or len(loader._locks):
-                assert time.monotonic() < end, "a partition is still being worked on"
-                time.sleep(0.01)
+        service = open_service(path)
+        for user in range(USERS):
+            memories = [entry(user, f"m{number}") for number in range(MEMORIES)]
+            service.sync.add_memory(**scope(user), memories=memories)
+        soak = Soak(service, folder, given.seed, begin + given.seconds)
+        on_main = given.calls // 5
+        work = on_the_loop(soak, given.calls - on_main)
+        loop = threading.Thread(target=lambda: soak.guard(lambda: asyncio.run(work)))
+        loop.start()
+        soak.guard(lambda: on_the_main_thread(soak, on_main))
+        loop.join()
+        if soak.error is not None:
+            service.close()
+            raise soak.error
         took = time.monotonic() - begin
-        left = threading.active_count() - threads
-        assert left <= 0, f"{left} threads are left"
-        assert descriptors() <= files, f"{descriptors() - files} descriptors are left"
-    total = sum(seen.values())
-    print(f"{total} calls in {took:.0f} s: {dict(seen)}")
-    print(f"all {USERS} users answer; no thread, descriptor or pin is left")
-    return 0 if total == given.calls else 1
+        check_answers(soak)
+        check_books(service)
+        service.close()
+        check_freed(threads, files)
+        left = names(folder) - plain - {"m.db.snapshots"}
+        assert not left, f"files are left: {sorted(left)}"
+        halves = [
+            path.name
+            for path in (folder / "exports").iterdir()
+            if not path.read_bytes().endswith(b"}\n")
+        ]
+        assert not halves, f"exports that were cut short are left: {halves}"
+    total = sum(soak.seen.values())
+    print(f"{total} calls in {took:.0f} s: {dict(sorted(soak.seen.items()))}")
+    print(f"of them: {dict(Counter(soak.kinds).most_common())}")
+    print("no thread, descriptor, pin, lock or temporary file is left")
+    return 0 if total >= given.calls else 1
 
 
 if __name__ == "__main__":

@@ -133,7 +133,22 @@ class Embedding:
     ) -> _Batch:
         """Have those texts embedded that are neither known nor on their way."""
         keys = [(app, user, _hash(text)) for text in texts]
-        mine, others = self._in_flight.claim(keys)
+        mine: dict[int, Future[bytes]] = {}
+        try:
+            return self._claim_and_send(keys, texts, mine, found, elsewhere)
+        except BaseException:
+            self._in_flight.abandoned(keys, mine)  # others may wait for it
+            raise
+
+    def _claim_and_send(
+        self,
+        keys: list[Key],
+        texts: list[str],
+        mine: dict[int, Future[bytes]],
+        found: dict[str, bytes],
+        elsewhere: dict[str, Future[bytes]],
+    ) -> _Batch:
+        others = self._in_flight.claim(keys, mine)
         elsewhere.update({texts[at]: promise for at, promise in others.items()})
         # Only now: what another call has just embedded is known before it is let go.
         batch, claimed, needless = [], [], []
@@ -148,11 +163,7 @@ class Embedding:
         self._in_flight.dropped(needless)
         if not batch:
             return _Batch([], Future())
-        try:
-            vectors = self._submit(self.embedder.embed, batch)
-        except BaseException:
-            self._in_flight.dropped(claimed)
-            raise
+        vectors = self._submit(self.embedder.embed, batch)
         vectors.add_done_callback(partial(self._keep, claimed))
         self._in_flight.sent(claimed, vectors)
         return _Batch(batch, vectors)

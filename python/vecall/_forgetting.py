@@ -8,7 +8,7 @@ from vecall._duck import as_list
 from vecall._embedding import Wait
 from vecall._maintenance import Maintenance
 from vecall._memory import Memory
-from vecall._recall import Request
+from vecall._recall import Recall, Request
 from vecall._telemetry import observed
 from vecall.config import Limits, check_name, check_query, check_top_k
 from vecall.corrections import ForgetProposal
@@ -48,7 +48,9 @@ class Forgetting:
             ranking=_ALONE,
             explain=True,
         )
-        found = await self._matching(wait, request)
+        found = await memory.served(
+            lambda serving: self._matching(wait, serving.recall, request)
+        )
         expires_at = memory.database.lifetime.now() + LASTS_S
         if not found:
             return ForgetProposal("", [], expires_at)
@@ -56,9 +58,10 @@ class Forgetting:
         await wait(memory.writer.submit(job))
         return ForgetProposal(job.token, found, expires_at)
 
-    async def _matching(self, wait: Wait, request: Request) -> list[MemoryEntry]:
+    async def _matching(
+        self, wait: Wait, recall: Recall, request: Request
+    ) -> list[MemoryEntry]:
         """Return the memories near the best match; by words if the embedder fails."""
-        recall = self._memory.serving.recall
         try:
             found = await recall.candidates(wait, request)
         except EmbedderError:

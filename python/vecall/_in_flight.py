@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
+from vecall._promise import Promise
 from vecall.embedders import Vectors
 from vecall.errors import EmbedderError
 
@@ -21,26 +22,32 @@ class InFlight:
         self._coming: dict[Key, Future[bytes]] = {}
         self._lock = threading.Lock()
 
-    def claim(self, keys: Sequence[Key]) -> tuple[list[int], dict[int, Future[bytes]]]:
+    def claim(
+        self, keys: Sequence[Key], mine: dict[int, Future[bytes]]
+    ) -> dict[int, Future[bytes]]:
         """Claim those of some texts that nobody embeds.
 
+        Args:
+            keys: What names the texts.
+            mine: Takes the places of those that the caller has to embed, and has to
+                hand to `sent` or `dropped`, or to `abandoned` whatever interrupts it:
+                also if that happens before this call returns.
+
         Returns:
-            The places of those that the caller has to embed, and has to hand to
-            `sent` or `dropped`; and of the others, what to wait for.
+            The places of the others, and what to wait for.
         """
-        mine: list[int] = []
         others: dict[int, Future[bytes]] = {}
         with self._lock:
             for at, key in enumerate(keys):
                 if key in self._coming:
                     others[at] = self._coming[key]
                     continue
-                promise: Future[bytes] = Future()
+                promise: Future[bytes] = Promise()
                 # Running, so that one who stops waiting cannot cancel it for others.
                 promise.set_running_or_notify_cancel()
+                mine[at] = promise
                 self._coming[key] = promise
-                mine.append(at)
-        return mine, others
+        return others
 
     def sent(self, keys: Sequence[Key], batch: Future[Vectors]) -> None:
         """Tell those who wait for claimed texts when their batch is done.
@@ -51,22 +58,38 @@ class InFlight:
 
     def dropped(self, keys: Sequence[Key]) -> None:
         """Give up what was claimed."""
-        for promise in self._taken(keys):
-            promise.set_exception(_failed())
+        for key in keys:
+            promise = self._take(key)
+            if promise is not None:
+                promise.set_exception(_failed())
+
+    def abandoned(
+        self, keys: Sequence[Key], claimed: Mapping[int, Future[bytes]]
+    ) -> None:
+        """Give up what is left of a claim whose caller was interrupted."""
+        for at, promise in claimed.items():
+            with self._lock:
+                if self._coming.get(keys[at]) is promise:
+                    del self._coming[keys[at]]
+            if not promise.done():
+                promise.set_exception(_failed())
 
     def _arrived(self, keys: Sequence[Key], done: Future[Vectors]) -> None:
         if done.cancelled() or done.exception() is not None:
             self.dropped(keys)
             return
-        for promise, vector in zip(self._taken(keys), done.result(), strict=True):
+        for key, vector in zip(keys, done.result(), strict=True):
+            promise = self._take(key)
+            if promise is None:
+                continue
             if vector.any():
                 promise.set_result(vector.astype("<f4", copy=False).tobytes())
             else:
                 promise.set_exception(_failed())
 
-    def _taken(self, keys: Sequence[Key]) -> list[Future[bytes]]:
+    def _take(self, key: Key) -> Future[bytes] | None:
         with self._lock:
-            return [self._coming.pop(key) for key in keys]
+            return self._coming.pop(key, None)
 
 
 def _failed() -> EmbedderError:

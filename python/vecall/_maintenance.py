@@ -353,10 +353,11 @@ class Maintenance:
     async def warm(self, wait: Wait, app_name: str, user_id: str) -> None:
         """Load a user's memories ahead of the first search."""
         key = self._opened.key(app_name, user_id, write=False)
-        loader = self._opened.serving.loader
-        target = loader.target(key)
-        if target is not None and loader.loaded(key, target) is None:
-            await wait(loader.catch_up(key))
+        with self._opened.begin_use() as serving:
+            loader = serving.loader
+            target = loader.target(key)
+            if target is not None and loader.loaded(key, target) is None:
+                await wait(loader.catch_up(key))
 
     async def _delete(self, wait: Wait, job: WriteJob, app: str, user: str) -> Change:
         """Delete, and forget what was embedded of this user's texts."""

@@ -7,9 +7,10 @@ its blocking twin one that blocks; the operations hold nothing of any loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,8 @@ from vecall.store import (
 )
 from vecall.store.filtering import needs_rows
 from vecall.types import FilterLike, SearchMemoryResponse, check_share
+
+T = TypeVar("T")
 
 
 class Asked(NamedTuple):
@@ -206,18 +209,16 @@ class Memory(Opened):
         if not drafts and how.instead_of is None and how.done is None:
             return Written([], refused)
         while True:
-            serving = self.begin_use()
-            try:
-                written = await self._write(wait, serving, app, user, drafts, how)
-                return Written(written.ids, {**refused, **written.left_out})
-            except EmbeddingMismatchError:
-                if serving is self.serving:
-                    raise
-                # This service moved the file to another model meanwhile: once more.
-                for draft in drafts:
-                    draft.vec = None
-            finally:
-                serving.leave()
+            with self.begin_use() as serving:
+                try:
+                    written = await self._write(wait, serving, app, user, drafts, how)
+                    return Written(written.ids, {**refused, **written.left_out})
+                except EmbeddingMismatchError:
+                    if serving is self.serving:
+                        raise
+            # This service moved the file to another model meanwhile: once more.
+            for draft in drafts:
+                draft.vec = None
 
     async def _write(
         self,
@@ -291,14 +292,13 @@ class Memory(Opened):
     @observed("search", _found)
     async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
         """Find the best memories for a query."""
+        return await self.served(lambda serving: self._search(wait, serving, asked))
+
+    async def served(self, work: Callable[[Serving], Awaitable[T]]) -> T:
+        """Search with what answers now; again if the file moves to another model."""
         while True:
-            serving = self.begin_use()
-            try:
-                return await self._search(wait, serving, asked)
-            except RetiredModelError:
-                continue
-            finally:
-                serving.leave()
+            with self.begin_use() as serving, suppress(RetiredModelError):
+                return await work(serving)
 
     async def _search(
         self, wait: Wait, serving: Serving, asked: Asked

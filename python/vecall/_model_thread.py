@@ -13,10 +13,11 @@ import contextvars
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from vecall._promise import Pool
 from vecall.errors import ClosedError, ReentrantCallError
 
 _waiting: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar(
@@ -44,7 +45,7 @@ class ModelThread:
             at_once: How many plain functions may run at the same time.
         """
         self._name = name
-        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
+        self._pool = Pool(at_once, thread_name_prefix=name)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: threading.Thread | None = None

@@ -6,7 +6,6 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -16,10 +15,11 @@ from vecall._backfill import Backfill
 from vecall._embedding import Embedding, Wait, model_of
 from vecall._gate import Gate
 from vecall._newest import Newest
+from vecall._promise import Pool
 from vecall._read_threads import ReadThreads
 from vecall._recall_options import NO_FLOOR, NOT_CALIBRATED, RecallOptions
 from vecall._rules import Rules
-from vecall._serving import Serving
+from vecall._serving import Serving, Use
 from vecall._telemetry import Telemetry
 from vecall._writer import Writer
 from vecall.config import Limits, check_min_score, check_name, check_path, check_top_k
@@ -137,8 +137,8 @@ class Opened:
             self.database.close()
             raise
         self._retired: dict[Serving, threading.Thread] = {}
-        self.reader = ThreadPoolExecutor(1, thread_name_prefix="vecall-reader")
-        self.care = ThreadPoolExecutor(1, thread_name_prefix="vecall-care")
+        self.reader = Pool(1, thread_name_prefix="vecall-reader")
+        self.care = Pool(1, thread_name_prefix="vecall-care")
         self.gate = Gate(self.rules.on_write, self.limits)
         self._process = os.getpid()
         self._abandoned = abandoned(self, self.writer.abandon(), self._backfill.stop)
@@ -188,16 +188,16 @@ class Opened:
         """Whether this is a forked child that has not opened the file yet."""
         return os.getpid() != self._process
 
-    def begin_use(self) -> Serving:
-        """Return what answers searches now; it stays open until its `leave`.
+    def begin_use(self) -> Use:
+        """Begin to use what answers searches now; it stays open until the use ends.
 
         Raises:
             ClosedError: The service was closed.
         """
         self.check_open()
-        while not (serving := self.serving).enter():
+        while (use := self.serving.enter()) is None:
             self.check_open()
-        return serving
+        return use
 
     def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
         """Serve another model from now on; searches that run end with the old one."""

@@ -8,9 +8,10 @@ most one large partition is loaded at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import ParamSpec, TypeVar
 
+from vecall._promise import Pool
 from vecall.errors import ClosedError
 from vecall.store import freeing_frames
 
@@ -26,10 +27,10 @@ class ReadThreads:
 
     def __init__(self) -> None:
         """Start with no thread."""
-        self._short = ThreadPoolExecutor(_SHORT, thread_name_prefix="vecall-reads")
-        self._long = ThreadPoolExecutor(_LONG, thread_name_prefix="vecall-scans")
-        self._small = ThreadPoolExecutor(1, thread_name_prefix="vecall-loader-small")
-        self._large = ThreadPoolExecutor(1, thread_name_prefix="vecall-loader-large")
+        self._short = Pool(_SHORT, thread_name_prefix="vecall-reads")
+        self._long = Pool(_LONG, thread_name_prefix="vecall-scans")
+        self._small = Pool(1, thread_name_prefix="vecall-loader-small")
+        self._large = Pool(1, thread_name_prefix="vecall-loader-large")
 
     def short(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -79,7 +80,7 @@ class ReadThreads:
 
 
 def _submit(
-    pool: ThreadPoolExecutor,
+    pool: Pool,
     work: Callable[P, T],
     *args: P.args,
     **kwargs: P.kwargs,

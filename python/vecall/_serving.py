@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import InvalidStateError
+from contextlib import suppress
 from hashlib import blake2b
 
 from vecall._core import Engine
 from vecall._embedding import Embedding
 from vecall._loader import Loader
 from vecall._newest import Newest
+from vecall._promise import Promise
 from vecall._read_threads import ReadThreads
 from vecall._recall import Recall
 from vecall._row_cache import RowCache
@@ -26,6 +29,34 @@ def _seed_of(uuid: bytes) -> int:
     return int.from_bytes(
         blake2b(uuid, digest_size=8, person=b"rotation").digest(), "big"
     )
+
+
+class Use:
+    """A call that uses a `Serving`, from `enter` to the end of its `with` block.
+
+    It ends with the object at the latest: a call that is interrupted before its block
+    begins leaves no use behind.
+    """
+
+    __slots__ = ("counts", "serving")
+
+    def __init__(self, serving: Serving) -> None:
+        """Do not count yet."""
+        self.serving = serving
+        self.counts = False
+
+    def __enter__(self) -> Serving:
+        """Return what is used."""
+        return self.serving
+
+    def __exit__(self, *_: object) -> None:
+        """End the use."""
+        self.serving.leave(self)
+
+    def __del__(self) -> None:
+        """End the use, if that has not happened."""
+        if getattr(self, "counts", False):  # False if `__init__` was interrupted
+            self.serving.leave(self)
 
 
 class Serving:
@@ -58,8 +89,9 @@ class Serving:
         self._uses = 0
         self._left = False  # no call may begin to use it
         self._retiring = False
-        self._idle = threading.Event()
-        self._mutex = threading.Lock()  # for the four above
+        self._idle: Promise[None] = Promise()
+        # For the four above. A use may end with its object, so wherever one is freed.
+        self._mutex = threading.RLock()
         self._closing = threading.Lock()
         self._closed = False
         self.model = model
@@ -99,21 +131,29 @@ class Serving:
         if self.embedding is not None:
             self.embedding.thread.refuse_nested()
 
-    def enter(self) -> bool:
-        """Begin to use this; False if it was retired, and another one is to be used."""
+    def enter(self) -> Use | None:
+        """Begin to use this; None if it was retired, and another one is to be used."""
+        use = Use(self)
         with self._mutex:
             if self._left:
-                return False
+                return None
             self._uses += 1
-            return True
+            use.counts = True
+        return use
 
-    def leave(self) -> None:
-        """End a use."""
+    def leave(self, use: Use) -> None:
+        """End a use; a second call does nothing."""
         with self._mutex:
+            if not use.counts:
+                return
+            use.counts = False
             self._uses -= 1
-            if self._retiring and not self._uses:
-                self._left = True
-                self._idle.set()
+            self._leave_if_idle()
+
+    def _leave_if_idle(self) -> None:
+        if self._retiring and not self._uses and not self._left:
+            self._left = True
+            self.stop_waiting()
 
     def retiring(self, done: Callable[[], object]) -> threading.Thread:
         """Return a thread that frees what is not in use and, when nothing is, closes.
@@ -131,11 +171,9 @@ class Serving:
     def _retire(self) -> None:
         with self._mutex:
             self._retiring = True
-            if not self._uses:
-                self._left = True
-                self._idle.set()
+            self._leave_if_idle()
         self.loader.evict_all()
-        self._idle.wait()
+        self._idle.result()
         self.close_snapshots()
         self.close()
         self.loader.evict_all()
@@ -157,4 +195,5 @@ class Serving:
 
     def stop_waiting(self) -> None:
         """Have the thread of `retiring` go on: the service is closed."""
-        self._idle.set()
+        with suppress(InvalidStateError):  # it goes on already
+            self._idle.set_result(None)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from vecall._engine_rows import Key
+from vecall._promise import Promise
 
 Done = Callable[["BaseException | None"], None]
 """Takes what a run failed with, None if it went well. A second call does nothing."""
@@ -19,7 +20,7 @@ class _Run:
 
     def __init__(self) -> None:
         self.again = False
-        self.promise: Future[None] = Future()
+        self.promise: Future[None] = Promise()
         # Running from the start: `asyncio.wrap_future` hands the cancellation of one
         # caller on to the future, and others wait for the same one.
         self.promise.set_running_or_notify_cancel()
@@ -50,14 +51,19 @@ class SharedWork:
         Raises:
             ClosedError: The service was closed.
         """
-        with self._mutex:
-            run = self._runs.get(key)
-            if run is not None:
-                run.again = run.again or afresh
-                return run.promise
-            run = self._runs[key] = _Run()
-        self._begin(key, run)
-        return run.promise
+        new = _Run()
+        try:
+            with self._mutex:
+                run = self._runs.get(key)
+                if run is not None:
+                    run.again = run.again or afresh
+                    return run.promise
+                self._runs[key] = new
+            self._start(key, partial(self._ended, key, new))
+        except BaseException as error:
+            self._ended(key, new, error)
+            raise
+        return new.promise
 
     def runs(self, key: Key) -> bool:
         """Whether a partition has a run."""
@@ -76,6 +82,10 @@ class SharedWork:
             raise
 
     def _ended(self, key: Key, run: _Run, error: BaseException | None) -> None:
+        if not isinstance(error, Exception):
+            # A caller was interrupted while it started the run. The others, who wait
+            # for the same promise, look themselves how far the partition is.
+            error = None
         following = None
         with self._mutex:
             if self._runs.get(key) is not run:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
 from vecall._core import Engine
 from vecall._engine_rows import Key
+from vecall._promise import Pool
 from vecall._resident import Resident
 from vecall._writer import Writer
 from vecall.errors import CorruptFileError, IncompatibleFileError, VecallError
@@ -61,7 +61,7 @@ class Snapshots:
         self._hold: Hold = lambda _: nullcontext()
         self._waiting: set[Key] = set()
         self._mutex = threading.Lock()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vecall-snapshots")
+        self._thread = Pool(1, thread_name_prefix="vecall-snapshots")
 
     def watch(self, hold: Hold) -> None:
         """Say how to keep a partition from being changed or evicted."""

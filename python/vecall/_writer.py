@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
+from vecall._promise import Promise
 from vecall.errors import ClosedError, StorageError, StorageFullError, VecallError
 from vecall.store import Change, Database, WriteJob, run_alone
 
@@ -30,7 +31,7 @@ class _Pending:
     def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
         self.job = job
         self.then = then
-        self.future: Future[Change] = Future()
+        self.future: Future[Change] = Promise()
         # Running from the start, so that a caller who stops waiting (a cancelled task)
         # cannot cancel what may be written already.
         self.future.set_running_or_notify_cancel()

@@ -1,4 +1,4 @@
-"""Locks, events, futures and thread pools whose waits are a scheduler's points."""
+"""Locks, futures and thread pools whose waits are a scheduler's points."""
 
 from __future__ import annotations
 
@@ -63,30 +63,8 @@ class ScheduledLock:
         self.release()
 
 
-class ScheduledEvent:
-    """An event whose wait is a point."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        """Begin unset."""
-        self._scheduler = scheduler
-        self._set_by: int | None = None
-
-    def set(self) -> None:
-        """Let go on who waits."""
-        if self._set_by is None:
-            self._set_by = self._scheduler.now()
-
-    def wait(self) -> None:
-        """Wait until it is set."""
-        self._scheduler.point(
-            lambda: self._set_by is not None,
-            "an event",
-            after=lambda: [] if self._set_by is None else [self._set_by],
-        )
-
-
 class Locks:
-    """Stands for the module `threading` where its locks and events are used."""
+    """Stands for the module `threading` where its locks are used."""
 
     def __init__(self, scheduler: Scheduler, *, short: bool = False) -> None:
         """Make locks of this run; `short` locks have no point."""
@@ -97,9 +75,11 @@ class Locks:
         """Return a lock."""
         return threading.Lock() if self._short else ScheduledLock(self._scheduler)
 
-    def Event(self) -> ScheduledEvent:  # noqa: N802
-        """Return an event."""
-        return ScheduledEvent(self._scheduler)
+    def RLock(self) -> Any:  # noqa: N802
+        """Return a lock that its owner may take again."""
+        if self._short:
+            return threading.RLock()
+        return ScheduledLock(self._scheduler, reentrant=True)
 
 
 class NamedKeyLocks(KeyLocks):
@@ -144,6 +124,12 @@ class ScheduledFuture(Future[Any]):
     def wait(self) -> None:
         """Wait until it is done."""
         self.scheduler.point(super().done, "a future", after=lambda: self._set_by)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return the result; wait for it."""
+        if self.scheduler.is_running:
+            self.wait()
+        return super().result(timeout)
 
     def done(self) -> bool:
         """Whether there is a result."""

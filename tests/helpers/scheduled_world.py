@@ -227,7 +227,8 @@ class World:
             self.scheduler.use(home.resource, "r")
             serving = home.serving
             self.scheduler.point()
-            if not serving.enter():
+            use = serving.enter()
+            if use is None:
                 continue
             try:
                 response = drive(serving.recall.search(wait, request))
@@ -244,7 +245,7 @@ class World:
                 assert home.closed
                 return
             finally:
-                serving.leave()
+                serving.leave(use)
         self._note(user, "r")
         found = {memory.text.split()[1] for memory in response.memories}
         missing = must - given.going - found

@@ -26,7 +26,7 @@ from vecall._engine_rows import Key
 from vecall._loader import Loader
 from vecall._resident import Resident, Residents
 from vecall._row_cache import RowCache
-from vecall._serving import Serving
+from vecall._serving import Serving, Use
 from vecall._shared_work import SharedWork
 from vecall._snapshots import Snapshots
 from vecall.store import Row, SnapshotFolder
@@ -290,13 +290,13 @@ def watch(
             super()._save(key)
 
     class TracedServing(Serving):
-        def enter(self) -> bool:
+        def enter(self) -> Use | None:
             seen.use(("uses", id(self)), "c")
             return super().enter()
 
-        def leave(self) -> None:
+        def leave(self, use: Use) -> None:
             seen.use(("uses", id(self)), "c")
-            super().leave()
+            super().leave(use)
 
         def _retire(self) -> None:
             seen.use(("uses", id(self)), "w")
@@ -312,10 +312,11 @@ def watch(
     for module in (_serving, _resident, _shared_work, _row_cache):
         patched.setattr(module, "threading", locks)
     patched.setattr(_key_locks, "threading", Locks(scheduler))
-    patched.setattr(_read_threads, "ThreadPoolExecutor", pool)
-    patched.setattr(_snapshots, "ThreadPoolExecutor", pool)
+    patched.setattr(_read_threads, "Pool", pool)
+    patched.setattr(_snapshots, "Pool", pool)
     patched.setattr(_snapshots, "_MIN_ROWS", 2)
-    patched.setattr(_shared_work, "Future", ScheduledFuture.of(scheduler))
+    patched.setattr(_shared_work, "Promise", ScheduledFuture.of(scheduler))
+    patched.setattr(_serving, "Promise", ScheduledFuture.of(scheduler))
     patched.setattr(_shared_work, "_Run", run)
     patched.setattr(_loader, "give_back", lambda: None)
     patched.setattr(_loader, "Resident", entry)

@@ -1,0 +1,177 @@
+"""A blocking call may be interrupted anywhere, as by Ctrl-C: all others go on."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+from helpers.embedders import Recorder
+from helpers.memories import ALICE, BOB
+from vecall import MemoryService
+from vecall._loader import Loader
+from vecall._promise import Pool, Promise
+
+
+class InterruptedCallError(BaseException):
+    """What the handler of a signal raises."""
+
+
+def interrupted_at(step: int, work: Callable[[], object]) -> bool:
+    """Call something and raise in its step of that number; return whether it had one.
+
+    A step is where Python looks for signals: at the beginning of a function and at the
+    end of a call of C code.
+    """
+    seen = 0
+
+    def profile(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal seen
+        if event in ("call", "c_return") and arg is not sys.setprofile:
+            seen += 1
+            if seen == step:
+                sys.setprofile(None)
+                raise InterruptedCallError
+
+    sys.setprofile(profile)
+    try:
+        work()
+    except InterruptedCallError:
+        return True
+    except RuntimeError as error:
+        if not isinstance(error.__context__, InterruptedCallError):
+            raise
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+def every_step(work: Callable[[int], bool]) -> int:
+    """Interrupt at one step after the other until the work is done before; count."""
+    step = 1
+    while work(step):
+        step += 1
+        assert step < 5_000
+    return step
+
+
+def test_an_interrupted_wait_leaves_its_promise_to_others(in_time):
+    def at(step: int) -> bool:
+        promise: Promise[int] = Promise()
+        thread = threading.Timer(0.0005, lambda: promise.set_result(7))
+        thread.start()
+        found = interrupted_at(step, promise.result)
+        assert in_time(promise.result, timeout_s=5) == 7
+        thread.join()
+        return found
+
+    assert every_step(at) > 10
+
+
+def test_work_that_is_handed_over_while_interrupted_leaves_the_pool_to_others(in_time):
+    def at(step: int) -> bool:
+        pool = Pool(1, thread_name_prefix="test")
+        pool.submit(int).result()  # so that there is a thread
+        found = interrupted_at(step, lambda: pool.submit(int))
+        assert in_time(lambda: pool.submit(lambda: 7).result(), timeout_s=5) == 7
+        pool.shutdown()
+        return found
+
+    assert every_step(at) > 10
+
+
+def test_a_promise_is_a_future():
+    promise: Promise[int] = Promise()
+    assert promise.cancel()
+    with pytest.raises(CancelledError):
+        promise.result()
+    promise = Promise()
+    with pytest.raises(TimeoutError if sys.version_info >= (3, 11) else Exception):
+        promise.result(timeout=0.01)
+    seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    promise.add_done_callback(lambda done: seen.put(done.result()))
+    promise.set_result(1)
+    assert (seen.get(), promise.result(), promise.exception()) == (1, 1, None)
+
+
+STEPS = range(1, 4_000)
+
+
+# A call that is interrupted before it began leaves a coroutine that was not run.
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_search_that_is_interrupted_leaves_its_user_and_others_searchable(
+    open_service, tmp_path, in_time
+):
+    service: MemoryService = open_service(tmp_path / "m.db", durability="process")
+    loader = service._memory.serving.loader
+    for who in (ALICE, BOB):
+        service.sync.add_memory(**who, memories=["zebra"])
+    service.sync.search_memory(**ALICE, query="zebra")  # so that threads have started
+
+    def search(who: dict[str, str]) -> int:
+        return len(service.sync.search_memory(**who, query="zebra").memories)
+
+    interrupted = 0
+    for step in STEPS:
+        loader._drop(tuple(ALICE.values()))
+        if not interrupted_at(step, lambda: search(ALICE)):
+            break
+        interrupted += 1
+        assert in_time(search, ALICE, timeout_s=10) == 1, step
+        assert in_time(search, BOB, timeout_s=10) == 1, step
+        end = time.monotonic() + 5
+        while loader._work.keys() and time.monotonic() < end:
+            time.sleep(0.001)
+        assert not loader._work.keys()
+        assert not loader._residents.pins()
+        assert service._memory.serving._uses == 0
+    assert interrupted > 5
+
+
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupted_call_that_embeds_leaves_the_text_to_others(
+    open_service, in_time
+):
+    service: MemoryService = open_service(embedder=Recorder())
+    add = partial(service.sync.add_memory, **ALICE)
+    add(memories=["so that threads have started"])
+
+    def interrupted(step: int) -> bool:
+        memory = {"content": f"zebra {step}", "id": "m"}
+        found = interrupted_at(step, lambda: add(memories=[memory]))
+        other = {"content": f"zebra {step}", "id": "n"}
+        assert in_time(lambda: add(memories=[other]), timeout_s=10)
+        return found
+
+    assert every_step(interrupted) > 50
+
+
+def test_a_proposal_to_forget_follows_the_file_to_another_model(
+    open_service, tmp_path, monkeypatch
+):
+    service = open_service(tmp_path / "m.db", embedder=Recorder())
+    service.sync.add_memory(**ALICE, memories=["I keep a zebra."])
+    old = service._memory.serving.loader
+    old._drop(tuple(ALICE.values()))
+    catch_up = Loader.catch_up
+
+    def moved_first(loader: Loader, key: Any) -> Any:
+        if loader is old and not loader.retired:
+            service.sync.reembed(Recorder(5, "another"))
+            while not loader.retired:
+                time.sleep(0.001)
+        return catch_up(loader, key)
+
+    monkeypatch.setattr(Loader, "catch_up", moved_first)
+    proposal = service.sync.propose_forget(**ALICE, query="zebra")
+    assert [memory.text for memory in proposal.memories] == ["I keep a zebra."]
