@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 pytest.importorskip("uvicorn")
@@ -59,3 +61,15 @@ def test_turns_that_wait_count(tmp_path):
     assert first.status_code == 200
     assert more.status_code == fact.status_code == 422
     assert "turns that wait" in more.json()["error"]["message"]
+
+
+def test_the_command_line_limits_how_long_overwritten_texts_are_kept(tmp_path):
+    """No quota counts them."""
+    with serving(tmp_path, "--history-ttl", "1") as (server, _), server.client() as c:
+        answer = c.post(MEMORIES, json={"memories": ["zebra old"]})
+        path = f"{MEMORIES}/{answer.json()['ids'][0]}"
+        c.patch(path, json={"content": "zebra new"})
+        deadline = time.monotonic() + 30
+        while len(c.get(f"{path}/history").json()["revisions"]) > 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)

@@ -104,6 +104,11 @@ def add_commands(commands: Any) -> None:
         "--ttl", help="how long memories live if nobody says: seconds, or 12h or 30d"
     )
     serve.add_argument(
+        "--history-ttl",
+        help="how long overwritten texts are kept, which no quota counts: seconds, or "
+        "12h or 30d; without it for as long as the memory",
+    )
+    serve.add_argument(
         "--backups",
         type=Path,
         metavar="FOLDER",
@@ -143,6 +148,7 @@ def run_serve(options: argparse.Namespace) -> int:
     """Serve until the process is asked to end; 2 if it must not begin."""
     file = tokens.token_file(options)
     from vecall.server import HttpLimits, create_app
+    from vecall.server.leftovers import remove_old_exports
     from vecall.server.run import Binding, serve
 
     given = {name: getattr(options, name) for name in LIMITS}
@@ -182,6 +188,7 @@ def run_serve(options: argparse.Namespace) -> int:
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     signal.signal(signal.SIGTERM, _end)  # so that the file is closed
+    remove_old_exports()
     if options.backups is not None:
         _make_folder(options.backups)
     loader = named(options.session_loader, "session-loader")
@@ -212,8 +219,14 @@ def _opened(options: argparse.Namespace) -> MemoryService:
             eviction=options.eviction,
         ),
         on_write=named(options.on_write, "on-write"),
-        ttl=options.ttl and (tokens.length(options.ttl) or options.ttl),
+        ttl=_length(options.ttl),
+        history_ttl=_length(options.history_ttl),
     )
+
+
+def _length(given: str | None) -> int | str | None:
+    """A length of time as the memory service takes it."""
+    return given and (tokens.length(given) or given)
 
 
 def _make_folder(folder: Path) -> None:

@@ -1,0 +1,53 @@
+"""Exports that a killed server of an older version left among the temporary files.
+
+Such a version made `vecall-????????/export.jsonl` there; this one makes no file that
+has a name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_log = logging.getLogger("vecall.server")
+
+_FOLDERS = "vecall-????????"
+_FILE = "export.jsonl"
+_AGE_S = 86_400.0  # a server of an older version may be running still
+
+
+def remove_old_exports(folder: Path | None = None) -> int:
+    """Delete exports that nobody will read; return how many there were.
+
+    Only a folder of this user goes that nobody else may enter, that has this one file
+    and nothing more, and that is a day old.
+
+    Args:
+        folder: Where to look; the system's folder of temporary files.
+    """
+    count = 0
+    for each in (folder or Path(tempfile.gettempdir())).glob(_FOLDERS):
+        with suppress(OSError):  # somebody else's, or gone meanwhile
+            if _is_leftover(each):
+                (each / _FILE).unlink()
+                each.rmdir()
+                count += 1
+    if count:
+        _log.info("%d exports of a killed server were deleted", count)
+    return count
+
+
+def _is_leftover(folder: Path) -> bool:
+    about = folder.lstat()
+    own = stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
+    if not own or about.st_mode & 0o077 or time.time() - about.st_mtime < _AGE_S:
+        return False
+    if [each.name for each in folder.iterdir()] != [_FILE]:
+        return False
+    file = (folder / _FILE).lstat()
+    return stat.S_ISREG(file.st_mode) and time.time() - file.st_mtime >= _AGE_S
