@@ -220,7 +220,9 @@ def test_where_a_turn_comes_from_is_kept(
     assert len(revisions) == 1
 
 
-@pytest.mark.parametrize("branch", ["", None, 7, "x" * 513, mock.Mock()], ids=repr)
+@pytest.mark.parametrize(
+    "branch", ["", None, 7, "x" * 513, pytest.param(mock.Mock(), id="mock")], ids=repr
+)
 def test_a_branch_that_is_none_is_not_kept(
     service: VecallMemoryService, branch: Any
 ) -> None:

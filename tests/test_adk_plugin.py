@@ -329,7 +329,9 @@ class OneLine:
 
 @pytest.mark.parametrize("ingest", [None, "delta"])
 @pytest.mark.parametrize(
-    "options", [{}, {"summarizer": OneLine()}, {"trigger": "session_end"}], ids=str
+    "options",
+    [{}, {"summarizer": OneLine()}, {"trigger": "session_end"}],
+    ids=["by default", "summarizer", "session_end"],
 )
 def test_what_the_memory_is_set_up_for_says_what_is_handed_over(
     ingest: Any, options: dict[str, Any]

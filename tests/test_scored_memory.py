@@ -68,7 +68,7 @@ def test_scores_are_never_given_by_position():
         Decimal("0.5"),
         [0.5],
         np.array([0.5]),
-        object(),
+        pytest.param(object(), id="object"),
     ],
     ids=repr,
 )

@@ -292,7 +292,12 @@ class Memory(Opened):
     @observed("search", _found)
     async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
         """Find the best memories for a query."""
-        return await self.served(lambda serving: self._search(wait, serving, asked))
+        while True:  # as `served` does; it is called most often by far
+            with self.begin_use() as serving:
+                try:
+                    return await self._search(wait, serving, asked)
+                except RetiredModelError:
+                    continue
 
     async def served(self, work: Callable[[Serving], Awaitable[T]]) -> T:
         """Search with what answers now; again if the file moves to another model."""
