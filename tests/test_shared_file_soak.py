@@ -9,7 +9,7 @@ import pytest
 from helpers.nursery import Nursery
 from helpers.soak import Soak
 
-SECONDS = float(os.environ.get("VECALL_TEST_SOAK_S", "15"))
+SECONDS = float(os.environ.get("VECALL_TEST_SOAK_S", "8"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill")

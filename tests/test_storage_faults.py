@@ -19,7 +19,7 @@ from helpers.storage_work import APP, FILE, found_by_search, limits, stored
 from vecall import MemoryEntry, MemoryService, StorageFullError
 
 # At how many calls of a kind each error comes: all of them in a long campaign.
-CALLS_OF_A_KIND = 3 * SCALE if SCALE < 20 else 10**9
+CALLS_OF_A_KIND = 2 * SCALE if SCALE < 20 else 10**9
 MOUNT_BYTES = 4 * 1024 * 1024
 BALLAST_BYTES = 1024 * 1024
 DELETED = 20  # as many as the reserve pays for at least
