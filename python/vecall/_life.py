@@ -29,6 +29,7 @@ from vecall.store import (
     Row,
     State,
     Sweep,
+    as_it_stands,
     due_users,
     find,
     history,
@@ -110,8 +111,18 @@ class Life:
         how = How(edit=True, scope=scope, told=(app_name, user_id))
         await self._memory.add_drafts(wait, *key, [draft], how)
         # Whatever its state: what is no longer valid is not found by its id.
-        past: list[Revision] = await wait(loader.submit(self._past, *key, memory_id))
-        return replace(past[-1].memory, scope=scope)
+        now: Row = await wait(loader.submit(self._standing, *key, memory_id))
+        return replace(to_entry(now, prior_of(now)), scope=scope)
+
+    def _standing(self, app: str, user: str, memory_id: str) -> Row:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            now = database.lifetime.now()
+            row = as_it_stands(connection, app, user, memory_id, now)
+        if row is None:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return row
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
         database = self._memory.database

@@ -19,7 +19,7 @@ from vecall.store.facts import apps_of, file_facts, forget_hidden, hidden_names
 from vecall.store.failures import freeing_frames
 from vecall.store.filesystem import require_unrelated
 from vecall.store.hidden import NOBODY, Why, hidden_in_app
-from vecall.store.history import Past, history, listed, old_sessions
+from vecall.store.history import Past, as_it_stands, history, listed, old_sessions
 from vecall.store.jobs import WriteJob, run_alone
 from vecall.store.known import Known, known_of, vectors_of
 from vecall.store.models import (
@@ -140,6 +140,7 @@ __all__ = [
     "active_model",
     "adopt",
     "apps_of",
+    "as_it_stands",
     "backup",
     "begin_migration",
     "changed_since",

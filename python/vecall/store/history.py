@@ -11,6 +11,8 @@ from vecall.store.read import END, load_rows
 from vecall.store.rows import Row
 from vecall.store.values import stored_object
 
+_ALIVE = "ifnull(expires_at, 9e99) > ?"
+
 
 class Past(NamedTuple):
     """A memory as it was, or is.
@@ -61,26 +63,47 @@ def history(
     return told
 
 
+def as_it_stands(
+    connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
+) -> Row | None:
+    """Return a memory as it is, in whatever state, without its past.
+
+    None where this user has no memory of that id, or it has expired by `now`.
+    """
+    part = connection.execute(
+        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
+    ).fetchone()
+    found = None if part is None else _standing(connection, part[0], id_, now)
+    return None if found is None else found[0]
+
+
+def _standing(
+    connection: sqlite3.Connection, part: int, id_: str, time: float
+) -> tuple[Row, str] | None:
+    """A memory and its state."""
+    found = connection.execute(
+        f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {_ALIVE}",
+        (part, id_, time),
+    ).fetchone()
+    if found is None:
+        return None
+    rid, state = found
+    rows = load_rows(connection, [rid], any_state=True)
+    return (rows[0].row, state) if rows else None
+
+
 def _of_one(
     connection: sqlite3.Connection, part: int, id_: str, time: float
 ) -> list[Past]:
     own = (part, id_)
-    alive = "ifnull(expires_at, 9e99) > ?"
-    found = connection.execute(
-        f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {alive}",
-        (*own, time),
-    ).fetchone()
+    found = _standing(connection, part, id_, time)
     if found is None:
         return []
-    rid, state = found
-    rows = [stored.row for stored in load_rows(connection, [rid], any_state=True)]
-    if not rows:
-        return []
-    now = rows[0]
+    now, state = found
     past = []
     for at, operation, text in connection.execute(
         "SELECT at, op, old FROM hist WHERE part = ? AND id = ? "
-        f"AND {alive} ORDER BY seq",
+        f"AND {_ALIVE} ORDER BY seq",
         (*own, time),
     ):
         old = stored_object(text)
