@@ -6,6 +6,7 @@ that are made by chance under one each.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,6 +19,8 @@ from helpers.schedule_programs import ONE_PROCESS, TWO_PROCESSES, one_after_the_
 from helpers.scheduled_world import Program, World, play
 from helpers.scheduler import ByChance, Scheduler, run_one
 from vecall.store import Database
+
+_log = logging.getLogger(__name__)
 
 MOST = 10 * SCALE**2
 PROGRAMS_BY_CHANCE = 15 * SCALE
@@ -43,31 +46,24 @@ def database(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture
-def play_all(record_property: Callable[[str, object], None]) -> Callable[..., None]:
-    """Runs a program under all its schedules, or under as many as the scale allows."""
+def play_all(database: Database, program: Program, **options: Any) -> None:
+    """Run a program under all its schedules, or under as many as the scale allows."""
 
-    def play_it(database: Database, program: Program, **options: Any) -> None:
-        def run(scheduler: Scheduler) -> None:
-            play(scheduler, database, USERS, program, **options)
+    def run(scheduler: Scheduler) -> None:
+        play(scheduler, database, USERS, program, **options)
 
-        counted = every_schedule(run, MOST if database.path else 3 * MOST)
-        record_property("schedules", counted.schedules)
-        record_property("cut short", counted.cut_short)
-        assert counted.complete or SCALE < 100, "there are more schedules than that"
-
-    return play_it
+    counted = every_schedule(run, MOST if database.path else 3 * MOST)
+    _log.info("%s: %s", program.__name__, counted)
+    assert counted.complete or SCALE < 100, "there are more schedules than that"
 
 
 @pytest.mark.parametrize("program", ONE_PROCESS, ids=lambda program: program.__name__)
-def test_no_schedule_of_a_small_program_hangs_or_answers_wrongly(
-    play_all, database, program
-):
+def test_no_schedule_of_a_small_program_hangs_or_answers_wrongly(database, program):
     play_all(database, program)
 
 
 @pytest.mark.parametrize("program", TWO_PROCESSES, ids=lambda program: program.__name__)
-def test_no_schedule_of_two_processes_hangs_or_answers_wrongly(play_all, file, program):
+def test_no_schedule_of_two_processes_hangs_or_answers_wrongly(file, program):
     play_all(file, program, processes=2)
 
 
