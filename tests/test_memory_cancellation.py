@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
 
+import numpy as np
 import pytest
 from helpers.memories import ALICE, Held, texts, until
+from vecall._in_flight import InFlight
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -74,3 +77,17 @@ def test_a_cancelled_embedding_harms_no_other(open_service, in_time):
 
     in_time(lambda: asyncio.run(work()))
     assert set(texts(service)) >= {f"zebra {i}" for i in range(1, 9, 2)}
+
+
+def test_a_caller_who_gives_up_a_text_that_another_embeds_cancels_it_for_no_caller():
+    in_flight = InFlight()
+    key = ("app", "alice", b"zebra")
+    promised = []
+    for _ in range(3):
+        claimed: dict[int, Future[bytes]] = {}
+        promised.append(in_flight.claim([key], claimed).get(0) or claimed[0])
+    assert not promised[1].cancel()
+    batch: Future[np.ndarray] = Future()
+    in_flight.sent([key], batch)
+    batch.set_result(np.ones((1, 2), np.float32))
+    assert promised[2].result(timeout=5) == np.ones(2, np.float32).tobytes()
