@@ -20,8 +20,8 @@ from vecall import MemoryEntry, MemoryService, StorageFullError
 
 # At how many calls of a kind each error comes: all of them in a long campaign.
 CALLS_OF_A_KIND = 2 * SCALE if SCALE < 20 else 10**9
-MOUNT_BYTES = 4 * 1024 * 1024
-BALLAST_BYTES = 1024 * 1024
+MOUNT_BYTES = 4 * 1024 * 1024 + 512 * 1024
+BALLAST_BYTES = 1024 * 1024 + 512 * 1024  # more than the reserve takes back
 DELETED = 20  # as many as the reserve pays for at least
 USER = "alice"
 SCOPE = {"app_name": APP, "user_id": USER}
@@ -110,7 +110,7 @@ def test_no_fault_leaks_a_descriptor(trials):
 
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
-    """A disk of 4 MB, one of them taken by a file that can be removed."""
+    """A disk of 4.5 MB, 1.5 of them taken by a file that can be removed."""
     point = tmp_path / "disk"
     point.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={MOUNT_BYTES}", "tmpfs", str(point)]
@@ -206,6 +206,22 @@ def test_deleting_works_on_a_full_disk(small_disk, open_service, batch):
     free_again(small_disk)
     service.sync.add_memory(**SCOPE, memories=["zebra later"])
     assert file_holds(service, small_disk) == sorted([*done, "zebra later"])
+
+
+def test_deleting_works_each_time_that_a_disk_is_full(small_disk, open_service):
+    """Also where less became free in between than is reserved for deletions."""
+    service = open_service(small_disk / FILE, limits=limits())
+    done = fill_wholly(service, small_disk, 1)
+    for ballast in ("ballast", "filler"):
+        (small_disk / ballast).unlink(missing_ok=True)
+        for memory in some_of(service, 3):
+            service.sync.delete_memory(**SCOPE, memory_id=memory.id)
+            done.remove(memory.text)
+        done += fill(service, 1, ballast)
+    for memory in some_of(service, 3):
+        service.sync.delete_memory(**SCOPE, memory_id=memory.id)
+        done.remove(memory.text)
+    assert file_holds(service, small_disk) == sorted(done)
 
 
 @pytest.mark.parametrize("batch", [1, 20, 200])

@@ -34,7 +34,7 @@ from vecall.store.filesystem import (
 from vecall.store.forks import close_before_fork
 from vecall.store.gate import WriteGate, close_gate, open_gate
 from vecall.store.read import find_part
-from vecall.store.reserve import Reserve
+from vecall.store.reserve import BYTES, Reserve
 from vecall.store.times import begun, keep_boot, kept_time
 
 Durability = Literal["full", "process"]
@@ -291,6 +291,8 @@ class Database:
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
         if self._min_free:  # what is in the log may have to go into the file as well
             needed += self.sizes()["wal_bytes"]
+        if self._reserve is not None and not self._reserve.is_held:
+            needed += BYTES  # comes before memories: a deletion may need it next
         if free_bytes(self.path.parent) < needed:
             return False
         if self._reserve is not None:

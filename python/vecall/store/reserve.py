@@ -22,13 +22,18 @@ class Reserve:
         """Name it; `fill` makes it."""
         self._path = database.with_name(database.name + ".reserve")
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the space is taken."""
+        try:
+            return self._path.stat().st_size >= BYTES
+        except OSError:
+            return False
+
     def fill(self) -> bool:
         """Take the space unless it is taken already; False if the disk has none."""
-        try:
-            if self._path.stat().st_size >= BYTES:
-                return True
-        except OSError:
-            pass
+        if self.is_held:
+            return True
         # Without O_NONBLOCK a FIFO of that name would be waited for, without end.
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
