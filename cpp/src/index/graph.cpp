@@ -102,7 +102,7 @@ std::size_t Graph::copy_links(Slot slot, int level, Slot* out) const noexcept {
 }
 
 std::size_t Graph::nbytes() const noexcept {
-  return sizeof(*this) +
+  return sizeof(*this) + landmarks_.nbytes() +
          chunks_.size() * (sizeof(Chunk) + kChunkRows * stride_ * sizeof(Link)) +
          lists_.size() * kListsInPart * upper_stride_ * sizeof(Link);
 }

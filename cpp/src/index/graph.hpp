@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "index/landmarks.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -94,6 +95,8 @@ class Graph {
     entry_.store(static_cast<std::uint64_t>(entry.level) << 32 | entry.slot,
                  std::memory_order_release);
   }
+  [[nodiscard]] const Landmarks& landmarks() const noexcept { return landmarks_; }
+  [[nodiscard]] Landmarks& landmarks() noexcept { return landmarks_; }
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
  private:
@@ -126,6 +129,7 @@ class Graph {
   std::vector<Links> lists_;  // of the upper levels, in parts that never move
   std::uint32_t used_lists_ = 0;
   std::atomic<std::uint64_t> entry_{kNobody};
+  Landmarks landmarks_;
 };
 
 }  // namespace vecall

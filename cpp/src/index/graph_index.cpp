@@ -32,6 +32,32 @@ void reserve_more(std::vector<Slot>& slots, std::size_t more) {
   if (wanted > slots.capacity()) slots.reserve(std::max(wanted, 2 * slots.size()));
 }
 
+// Whether the best rows are in the pool: not where it ends among rows that an estimate
+// cannot tell from the k-th.
+bool pool_says_all(const GraphSearch& search, const DenseQuery& asked) {
+  const auto& pool = search.pool();
+  if (search.left_out_equals() || pool.size() < kPoolPerHit * asked.k) return false;
+  const float kth = pool[asked.k - 1].estimate;
+  return pool.back().estimate < kth - estimate_error(asked).margin(kth);
+}
+
+// Offers every row that was compared and passes. Returns how many of them are as near
+// as what the pool holds.
+template <class Passes>
+std::size_t offer_met(const GraphSearch& search, Shortlist& shortlist, Passes passes) {
+  const auto& slots = search.met();
+  const auto& estimates = search.met_estimates();
+  const float least = search.pool().back().estimate;
+  std::size_t near = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const bool wanted = estimates[i] >= shortlist.floor();
+    if ((!wanted && estimates[i] < least) || !passes(slots[i])) continue;
+    if (wanted) shortlist.offer(slots[i], estimates[i]);
+    if (estimates[i] >= least) ++near;
+  }
+  return near;
+}
+
 }  // namespace
 
 void GraphIndex::reserve(std::size_t more) {
@@ -85,6 +111,7 @@ bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows) {
     if (!graph.has_room(rows.slots(), kSliceRows)) {
       graph.reserve(rows.slots() + kSliceRows, kSliceRows);
     }
+    graph.landmarks().reserve(rows, kSliceRows);
     in_slice_ = linking ? std::min(kSliceRows, tail().size()) : 0;
     changed_ = 0;
   }
@@ -102,15 +129,19 @@ bool GraphIndex::begin_build(const RowTable& rows) {
 }
 
 bool GraphIndex::build_some(SharedMutex& mutex, RowTable& rows) {
+  const Slot begin = cursor_;
   for (std::size_t i = 0; i < kSliceRows; ++i) {
     const std::shared_lock lock(mutex);
     while (cursor_ < rows.slots() && !rows.has_vector(cursor_)) ++cursor_;
     if (cursor_ >= rows.slots()) break;
-    if (!next_->has_room(cursor_ + std::size_t{1}, 1)) return true;
+    if (!next_->has_room(cursor_ + std::size_t{1}, 1)) break;
     linker_.link(*next_, rows, cursor_, options_.ef_construction);
     ++cursor_;
   }
   const std::unique_lock lock(mutex);
+  for (Slot slot = begin; slot < cursor_; ++slot) {
+    if (next_->is_linked(slot)) next_->landmarks().add(rows, slot);
+  }
   if (cursor_ < rows.slots()) return true;
   finish_build(rows);
   return has_work(rows);
@@ -149,6 +180,7 @@ bool GraphIndex::link_pending(SharedMutex& mutex, RowTable& rows) {
       pending_.push_back(slot);  // capacity was reserved with the slice
     } else {
       rows.set_pending(slot, false);
+      if (graph_->is_linked(slot)) graph_->landmarks().add(rows, slot);
     }
   }
   linked_ += in_slice_;
@@ -205,30 +237,25 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
   breadth = std::min(breadth, static_cast<double>(rows.slots()));
   const auto pool = static_cast<std::size_t>(breadth);
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
-  std::size_t passing = tail().size();  // the tail was scanned whole
   graph_search.descend(*graph_, rows, asked.query, 0);
-  if (every_row && rows.all_have_vectors() && tail().empty() &&
-      pool >= kPoolPerHit * asked.k) {
-    graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit, VisitNothing{});
-    passing = graph_search.pool().size();
-    for (const GraphSearch::Entry& found : graph_search.pool()) {
-      if (found.estimate < scratch.shortlist.floor()) break;
-      scratch.shortlist.offer(found.slot(), found.estimate);
+  graph_search.add_landmarks(*graph_, rows, asked.query);
+  graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit);
+  std::size_t passing = tail().size();  // the tail was scanned whole
+  const auto& found = graph_search.pool();
+  const bool all_pass = every_row && rows.all_have_vectors() && tail().empty();
+  if (all_pass && pool_says_all(graph_search, asked)) {
+    passing = found.size();
+    for (const GraphSearch::Entry& entry : found) {
+      if (entry.estimate < scratch.shortlist.floor()) break;
+      scratch.shortlist.offer(entry.slot(), entry.estimate);
     }
+  } else if (all_pass) {
+    passing = offer_met(graph_search, scratch.shortlist, [](Slot) { return true; });
   } else {
-    const auto passes = [&](Slot slot) {
+    passing += offer_met(graph_search, scratch.shortlist, [&](Slot slot) {
       return rows.has_vector(slot) && !rows.is_pending(slot) &&
              (every_row || asked.selection.contains(slot));
-    };
-    const auto offer = [&](Slot slot, float estimate) {
-      if (estimate >= scratch.shortlist.floor() && passes(slot)) {
-        scratch.shortlist.offer(slot, estimate);
-      }
-    };
-    graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit, offer);
-    for (const GraphSearch::Entry& found : graph_search.pool()) {
-      if (passes(found.slot())) ++passing;
-    }
+    });
   }
   // The pool is what lies nearest as far as the graph knows. Unless k of it pass, or it
   // holds every row, rows that pass may be nearer than the strays that were met.

@@ -35,7 +35,8 @@ void GraphLinker::link(Graph& graph, const RowTable& rows, Slot slot,
   const float copy = kCopy * estimate_of(rows, slot);
   search_.descend(graph, rows, query_, level);
   for (int at = std::min(level, entry.level); at >= 0; --at) {
-    search_.search(graph, rows, query_, at, ef_construction, copy, VisitNothing{});
+    if (at == 0) search_.add_landmarks(graph, rows, query_);
+    search_.search(graph, rows, query_, at, ef_construction, copy);
     link_level(graph, rows, slot, at);
   }
   graph.set_linked(slot);

@@ -1,5 +1,11 @@
 #include "index/graph_search.hpp"
 
+#include <algorithm>
+#include <limits>
+
+#include "index/shortlist.hpp"
+#include "kernels/dispatch.hpp"
+
 namespace vecall {
 
 namespace {
@@ -10,7 +16,12 @@ constexpr std::size_t kMostCompared = 2048;  // at least the longest list
 
 void GraphSearch::begin(const RowTable& rows, std::size_t ef) {
   visited_.assign((rows.slots() + 63) / 64, 0);
+  if (pool_.size() > ef)
+    pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(ef), pool_.end());
   pool_.reserve(ef + 1);
+  met_.clear();
+  met_estimates_.clear();
+  left_out_equals_ = false;
   for (Entry& entry : pool_) {
     entry = {entry.estimate, entry.slot()};
     visit_once(entry.slot());
@@ -45,6 +56,74 @@ void GraphSearch::compare(const RowTable& rows, const EncodedQuery& query,
   for (std::size_t i = 0; i < count; ++i) factors_[i] = rows.factor(slots_[i]);
   kernels::active().gather(query.code(), codes_.data(), factors_.data(), count,
                            estimates_.data());
+}
+
+void GraphSearch::search(const Graph& graph, const RowTable& rows,
+                         const EncodedQuery& query, int level, std::size_t ef,
+                         float copy) {
+  begin(rows, ef);
+  std::size_t copies = 0;
+  for (const Entry& entry : pool_) {
+    met_.push_back(entry.slot());
+    met_estimates_.push_back(entry.estimate);
+    if (entry.estimate >= copy) ++copies;
+  }
+  std::size_t next = 0;
+  while (next < pool_.size()) {
+    if (pool_[next].expanded()) {
+      ++next;
+      continue;
+    }
+    pool_[next].expand();
+    const std::size_t found = collect(graph, rows, pool_[next].slot(), level);
+    ++next;
+    if (found == 0) continue;
+    // What is likely expanded next comes to the cache while this is compared.
+    if (next < pool_.size()) graph.prefetch_links(pool_[next].slot(), level);
+    compare(rows, query, found);
+    met_.insert(met_.end(), slots_.data(), slots_.data() + found);
+    met_estimates_.insert(met_estimates_.end(), estimates_.data(),
+                          estimates_.data() + found);
+    std::size_t lowest = next;
+    const float floor = pool_.size() < ef ? -std::numeric_limits<float>::infinity()
+                                          : pool_.back().estimate;
+    const std::size_t good =
+        kernels::active().at_least(estimates_.data(), found, floor, positions_.data());
+    for (std::size_t i = 0; i < good; ++i) {
+      const float estimate = estimates_[positions_[i]];
+      if (estimate >= copy && copies++ >= kMostCopies) continue;
+      lowest = std::min(lowest, insert({estimate, slots_[positions_[i]]}, ef));
+    }
+    next = lowest;
+  }
+}
+
+void GraphSearch::add_landmarks(const Graph& graph, const RowTable& rows,
+                                const EncodedQuery& query) {
+  const Landmarks& landmarks = graph.landmarks();
+  const std::size_t count = landmarks.size();
+  if (count == 0) return;
+  nearness_.resize(count);
+  landmarks.scan(query, nearness_.data());
+  const float least = rank_value(nearness_.data(), count, std::min(kLandmarks, count));
+  const std::size_t near =
+      kernels::active().at_least(nearness_.data(), count, least, positions_.data());
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < near && found < kLandmarks; ++i) {
+    const Slot slot = landmarks.slot(positions_[i]);
+    const auto is_it = [slot](const Entry& entry) { return entry.slot() == slot; };
+    if (std::any_of(pool_.begin(), pool_.end(), is_it)) continue;
+    slots_[found] = slot;
+    codes_[found++] = rows.high(slot);
+  }
+  // Another row may have taken a landmark's slot since.
+  compare(rows, query, found);
+  for (std::size_t i = 0; i < found; ++i) {
+    pool_.emplace_back(estimates_[i], slots_[i]);
+  }
+  std::sort(pool_.begin(), pool_.end(), [](const Entry& a, const Entry& b) {
+    return a.estimate != b.estimate ? a.estimate > b.estimate : a.slot() < b.slot();
+  });
 }
 
 void GraphSearch::descend(const Graph& graph, const RowTable& rows,

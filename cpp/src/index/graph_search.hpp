@@ -5,25 +5,15 @@
 // two heaps; visited slots are bits; the codes of all new neighbours are fetched before
 // the first is compared.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <type_traits>
 #include <vector>
 
 #include "index/graph.hpp"
-#include "index/top_k.hpp"
-#include "kernels/dispatch.hpp"
 #include "rows/row_table.hpp"
 #include "vectors/row_codes.hpp"
 
 namespace vecall {
-
-// For searches whose pool says all.
-struct VisitNothing {
-  void operator()(Slot /*slot*/, float /*estimate*/) const noexcept {}
-};
 
 // Keeps its memory between searches; one a thread.
 class GraphSearch {
@@ -33,48 +23,16 @@ class GraphSearch {
   void descend(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
                int level);
 
-  // Searches `level` from what the pool holds, with a pool of `ef`. Calls visit(slot,
-  // estimate) once for every slot that it compares. At most kMostCopies rows that reach
-  // `copy` join the pool: a thousand copies of one row would fill it, and a row that is
-  // linked to nothing but its copies leads a search nowhere else.
-  template <class Visit>
+  // Puts the nearest landmarks into the pool too. REQUIRES: descend() to `level` 0.
+  void add_landmarks(const Graph& graph, const RowTable& rows,
+                     const EncodedQuery& query);
+
+  // Searches `level` from what the pool holds, with a pool of `ef`. At most kMostCopies
+  // rows that reach `copy` join the pool, and at most kMostEqual of one estimate: a
+  // thousand copies of one row would fill it, and a row that is linked to nothing but
+  // its copies leads a search nowhere else.
   void search(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
-              int level, std::size_t ef, float copy, Visit visit) {
-    begin(rows, ef);
-    std::size_t copies = 0;
-    for (const Entry& entry : pool_) {
-      visit(entry.slot(), entry.estimate);
-      if (entry.estimate >= copy) ++copies;
-    }
-    std::size_t next = 0;
-    while (next < pool_.size()) {
-      if (pool_[next].expanded()) {
-        ++next;
-        continue;
-      }
-      pool_[next].expand();
-      const std::size_t found = collect(graph, rows, pool_[next].slot(), level);
-      ++next;
-      if (found == 0) continue;
-      // What is likely expanded next comes to the cache while this is compared.
-      if (next < pool_.size()) graph.prefetch_links(pool_[next].slot(), level);
-      compare(rows, query, found);
-      std::size_t lowest = next;
-      if constexpr (!std::is_same_v<Visit, VisitNothing>) {
-        for (std::size_t i = 0; i < found; ++i) visit(slots_[i], estimates_[i]);
-      }
-      const float floor = pool_.size() < ef ? -std::numeric_limits<float>::infinity()
-                                            : pool_.back().estimate;
-      const std::size_t good = kernels::active().at_least(estimates_.data(), found,
-                                                          floor, positions_.data());
-      for (std::size_t i = 0; i < good; ++i) {
-        const float estimate = estimates_[positions_[i]];
-        if (estimate >= copy && copies++ >= kMostCopies) continue;
-        lowest = std::min(lowest, insert({estimate, slots_[positions_[i]]}, ef));
-      }
-      next = lowest;
-    }
-  }
+              int level, std::size_t ef, float copy);
 
   struct Entry {
     float estimate;
@@ -88,12 +46,22 @@ class GraphSearch {
   // What the last search kept, best first.
   [[nodiscard]] const std::vector<Entry>& pool() const noexcept { return pool_; }
 
+  // Every row that the last search compared, once, and its estimate.
+  [[nodiscard]] const std::vector<Slot>& met() const noexcept { return met_; }
+  [[nodiscard]] const std::vector<float>& met_estimates() const noexcept {
+    return met_estimates_;
+  }
+  // True if rows were left out of the pool because it has others of their estimate.
+  [[nodiscard]] bool left_out_equals() const noexcept { return left_out_equals_; }
+
+ private:
   // Estimates of slots_[0, count) into estimates_.
   void compare(const RowTable& rows, const EncodedQuery& query, std::size_t count);
 
- private:
   static constexpr Slot kExpanded = Slot{1} << 31;
   static constexpr std::size_t kMostCopies = 8;
+  static constexpr std::size_t kMostEqual = 2;
+  static constexpr std::size_t kLandmarks = 4;  // that a search begins at
 
   void begin(const RowTable& rows, std::size_t ef);
   // The unvisited neighbours of a slot into slots_, their codes on the way to the
@@ -119,18 +87,26 @@ class GraphSearch {
       left -= half;
     }
     const auto place = static_cast<std::size_t>(base - pool_.data());
+    if (place >= kMostEqual && (base - kMostEqual)->estimate == entry.estimate) {
+      left_out_equals_ = true;
+      return size;
+    }
     if (size == ef) pool_.pop_back();
     pool_.insert(pool_.begin() + static_cast<std::ptrdiff_t>(place), entry);
     return place;
   }
 
   std::vector<Entry> pool_;
+  std::vector<Slot> met_;
+  std::vector<float> met_estimates_;
+  bool left_out_equals_ = false;
   std::vector<std::uint64_t> visited_;
   std::vector<Slot> slots_;
   std::vector<const std::uint8_t*> codes_;
   std::vector<float> factors_;
   std::vector<float> estimates_;
   std::vector<std::uint32_t> positions_;
+  std::vector<float> nearness_;  // of the landmarks
 };
 
 }  // namespace vecall

@@ -85,6 +85,11 @@ void GraphSnapshot::restore(const SnapshotReader& reader, RowTable& rows,
       index.pending_.push_back(slot);
     }
   }
+  for (Slot slot = 0; slot < slots; ++slot) {
+    if (!graph->is_linked(slot)) continue;
+    graph->landmarks().reserve(rows, 1);
+    graph->landmarks().add(rows, slot);
+  }
   graph->reserve(slots, 1);
   index.graph_ = std::move(graph);
 }
