@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from vecall._on_loop import running_loop
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -32,7 +34,12 @@ class Closing(ABC):
         self.close()
 
     async def __aenter__(self) -> Self:
-        """Return the service; leaving the block closes it."""
+        """Return the service; leaving the block closes it.
+
+        Raises:
+            ConfigError: Another library than asyncio runs the block.
+        """
+        running_loop()
         return self
 
     async def __aexit__(

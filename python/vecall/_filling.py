@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from itertools import islice
 
@@ -29,6 +29,10 @@ from vecall.store import (
 )
 
 _SLICE = 16  # rows analysed at a time, in half a millisecond
+
+
+class MovedModelError(Exception):
+    """The service moved the file to another model while a partition was read."""
 
 
 class Filling:
@@ -60,12 +64,29 @@ class Filling:
         self._snapshots = snapshots
         self._model = model
         self._in_memory = in_memory
+        self.moving: Callable[[], bool] | None = None
+        """While the service moves the file to another model: serves that one if it is
+        the file's by now, and says whether it is."""
+
+    def _require_model(self) -> None:
+        """Check that what was read has the vectors of this model.
+
+        To be called after the reading, and before a search may see what was read.
+
+        Raises:
+            MovedModelError: It has none of them, and another engine serves by now.
+        """
+        if self.moving is not None and self.moving():
+            raise MovedModelError
 
     def replay(self, key: Key, entry: Resident) -> int | None:
         """Apply what is new in the file.
 
         Returns:
             How many rows changed; None if the change log does not reach back.
+
+        Raises:
+            MovedModelError: The file has another model by now.
         """
         with self._database.snapshot() as connection:
             newest = partition_state(connection, entry.part, *key)
@@ -83,6 +104,7 @@ class Filling:
         self.apply(key, entry, stored, [rid for rid in rids if rid not in there])
         if entry.rows != newest.live:
             return None
+        self._require_model()
         entry.seq = newest.seq
         return len(rids) + len(changed.marked)
 
@@ -96,6 +118,9 @@ class Filling:
 
         Returns:
             How many rows no snapshot has; None if there is no such partition.
+
+        Raises:
+            MovedModelError: The file has another model by now.
         """
         part = entry.part
         with self._database.snapshot() as connection:
@@ -133,6 +158,7 @@ class Filling:
                 "file says; `vecall doctor` says more"
             )
             raise CorruptFileError(msg)
+        self._require_model()
         entry.seq = newest.seq
         # What is read from rows has no snapshot yet; all of it is unsaved.
         return newest.live if changed is None else changed

@@ -9,7 +9,7 @@ from typing import Any
 from vecall._consolidating import Asked
 from vecall._life import Life
 from vecall._observing import Observing
-from vecall._upkeep_methods import on_loop
+from vecall._on_loop import on_loop
 from vecall.corrections import Consolidation, ForgetProposal, Revision
 from vecall.lifecycle.consolidation_plan import SESSIONS, Fold
 from vecall.scopes import Scope
@@ -42,7 +42,7 @@ class LivingMemoryService:
             InvalidArgumentError: A bad name, id, time or text; nothing was kept.
             StorageFullError: The disk is full; nothing was kept.
         """
-        return await self._observing.observe(on_loop, session)
+        return await self._observing.observe(on_loop(), session)
 
     async def end_session(
         self,
@@ -72,7 +72,7 @@ class LivingMemoryService:
             EmbedderError: The embedder failed; what is kept stays kept.
         """
         return await self._observing.end(
-            on_loop, session, app_name, user_id, session_id
+            on_loop(), session, app_name, user_id, session_id
         )
 
     async def run_due(self) -> int:
@@ -83,7 +83,7 @@ class LivingMemoryService:
         Returns:
             How many memories were cleared away.
         """
-        return await self._life.run_due(on_loop)
+        return await self._life.run_due(on_loop())
 
     async def update_memory(
         self,
@@ -117,7 +117,7 @@ class LivingMemoryService:
             InvalidArgumentError: Nothing to change, or a value that cannot be.
         """
         return await self._life.update(
-            on_loop, app_name, user_id, memory_id, scope, changes, max_trust
+            on_loop(), app_name, user_id, memory_id, scope, changes, max_trust
         )
 
     async def memory_history(
@@ -128,7 +128,7 @@ class LivingMemoryService:
         Raises:
             NotFoundError: This user has no memory of that id.
         """
-        return await self._life.history(on_loop, app_name, user_id, memory_id, scope)
+        return await self._life.history(on_loop(), app_name, user_id, memory_id, scope)
 
     async def list_memories(
         self,
@@ -154,7 +154,7 @@ class LivingMemoryService:
             NotFoundError: `after` is none of this user's memories, or not any more.
         """
         return await self._life.listed(
-            on_loop, app_name, user_id, state, after, limit, scope
+            on_loop(), app_name, user_id, state, after, limit, scope
         )
 
     async def archive_memory(
@@ -165,7 +165,7 @@ class LivingMemoryService:
         Raises:
             NotFoundError: This user has no live memory of that id.
         """
-        await self._life.archive(on_loop, app_name, user_id, memory_id, scope)
+        await self._life.archive(on_loop(), app_name, user_id, memory_id, scope)
 
     async def restore_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
@@ -181,7 +181,7 @@ class LivingMemoryService:
         Raises:
             NotFoundError: There is no archived memory of that id.
         """
-        return await self._life.restore(on_loop, app_name, user_id, memory_id, scope)
+        return await self._life.restore(on_loop(), app_name, user_id, memory_id, scope)
 
     async def release_memory(
         self,
@@ -214,7 +214,7 @@ class LivingMemoryService:
             ConflictError: It was changed since `updated_at`.
         """
         return await self._life.restore(
-            on_loop, app_name, user_id, memory_id, scope, "quarantined", updated_at
+            on_loop(), app_name, user_id, memory_id, scope, "quarantined", updated_at
         )
 
     async def propose_forget(
@@ -237,7 +237,7 @@ class LivingMemoryService:
             InvalidArgumentError: top_k < 1 or a bad name.
         """
         return await self._life.forgetting.propose(
-            on_loop, app_name, user_id, query, top_k
+            on_loop(), app_name, user_id, query, top_k
         )
 
     async def confirm_forget(
@@ -265,7 +265,7 @@ class LivingMemoryService:
                 was deleted, and the token still counts.
         """
         return await self._life.forgetting.confirm(
-            on_loop, app_name, user_id, token, ids
+            on_loop(), app_name, user_id, token, ids
         )
 
     async def consolidate(
@@ -308,7 +308,7 @@ class LivingMemoryService:
             SummaryError: The summarizer failed; sessions before it are summed up.
         """
         return await self._life.consolidating.consolidate(
-            on_loop,
+            on_loop(),
             app_name,
             user_id,
             Asked(older_than, summarizer, merge, similarity, fold, dry_run),

@@ -26,7 +26,7 @@ from typing import ParamSpec, TypeVar
 from vecall._allocator import give_back
 from vecall._core import Engine
 from vecall._engine_rows import Key
-from vecall._filling import Filling
+from vecall._filling import Filling, MovedModelError
 from vecall._key_locks import KeyLocks
 from vecall._newest import Newest
 from vecall._read_threads import ReadThreads
@@ -168,6 +168,21 @@ class Loader:
         """
         return self._work.ask(key)
 
+    @contextmanager
+    def moving(self, moved: Callable[[], bool]) -> Iterator[None]:
+        """Let no partition be searched that was read without the vectors of its model.
+
+        Args:
+            moved: Serves the model that the file is being moved to, if it is the file's
+                by now, and says whether it is. Runs on threads that read, and may wait
+                for the thread that writes.
+        """
+        self._filling.moving = moved
+        try:
+            yield
+        finally:
+            self._filling.moving = None
+
     def pinned(self, key: Key) -> AbstractContextManager[None]:
         """Keep a partition from being evicted before it was searched."""
         return self._residents.pinned(key)
@@ -268,7 +283,8 @@ class Loader:
 
     def _run(self, key: Key, done: Done) -> None:
         try:
-            self._catch_up(key)
+            with suppress(MovedModelError):  # whoever searches begins again
+                self._catch_up(key)
             self._make_room()
         except BaseException as error:
             done(error)
@@ -286,7 +302,11 @@ class Loader:
                 doubted = entry is not None and not entry.sound
                 self._load(key, found[0], from_rows=doubted)
                 return
-            replayed = self._filling.replay(key, entry)
+            try:
+                replayed = self._filling.replay(key, entry)
+            except MovedModelError:
+                self._drop(key)
+                raise
             if replayed is None:
                 self._load(key, found[0])
             elif replayed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -317,10 +318,9 @@ class Maintenance:
 
     def _reembed(self, embedder: Embedder) -> int:
         opened = self._opened
-        moving = Reembedding(opened.database, opened.writer, embedder)
-        count = moving.run(
-            lambda model: opened.switch(model, embedder), lambda: opened.closed
-        )
+        move = Reembedding(opened.database, opened.writer, embedder)
+        switched = partial(opened.switch, embedder=embedder)
+        count = move.run(switched, opened.serving.loader.moving, lambda: opened.closed)
         if not opened.closed:
             opened.backfill().wait()
         return count
@@ -353,11 +353,15 @@ class Maintenance:
     async def warm(self, wait: Wait, app_name: str, user_id: str) -> None:
         """Load a user's memories ahead of the first search."""
         key = self._opened.key(app_name, user_id, write=False)
-        with self._opened.begin_use() as serving:
-            loader = serving.loader
-            target = loader.target(key)
-            if target is not None and loader.loaded(key, target) is None:
+        while True:
+            with self._opened.begin_use() as serving:
+                loader = serving.loader
+                target = loader.target(key)
+                if target is None or loader.loaded(key, target) is not None:
+                    return
                 await wait(loader.catch_up(key))
+                if not loader.retired:  # else the file moved to another model
+                    return
 
     async def _delete(self, wait: Wait, job: WriteJob, app: str, user: str) -> Change:
         """Delete, and forget what was embedded of this user's texts."""

@@ -206,6 +206,7 @@ class Opened:
             self._embedder = embedder
             self.file_model = model.name
             self.serving = self._serve(model, Embedding(embedder))
+            old.loader.retired = True
             retiring = old.retiring(partial(self._retired.pop, old, None))
             self._retired[old] = retiring
             retiring.start()

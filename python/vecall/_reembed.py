@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 
 from vecall._embedding import Embedding, embedded_text, model_of
 from vecall._writer import Writer
@@ -26,6 +28,9 @@ from vecall.store import (
 
 _BATCH = 64
 
+Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
+"""`Loader.moving` of what serves the model before."""
+
 
 class Reembedding:
     """One migration; `run` takes it as far as it goes."""
@@ -37,7 +42,10 @@ class Reembedding:
         self._embedder = embedder
 
     def run(
-        self, switched: Callable[[EmbeddingModel], None], stopping: Callable[[], bool]
+        self,
+        switched: Callable[[EmbeddingModel], None],
+        moving: Moving,
+        stopping: Callable[[], bool],
     ) -> int:
         """Embed all memories with the new model and make it the file's.
 
@@ -46,6 +54,9 @@ class Reembedding:
 
         Args:
             switched: Is called once the new model is the file's.
+            moving: Has what reads the file meanwhile ask whether the new model is the
+                file's. Between the commit that makes it so and `switched`, what is read
+                has no vectors of the model before.
             stopping: Whether to leave the rest to another call.
 
         Returns:
@@ -67,13 +78,27 @@ class Reembedding:
         count = 0
         embedding = Embedding(self._embedder)
         try:
-            while not stopping():
-                count += self._prepare(embedding, model, stopping)
-                if self._switch(model, switched):
-                    break
+            with moving(partial(self._moved, model, switched)):
+                while not stopping():
+                    count += self._prepare(embedding, model, stopping)
+                    if self._switch(model, switched):
+                        break
         finally:
             embedding.close()
         return count
+
+    def _moved(
+        self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
+    ) -> bool:
+        """Whether the new model is the file's; if so, it is served from now on."""
+        with self._database.snapshot() as connection:
+            active = active_model(connection)
+        # Another process may have finished the move, which is on its way here, too.
+        return (
+            active is not None
+            and active.id == model.id
+            and self._switch(model, switched)
+        )
 
     def _switch(
         self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]

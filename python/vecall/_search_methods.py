@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._memory import Asked, Memory
-from vecall._upkeep_methods import on_loop
+from vecall._on_loop import on_loop
 from vecall.ranking import Ranking
 from vecall.scopes import Scope
 from vecall.types import FilterLike, SearchMemoryResponse
@@ -82,4 +82,4 @@ class SearchingMemoryService:
             scopes,
             vector,
         )
-        return await self._memory.search(on_loop, asked)
+        return await self._memory.search(on_loop(), asked)

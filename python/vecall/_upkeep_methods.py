@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from vecall._maintenance import Maintenance
+from vecall._on_loop import on_loop
 from vecall._transfer import LineSource, LineTarget
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.scopes import Scope
 from vecall.types import FilterLike, MemoryEntry
-
-T = TypeVar("T")
-
-
-def on_loop(future: Future[T]) -> Awaitable[T]:
-    """Wait for another thread on the running event loop.
-
-    Raises:
-        ConfigError: Another library than asyncio runs the coroutine. What it asked for
-            goes on, and a write may be done.
-    """
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        msg = (
-            "the coroutines of this service need asyncio's event loop; elsewhere call "
-            "the methods of .sync on a thread"
-        )
-        raise ConfigError(msg) from None
-    return asyncio.wrap_future(future, loop=loop)
 
 
 class MaintainedMemoryService:
@@ -49,7 +28,9 @@ class MaintainedMemoryService:
         Raises:
             NotFoundError: This user has no memory of that id.
         """
-        return await self._maintenance.get(on_loop, app_name, user_id, memory_id, scope)
+        return await self._maintenance.get(
+            on_loop(), app_name, user_id, memory_id, scope
+        )
 
     async def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
@@ -72,7 +53,9 @@ class MaintainedMemoryService:
             InvalidArgumentError: A bad name or id; nothing was marked.
             StorageFullError: The disk is full; nothing was marked.
         """
-        return await self._maintenance.mark_used(on_loop, app_name, user_id, memory_ids)
+        return await self._maintenance.mark_used(
+            on_loop(), app_name, user_id, memory_ids
+        )
 
     async def expand_session(
         self,
@@ -99,7 +82,7 @@ class MaintainedMemoryService:
             NotFoundError: This user has no memory of that id.
         """
         return await self._maintenance.expand_session(
-            on_loop, app_name, user_id, memory_id, before, after
+            on_loop(), app_name, user_id, memory_id, before, after
         )
 
     async def delete_memory(
@@ -115,7 +98,7 @@ class MaintainedMemoryService:
         A later ingest of the same turn does not bring it back. An unknown id, or None,
         deletes nothing.
         """
-        await self._maintenance.delete(on_loop, app_name, user_id, memory_id, scope)
+        await self._maintenance.delete(on_loop(), app_name, user_id, memory_id, scope)
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str
@@ -125,7 +108,7 @@ class MaintainedMemoryService:
         A later ingest of the session does not bring these memories back.
         """
         return await self._maintenance.delete_session(
-            on_loop, app_name, user_id, session_id
+            on_loop(), app_name, user_id, session_id
         )
 
     async def delete_where(
@@ -140,7 +123,7 @@ class MaintainedMemoryService:
             InvalidArgumentError: A bad filter, or one without a condition.
         """
         return await self._maintenance.delete_where(
-            on_loop, app_name, user_id, filter, scope
+            on_loop(), app_name, user_id, filter, scope
         )
 
     async def delete_user(
@@ -161,7 +144,7 @@ class MaintainedMemoryService:
             scope: Which memories: the user's own, or of a place beside them.
         """
         return await self._maintenance.delete_user(
-            on_loop, app_name, user_id, forget, scope
+            on_loop(), app_name, user_id, forget, scope
         )
 
     async def delete_app(
@@ -177,7 +160,7 @@ class MaintainedMemoryService:
             confirm: Must be True.
             forget: As in `delete_user`.
         """
-        return await self._maintenance.delete_app(on_loop, app_name, confirm, forget)
+        return await self._maintenance.delete_app(on_loop(), app_name, confirm, forget)
 
     async def purge(self) -> int:
         """Rewrite the file so that nothing deleted is left in it; return bytes freed.
@@ -189,7 +172,7 @@ class MaintainedMemoryService:
             BusyError: Somebody kept on reading an old state; purge again.
             StorageFullError: The disk has no room to rewrite the file.
         """
-        return await self._maintenance.purge(on_loop)
+        return await self._maintenance.purge(on_loop())
 
     async def backup(self, path: str | Path) -> None:
         """Copy the file, consistently, while it is in use.
@@ -201,7 +184,7 @@ class MaintainedMemoryService:
             ConfigError: There is a file of that name, or no such folder.
             StorageFullError: The disk has no room for it.
         """
-        await self._maintenance.backup(on_loop, path)
+        await self._maintenance.backup(on_loop(), path)
 
     async def export(
         self,
@@ -227,7 +210,7 @@ class MaintainedMemoryService:
             ConfigError: There is a file of that name.
         """
         return await self._maintenance.export(
-            on_loop, path, vectors, app_name, user_id, quarantined
+            on_loop(), path, vectors, app_name, user_id, quarantined
         )
 
     async def import_(
@@ -258,7 +241,7 @@ class MaintainedMemoryService:
             EmbeddingMismatchError: The vectors come from another model.
         """
         return await self._maintenance.import_(
-            on_loop, path, vectors, restore, app_name, user_id
+            on_loop(), path, vectors, restore, app_name, user_id
         )
 
     async def reembed(self, embedder: EmbedderLike) -> int:
@@ -272,16 +255,17 @@ class MaintainedMemoryService:
         Raises:
             EmbedderError: The embedder failed; call again to go on.
         """
+        wait = on_loop()
         chosen = resolve(embedder)
         if chosen is None:
             msg = "embedder: expected the one to move to"
             raise ConfigError(msg)
-        return await self._maintenance.reembed(on_loop, chosen)
+        return await self._maintenance.reembed(wait, chosen)
 
     async def warm(self, *, app_name: str, user_id: str) -> None:
         """Load a user's memories, so that the first search need not wait."""
-        await self._maintenance.warm(on_loop, app_name, user_id)
+        await self._maintenance.warm(on_loop(), app_name, user_id)
 
     async def stats(self) -> dict[str, Any]:
         """Return counts over the whole file: users, sessions, memories, bytes."""
-        return await self._maintenance.stats(on_loop)
+        return await self._maintenance.stats(on_loop())

@@ -10,6 +10,7 @@ not begin it anew. Only how long a machine was off can nobody but the wall clock
 
 from __future__ import annotations
 
+import logging
 import time
 import zlib
 from contextlib import suppress
@@ -18,6 +19,9 @@ from typing import NamedTuple
 
 from vecall.errors import ConfigError
 
+_log = logging.getLogger("vecall")
+
+DAY_S = 86_400.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Linux's monotonic clock stands still while the machine sleeps, its boot clock does
 # not. Elsewhere the monotonic clock is what there is.
@@ -96,6 +100,7 @@ class LifeTime:
         """
         self._clock = clock
         self._ahead = clock.wall() - clock.passing()
+        self._is_far_known = False
         self.meet(kept)
 
     def wall(self) -> float:
@@ -124,6 +129,30 @@ class LifeTime:
             self._ahead = kept.now - kept.passing
         else:
             self._ahead = max(self._ahead, kept.now - passing)
+        self._warn_if_far()
+
+    def reset(self) -> float:
+        """Go on from the wall clock's time.
+
+        Returns:
+            By how many seconds the count was ahead of it; negative if it was behind.
+        """
+        wall = self._clock.wall()
+        ahead = self.now() - wall
+        self._ahead = wall - self._clock.passing()
+        return ahead
+
+    def _warn_if_far(self) -> None:
+        """Log, once, that the wall clock and the count are more than a day apart."""
+        ahead = self.now() - self._clock.wall()
+        if abs(ahead) > DAY_S and not self._is_far_known:
+            self._is_far_known = True
+            _log.warning(
+                "the wall clock was set: the time by which memories expire is %.1f "
+                "days %s it; `vecall doctor` says more",
+                abs(ahead) / DAY_S,
+                "ahead of" if ahead > 0 else "behind",
+            )
 
 
 def checked_clock(clock: object) -> Clock:

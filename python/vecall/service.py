@@ -21,11 +21,12 @@ from vecall._life_methods import LivingMemoryService
 from vecall._maintenance import Maintenance
 from vecall._memory import Memory
 from vecall._observing import Observing
+from vecall._on_loop import on_loop
 from vecall._recall_options import recall_options
 from vecall._rules import checked_rules, checked_summarizer, warn_of_raw_turns
 from vecall._scoring import Scorer
 from vecall._search_methods import SearchingMemoryService
-from vecall._upkeep_methods import MaintainedMemoryService, on_loop
+from vecall._upkeep_methods import MaintainedMemoryService
 from vecall.added import AddedIds
 from vecall.calibration import Calibration
 from vecall.clock import Clock
@@ -251,7 +252,9 @@ class MemoryService(
             StorageFullError: The disk is full; nothing was written.
         """
         how = How(restore, idempotency_key)
-        return await self._observing.add_session(on_loop, session, how, replace=replace)
+        return await self._observing.add_session(
+            on_loop(), session, how, replace=replace
+        )
 
     async def add_events_to_memory(
         self,
@@ -291,7 +294,7 @@ class MemoryService(
             StorageFullError: The disk is full; nothing was written.
         """
         return await self._memory.add_events(
-            on_loop,
+            on_loop(),
             app_name,
             user_id,
             events_of(events, messages),
@@ -339,7 +342,7 @@ class MemoryService(
             StorageFullError: The disk is full; nothing was written.
         """
         return await self._memory.add_entries(
-            on_loop,
+            on_loop(),
             app_name,
             user_id,
             memories,

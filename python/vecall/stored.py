@@ -15,11 +15,11 @@ from vecall._closing import Closing
 from vecall._embedding import Embedding
 from vecall._housekeeper import Housekeeper
 from vecall._inner_parts import Inner, checked_include
+from vecall._on_loop import on_loop
 from vecall._rules import checked_seconds, checked_summarizer
 from vecall._stored_memory import StoredMemory
 from vecall._stored_operations import StoredOperations
 from vecall._stored_sessions import StoredSessions
-from vecall._upkeep_methods import on_loop
 from vecall.added import AddedIds
 from vecall.clock import Clock, LifeTime, checked_clock
 from vecall.config import Limits
@@ -168,7 +168,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
 
     async def add_session_to_memory(self, session: Any) -> AddedIds:
         """Remember the turns of a session; see `MemoryService`."""
-        return await self._sessions.add_session(on_loop, session)
+        return await self._sessions.add_session(on_loop(), session)
 
     async def add_events_to_memory(
         self,
@@ -186,7 +186,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
         """
         return await self._operations.add_events(
-            on_loop, app_name, user_id, events, session_id, custom_metadata, messages
+            on_loop(), app_name, user_id, events, session_id, custom_metadata, messages
         )
 
     async def add_memory(
@@ -203,7 +203,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
         """
         return await self._operations.add_entries(
-            on_loop, app_name, user_id, memories, custom_metadata
+            on_loop(), app_name, user_id, memories, custom_metadata
         )
 
     async def search_memory(
@@ -239,7 +239,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             ClosedError: The service was closed.
         """
         return await self._memory.search(
-            on_loop, app_name, user_id, query, top_k, min_score, filter, vector
+            on_loop(), app_name, user_id, query, top_k, min_score, filter, vector
         )
 
     async def observe_session(self, session: Any) -> list[str]:
@@ -256,7 +256,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             LimitExceededError: Too much waits already; nothing was kept.
             ConfigError: A `ttl`, and the store cannot delete; nothing was kept.
         """
-        return await self._sessions.observe(on_loop, session)
+        return await self._sessions.observe(on_loop(), session)
 
     async def end_session(
         self,
@@ -274,11 +274,13 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             SummaryError: The summarizer failed; what is kept stays kept.
             EmbedderError: The embedder failed; what is kept stays kept.
         """
-        return await self._sessions.end(on_loop, session, app_name, user_id, session_id)
+        return await self._sessions.end(
+            on_loop(), session, app_name, user_id, session_id
+        )
 
     async def run_due(self) -> int:
         """Make memories of the sessions that are due; return of how many."""
-        return await self._sessions.run_due(on_loop)
+        return await self._sessions.run_due(on_loop())
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
@@ -288,7 +290,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         Raises:
             ConfigError: The store has no method `delete`.
         """
-        await self._operations.delete(on_loop, app_name, user_id, memory_id)
+        await self._operations.delete(on_loop(), app_name, user_id, memory_id)
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str
@@ -298,7 +300,9 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         Raises:
             ConfigError: The store has no method `delete_many`.
         """
-        return await self._operations.delete_all(on_loop, app_name, user_id, session_id)
+        return await self._operations.delete_all(
+            on_loop(), app_name, user_id, session_id
+        )
 
     async def delete_user(self, *, app_name: str, user_id: str) -> int:
         """Delete all memories of a user, and what waits; return how many.
@@ -306,7 +310,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         Raises:
             ConfigError: The store has no method `delete_many`.
         """
-        return await self._operations.delete_all(on_loop, app_name, user_id, None)
+        return await self._operations.delete_all(on_loop(), app_name, user_id, None)
 
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5
@@ -321,7 +325,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             EmbedderError: The embedder failed.
         """
         return await self._operations.forgetting.propose(
-            on_loop, app_name, user_id, query, top_k
+            on_loop(), app_name, user_id, query, top_k
         )
 
     async def confirm_forget(
@@ -340,7 +344,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             InvalidArgumentError: An id that was not proposed; the token still counts.
         """
         return await self._operations.confirm_forget(
-            on_loop, app_name, user_id, token, ids
+            on_loop(), app_name, user_id, token, ids
         )
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from vecall.cli.streams import one_line
 from vecall.cli.terminal import bold, counted, dim, print_json
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
-from vecall.store import Finding, examine, recover, repair
+from vecall.store import Finding, examine, recover, repair, reset_clock
 
 _MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
 
@@ -48,6 +48,13 @@ def add_commands(commands: Any) -> None:
         "--memory-service-uri",
         metavar="URI",
         help="with --agents: the URI that `adk web` is given",
+    )
+    doctor.add_argument(
+        "--reset-clock",
+        action="store_true",
+        help="go on from the wall clock's time where that was wrong before and is "
+        "right now; every ttl keeps the seconds that are left of it. Stop whatever "
+        "uses the file first",
     )
     doctor.add_argument(
         "--recover",
@@ -129,12 +136,18 @@ def run_doctor(options: argparse.Namespace) -> int:
     elif options.repair:
         with naming(path):
             done = repair(path)
+    if options.reset_clock:
+        with naming(path):
+            done += reset_clock(path)
     return _tell(options, done, examine(path))
 
 
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
-    if options.repair or options.recover is not None:
-        msg = "--agents: changes nothing, so it goes without --repair and --recover"
+    if options.repair or options.reset_clock or options.recover is not None:
+        msg = (
+            "--agents: changes nothing, so it goes without --repair, --recover and "
+            "--reset-clock"
+        )
         raise ConfigError(msg)
     from vecall.adk.doctor import examine_agents
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vecall.store.add import AddMemories
+from vecall.store.clock_reset import reset_clock
 from vecall.store.connections import Connection
 from vecall.store.consolidation import (
     ClaimConsolidation,
@@ -185,6 +186,7 @@ __all__ = [
     "require_migrating",
     "require_same",
     "require_unrelated",
+    "reset_clock",
     "run_alone",
     "text_hash",
     "to_be_embedded",

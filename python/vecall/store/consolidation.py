@@ -60,6 +60,15 @@ def last_consolidation(connection: sqlite3.Connection) -> float | None:
     return None if row is None else float(row[0])
 
 
+def move_last_consolidation(connection: sqlite3.Connection, seconds: float) -> None:
+    """Move the time of the last run, inside a transaction."""
+    last = last_consolidation(connection)
+    if last is not None:
+        connection.execute(
+            "UPDATE meta SET value = ? WHERE key = ?", (repr(last + seconds), _LAST_RUN)
+        )
+
+
 @dataclass(slots=True)
 class ClaimConsolidation:
     """Records a scheduled run, unless another process did meanwhile.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from vecall.clock import DAY_S, Clock, LifeTime
 from vecall.errors import ConfigError, VecallError
 from vecall.store import schema
 from vecall.store.connections import connect_to_read
@@ -31,6 +32,7 @@ from vecall.store.partitions import PartitionWriter
 from vecall.store.read import damaged_rows, load_rows, partition_names
 from vecall.store.reembedding import migrating_model, unmoved_vectors
 from vecall.store.snapshots import SnapshotFolder
+from vecall.store.times import kept_time
 
 _LONGEST_S = 3_600.0  # of an examination; a file of many GB takes minutes
 _STEPS_AT_ONCE = 100_000  # of SQLite's virtual machine, a few milliseconds
@@ -136,6 +138,7 @@ def _contents(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
     yield _counts(connection)
     yield from _snapshots(path)
     yield from _unfinished(connection)
+    yield from _clock(connection)
 
 
 def _rows(connection: sqlite3.Connection) -> Finding:
@@ -191,6 +194,23 @@ def _unfinished(connection: sqlite3.Connection) -> Iterator[Finding]:
     elif unmoved_vectors(connection):
         told = "vectors of a new model are being put in place; the next opening goes on"
         yield Finding("note", "model", told)
+
+
+def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
+    kept = kept_time(connection)
+    if kept is None:
+        return
+    clock = Clock()
+    ahead = LifeTime(clock, kept).now() - clock.wall()
+    if abs(ahead) <= DAY_S:
+        yield Finding("ok", "clock", "as the wall clock says")
+        return
+    where = "ahead of" if ahead > 0 else "behind"
+    told = (
+        f"the time by which memories expire is {abs(ahead) / DAY_S:.1f} days {where} "
+        "the wall clock; if the wall clock is right, --reset-clock mends that"
+    )
+    yield Finding("warning", "clock", told)
 
 
 def repair(path: Path) -> list[str]:
