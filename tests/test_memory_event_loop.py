@@ -11,9 +11,12 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
+import vecall._memory
+from helpers.embedders import Recorder
 from helpers.memories import ALICE, Held, texts, until
 from helpers.processes import HOLDER
 from vecall import FunctionEmbedder
+from vecall.store import Draft
 
 
 async def longest_stall(work: Awaitable[Any]) -> tuple[float, int]:
@@ -176,3 +179,57 @@ def test_a_search_is_not_held_up_by_a_large_write(open_service, tmp_path, durabl
     searches = asyncio.run(work())
     writing.join()
     assert searches > 10, f"only {searches} searches ended while a write went on"
+
+
+def test_texts_of_many_turns_are_hashed_and_counted_on_no_event_loop(
+    open_service, monkeypatch
+):
+    """Neither what is to be embedded nor what is returned is worked out there."""
+    embedder = Recorder(4)
+    service = open_service(embedder=embedder)
+    threads: dict[str, set[int]] = {"hash": set(), "aligned": set()}
+    hashed, left = Draft.hash.fget, vecall._memory.aligned
+    assert hashed is not None
+
+    def hash_of(draft: Draft) -> bytes:
+        threads["hash"].add(threading.get_ident())
+        return hashed(draft)
+
+    def aligned(*args: Any) -> Any:
+        threads["aligned"].add(threading.get_ident())
+        return left(*args)
+
+    monkeypatch.setattr(Draft, "hash", property(hash_of))
+    monkeypatch.setattr(vecall._memory, "aligned", aligned)
+    # Every text twice, so many that they are embedded in more than one part.
+    events = [{"content": f"zebra {n % 1_100}", "id": f"e{n}"} for n in range(2_200)]
+    ids = asyncio.run(
+        service.add_events_to_memory(**ALICE, session_id="s", events=events)
+    )
+    assert len(set(ids)) == 2_200
+    assert threads["hash"] | threads["aligned"]
+    assert threading.get_ident() not in threads["hash"] | threads["aligned"]
+    assert sorted(embedder.asked) == sorted(f"zebra {n}" for n in range(1_100))
+    for text in ("zebra 7", "zebra 1050"):
+        found = service.sync.search_memory(**ALICE, query=text, top_k=2).memories
+        assert [memory.text for memory in found] == [text, text]
+        assert [memory.similarity for memory in found] == pytest.approx([1.0, 1.0])
+
+
+def test_what_was_written_is_returned_also_if_the_service_closes_meanwhile(
+    open_service, monkeypatch
+):
+    service = open_service(embedder=None)
+    memory = service._memory
+    written = memory._added
+
+    async def closed_after(*args: Any, **named: Any) -> Any:
+        done = await written(*args, **named)
+        memory.reader.shutdown()
+        return done
+
+    monkeypatch.setattr(memory, "_added", closed_after)
+    events = [{"content": f"zebra {n}", "id": f"e{n}"} for n in range(40)]
+    ids = service.sync.add_events_to_memory(**ALICE, session_id="s", events=events)
+    assert len(set(ids)) == 40
+    assert len(texts(service)) == 40

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from vecall.added import AddedIds, LeftOut, LeftOutReason
 from vecall.store import Draft
+
+Given = Draft | LeftOutReason
 
 
 class Written(NamedTuple):
@@ -21,12 +23,22 @@ class Written(NamedTuple):
     left_out: Mapping[str, LeftOutReason]
 
 
-def aligned(given: Iterable[Draft | LeftOutReason], written: Written) -> AddedIds:
-    """Return an id, or None and a reason, for each item that was given."""
+def aligned(
+    given: Iterable[Given],
+    written: Written,
+    paced: Callable[[Iterable[Given]], Iterator[Given]] = iter,
+) -> AddedIds:
+    """Return an id, or None and a reason, for each item that was given.
+
+    Args:
+        given: The items: a draft, or why there is none.
+        written: What became of the drafts.
+        paced: Goes through them, pausing where others have to be let in.
+    """
     there = set(written.ids)
     ids: list[str | None] = []
     left_out = []
-    for index, each in enumerate(given):
+    for index, each in enumerate(paced(given)):
         if isinstance(each, Draft) and each.id in there:
             ids.append(each.id)
             continue

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from vecall._aligned import Written, aligned, stored_count
 from vecall._conversation import parted_by_rewind
 from vecall._duck import as_list
-from vecall._embedding import Wait, embedded_text
+from vecall._embedding import Wait
+from vecall._giving_vectors import give_vectors
 from vecall._how import How
 from vecall._ingest import (
     Scope,
@@ -48,20 +49,18 @@ from vecall.config import (
     check_top_k,
 )
 from vecall.errors import (
+    ClosedError,
     ConfigError,
     EmbeddingMismatchError,
     InvalidTypeError,
 )
 from vecall.label_conditions import passes
 from vecall.ranking import Ranking
-from vecall.slices import in_slices
 from vecall.store import (
     AddMemories,
     Change,
     DeleteMemories,
     Draft,
-    Known,
-    known_of,
 )
 from vecall.store.filtering import needs_rows
 from vecall.types import FilterLike, SearchMemoryResponse, check_share
@@ -106,7 +105,7 @@ class Memory(Opened):
         if replace:
             how = how._replace(instead_of=head.id)
         written = await self._added(wait, *key, turns.drafts, how)
-        return aligned(given, written)
+        return await self._aligned(wait, given, written)
 
     @observed("add_events", stored_count)
     async def add_events(
@@ -129,7 +128,7 @@ class Memory(Opened):
         await self.take_back(wait, key, taken_back)
         how = how._replace(told=(app_name, user_id))
         written = await self._added(wait, *key, turns.drafts, how)
-        return aligned(given, written)
+        return await self._aligned(wait, given, written)
 
     @observed("add_entries", stored_count)
     async def add_entries(
@@ -147,7 +146,8 @@ class Memory(Opened):
         told = as_list(memories, "memories")
         drafts = await self.read_through(wait, entry_drafts, told, scope, self.limits)
         how = how._replace(told=(app_name, user_id))
-        return aligned(drafts, await self._added(wait, *key, drafts, how))
+        written = await self._added(wait, *key, drafts, how)
+        return await self._aligned(wait, drafts, written)
 
     async def read_turns(
         self, wait: Wait, told: list[Any], head: SessionHead
@@ -204,8 +204,11 @@ class Memory(Opened):
                 scope=how.scope,
                 explicit=how.done is None and not how.fold,
             )
-            passed = {draft.id for draft in drafts}
-            refused = {each.id: "rejected" for each in given if each.id not in passed}
+            if drafts is not given:
+                passed = {draft.id for draft in drafts}
+                refused = {
+                    each.id: "rejected" for each in given if each.id not in passed
+                }
         if not drafts and how.instead_of is None and how.done is None:
             return Written([], refused)
         while True:
@@ -232,7 +235,9 @@ class Memory(Opened):
         model = None
         if serving.embedding is not None and serving.model is not None:
             anyway = how.restore or how.edit  # also what a correction had overwritten
-            await self._embed(wait, serving, app, user, drafts, anyway, how.again)
+            await give_vectors(
+                wait, serving, self.database, app, user, drafts, anyway, how.again
+            )
             model = serving.model.id
         job = AddMemories(
             app,
@@ -253,41 +258,13 @@ class Memory(Opened):
         change: Change = await wait(self.writer.submit(job))
         return Written(list(change.ids), {**job.left_out})
 
-    async def _embed(
-        self,
-        wait: Wait,
-        serving: Serving,
-        app: str,
-        user: str,
-        drafts: Sequence[Draft],
-        restore: bool,
-        again: bool,
-    ) -> None:
-        """Give vectors to those drafts whose text the file has no vector for."""
-        assert serving.embedding is not None
-        assert serving.model is not None
-        known: Known = await wait(
-            serving.loader.submit(self._known, app, user, drafts, serving.model.id)
-        )
-        fresh = [
-            draft
-            for draft in in_slices(drafts)
-            if known.needs_vector(draft, restore=restore, again=again)
-        ]
-        new = []
-        for draft in in_slices(fresh):
-            draft.vec = known.vectors.get((draft.hash, draft.author))
-            if draft.vec is None:
-                new.append(draft)
-        texts = [embedded_text(draft.author, draft.text) for draft in new]
-        vectors = await serving.embedding.embed_texts(wait, app, user, texts)
-        for draft, vec in zip(new, vectors, strict=True):
-            draft.vec = vec
-
-    def _known(self, app: str, user: str, drafts: Sequence[Draft], model: int) -> Known:
-        now = self.database.lifetime.now()
-        with self.database.snapshot() as connection:
-            return known_of(connection, app, user, drafts, now, model)
+    async def _aligned(
+        self, wait: Wait, given: list[Any], written: Written
+    ) -> AddedIds:
+        try:
+            return await self.read_through(wait, aligned, given, written)
+        except ClosedError:  # meanwhile; what was written stays written
+            return aligned(given, written)
 
     @observed("search", _found)
     async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:

@@ -1,0 +1,81 @@
+"""Gives memories that are about to be written the vectors of their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vecall._embedding import Wait, embedded_text
+from vecall._serving import Serving
+from vecall.slices import in_slices
+from vecall.store import Database, Draft, known_of
+
+_AT_ONCE = 1_024  # texts: under a millisecond of the event loop
+
+
+async def give_vectors(
+    wait: Wait,
+    serving: Serving,
+    database: Database,
+    app: str,
+    user: str,
+    drafts: Sequence[Draft],
+    restore: bool,
+    again: bool,
+) -> None:
+    """Set `vec` of those drafts whose text the file has no vector for.
+
+    Args:
+        wait: How the caller waits for other threads.
+        serving: Has the model and its embedder.
+        database: The file.
+        app: The app.
+        user: The user.
+        drafts: The memories.
+        restore: Also of what was deleted or overwritten by a correction.
+        again: Also of facts that were deleted.
+
+    Raises:
+        EmbedderError: The embedder failed.
+    """
+    assert serving.embedding is not None
+    assert serving.model is not None
+    model = serving.model.id
+
+    def look() -> dict[str, list[Draft]]:
+        return _to_embed(database, app, user, drafts, model, restore, again)
+
+    new: dict[str, list[Draft]] = await wait(serving.loader.submit(look))
+    texts = list(new)
+    for start in range(0, len(texts), _AT_ONCE):
+        some = texts[start : start + _AT_ONCE]
+        vectors = await serving.embedding.embed_texts(wait, app, user, some)
+        for text, vec in zip(some, vectors, strict=True):
+            for draft in new[text]:
+                draft.vec = vec
+
+
+def _to_embed(
+    database: Database,
+    app: str,
+    user: str,
+    drafts: Sequence[Draft],
+    model: int,
+    restore: bool,
+    again: bool,
+) -> dict[str, list[Draft]]:
+    """Give drafts the vectors that the file has; return the others by their text.
+
+    It hashes every text, so it runs off the event loop.
+    """
+    now = database.lifetime.now()
+    with database.snapshot() as connection:
+        known = known_of(connection, app, user, drafts, now, model)
+    new: dict[str, list[Draft]] = {}
+    for draft in in_slices(drafts):
+        if not known.needs_vector(draft, restore=restore, again=again):
+            continue
+        draft.vec = known.vectors.get((draft.hash, draft.author))
+        if draft.vec is None:
+            text = embedded_text(draft.author, draft.text)
+            new.setdefault(text, []).append(draft)
+    return new
