@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import vecall._memory
+import vecall._observing
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, Held, texts, until
 from helpers.processes import HOLDER
@@ -233,3 +234,34 @@ def test_what_was_written_is_returned_also_if_the_service_closes_meanwhile(
     ids = service.sync.add_events_to_memory(**ALICE, session_id="s", events=events)
     assert len(set(ids)) == 40
     assert len(texts(service)) == 40
+
+
+def test_turns_of_a_long_session_that_wait_are_worked_on_on_no_event_loop(
+    open_service, monkeypatch
+):
+    service = open_service(embedder=None, trigger="session_end", sweep_interval=None)
+    threads: dict[str, set[int]] = {}
+
+    def watched(name: str) -> None:
+        plain = getattr(vecall._observing, name)
+
+        def work(*args: Any) -> Any:
+            threads.setdefault(name, set()).add(threading.get_ident())
+            return plain(*args)
+
+        monkeypatch.setattr(vecall._observing, name, work)
+
+    names = ["parted_by_compaction", "events_of", "drafts_of", "in_slices"]
+    for name in names:
+        watched(name)
+    events = [{"content": f"zebra {n}", "id": f"e{n}"} for n in range(100)]
+    session = {"id": "s", **ALICE, "events": events}
+
+    async def work() -> None:
+        await service.observe_session(session)
+        await service.end_session(**ALICE, session_id="s")
+
+    asyncio.run(work())
+    assert sorted(threads) == sorted(names)
+    assert threading.get_ident() not in set().union(*threads.values())
+    assert len(texts(service)) == 100

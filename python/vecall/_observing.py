@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from vecall._embedding import Wait
@@ -26,11 +25,12 @@ from vecall.errors import (
 from vecall.lifecycle.remembering import SUMMARY, summary_drafts
 from vecall.lifecycle.triggers import Compaction, Inactivity, MessageCount, Trigger
 from vecall.lifecycle.waiting import (
-    compaction_event,
     compaction_id,
     covered_before,
-    event_of,
+    drafts_of,
+    events_of,
     first_compaction,
+    parted_by_compaction,
 )
 from vecall.slices import in_slices
 from vecall.store import (
@@ -45,13 +45,12 @@ from vecall.store import (
     told_before,
     waiting_turns,
 )
-from vecall.summaries import (
-    SessionSummary,
-    SummaryProvider,
-    compaction_of,
-)
+from vecall.summaries import SessionSummary, SummaryProvider
 
 _log = logging.getLogger("vecall")
+
+_Part = tuple[list[Draft], SessionSummary | None]
+"""Turns in order, and the compaction that comes after them."""
 
 _LEASE_S = 600.0  # for whoever makes the memories of a session
 _FIRST_PAUSE_S = 30.0
@@ -170,76 +169,68 @@ class Observing:
 
     async def _read(
         self, wait: Wait, session: object
-    ) -> tuple[DueSession, dict[str, Draft | SessionSummary]]:
-        """A session's names, and its turns and compactions in order, by their ids."""
+    ) -> tuple[DueSession, list[_Part]]:
+        """A session's names, and its turns and compactions in order."""
         memory = self._memory
         memory.check_open()
         head = session_head(session, memory.limits)
         due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
-        told: dict[str, Draft | SessionSummary] = {}
-        events: list[Any] = []
+        told: list[_Part] = []
         key = (due.app, due.user)
         counted = await memory.counted(wait, key, head.events, head.id)
-        for event in in_slices(counted):
-            events.append(event)
-            summary = compaction_of(event)
-            if summary is not None:
-                drafts = await memory.read_turns(wait, events, head)
-                told.update({draft.id: draft for draft in drafts})
-                told[compaction_id(head.id, summary)] = summary
-                events = []
-        drafts = await memory.read_turns(wait, events, head)
-        told.update({draft.id: draft for draft in drafts})
+        parts = await memory.read_through(wait, parted_by_compaction, counted)
+        for events, summary in parts:
+            told.append((await memory.read_turns(wait, events, head), summary))
         return due, told
 
     async def _keep(
         self,
         wait: Wait,
         due: DueSession,
-        told: dict[str, Draft | SessionSummary],
+        told: list[_Part],
         *,
         delay: float | None = None,
         count: int | None = None,
         ends: bool = False,
     ) -> None:
         """Write down what is new, which is nothing most of the time."""
-        if not told:
+        if not any(drafts or summary for drafts, summary in told):
             return
-        known = await wait(
-            self._memory.serving.loader.submit(self._told, due, list(told))
+        new, drafts = await wait(
+            self._memory.serving.loader.submit(self._new, due, told)
         )
-        new = {id_: each for id_, each in told.items() if id_ not in known}
         if not new:
             return
-        late = set()
-        if isinstance(self.trigger, Compaction):
-            late = covered_before(told, known)
-        drafts = [
-            each
-            if isinstance(each, Draft)
-            else Draft(id_, each.summary, session=due.session, kind=SUMMARY)
-            for id_, each in new.items()
-            if id_ not in late
-        ]
         judged = await self._memory.gate.judged(wait, due.app, due.user, drafts)
-        passed = {draft.id: draft for draft in judged}
-        turns: dict[str, dict[str, Any] | None] = {}
-        for id_, each in new.items():
-            draft = passed.get(id_)
-            if draft is None:
-                turns[id_] = None
-            elif isinstance(each, SessionSummary):
-                turns[id_] = compaction_event(replace(each, summary=draft.text))
-            else:
-                turns[id_] = event_of(draft)
+        turns = await self._memory.read_through(wait, events_of, new, judged)
         bounds = bounds_of(self._memory.limits)
         keep = KeepTurns(*due, turns, delay, count, bounds, ends)
         await wait(self._memory.writer.submit(keep))
         self.kept()
 
-    def _told(self, due: DueSession, ids: Sequence[str]) -> set[str]:
+    def _new(
+        self, due: DueSession, parts: list[_Part]
+    ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
+        """What the file has not, and as drafts what of it may be remembered."""
+        told: dict[str, Draft | SessionSummary] = {}
+        for turns, summary in parts:
+            told.update({draft.id: draft for draft in in_slices(turns)})
+            if summary is not None:
+                told[compaction_id(due.session, summary)] = summary
         with self._memory.database.snapshot() as connection:
-            return told_before(connection, *due, ids)
+            known = told_before(connection, *due, list(told))
+        new = [each for each in in_slices(told.items()) if each[0] not in known]
+        late = set()
+        if new and isinstance(self.trigger, Compaction):
+            late = covered_before(told, known)
+        drafts = [
+            each
+            if isinstance(each, Draft)
+            else Draft(id_, each.summary, session=due.session, kind=SUMMARY)
+            for id_, each in in_slices(new)
+            if id_ not in late
+        ]
+        return new, drafts
 
     def _waiting(self, due: DueSession) -> list[Turn]:
         with self._memory.database.snapshot() as connection:
@@ -270,7 +261,14 @@ class Observing:
             turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
             if not turns:
                 return []
-            drafts = await self._summarizing.drafts(wait, self.summarizer, due, turns)
+            if self.summarizer is None:
+                drafts = await self._memory.read_through(
+                    wait, drafts_of, turns, due.session
+                )
+            else:
+                drafts = await self._summarizing.drafts(
+                    wait, self.summarizer, due, turns
+                )
             with suppress(ConflictError):  # others remembered or deleted some of it
                 return await self._remember(wait, due, drafts, turns)
 

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from vecall._duck import texts_of
 from vecall.store import Draft, Turn, memory_id
 from vecall.summaries import SessionSummary, compaction_of
+
+T = TypeVar("T")
+Paced = Callable[[Iterable[T]], Iterator[T]]
+"""Goes through some items, pausing where others have to be let in."""
 
 _SAME = {
     "id": "event",
@@ -36,9 +48,54 @@ def event_of(draft: Draft) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def drafts_of(turns: Iterable[Turn], session: str) -> list[Draft]:
+def events_of(
+    new: Iterable[tuple[str, Draft | SessionSummary]],
+    judged: Iterable[Draft],
+    paced: Paced[tuple[str, Draft | SessionSummary]] = iter,
+) -> dict[str, dict[str, Any] | None]:
+    """Return turns and compactions as they are kept.
+
+    Args:
+        new: The turns and compactions, each with its id.
+        judged: Those of them that may be remembered, as they are to be.
+        paced: Goes through them, pausing where others have to be let in.
+
+    Returns:
+        By id each as a mapping; None where it may not be remembered.
+    """
+    passed = {draft.id: draft for draft in judged}
+    events: dict[str, dict[str, Any] | None] = {}
+    for id_, each in paced(new):
+        draft = passed.get(id_)
+        if draft is None:
+            events[id_] = None
+        elif isinstance(each, SessionSummary):
+            events[id_] = compaction_event(replace(each, summary=draft.text))
+        else:
+            events[id_] = event_of(draft)
+    return events
+
+
+def parted_by_compaction(
+    events: Iterable[object], paced: Paced[object] = iter
+) -> list[tuple[list[object], SessionSummary | None]]:
+    """Return the parts of a session that end with a compaction, and what is left."""
+    parts: list[tuple[list[object], SessionSummary | None]] = []
+    some: list[object] = []
+    for event in paced(events):
+        some.append(event)
+        summary = compaction_of(event)
+        if summary is not None:
+            parts.append((some, summary))
+            some = []
+    return [*parts, (some, None)]
+
+
+def drafts_of(
+    turns: Iterable[Turn], session: str, paced: Paced[Turn] = iter
+) -> list[Draft]:
     """Return the drafts of what was said, without compactions."""
-    return [_draft(turn, session) for turn in turns if "content" in turn.event]
+    return [_draft(turn, session) for turn in paced(turns) if "content" in turn.event]
 
 
 def _draft(turn: Turn, session: str) -> Draft:
