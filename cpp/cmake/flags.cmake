@@ -22,9 +22,29 @@ endif()
 # same bits on both, so only the kernels that ask for it by name get it.
 add_compile_options(-ffp-contract=off)
 
+set(VECALL_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
+
+# Snapshots are untrusted bytes: an overflow shall end the process, and no table of
+# addresses stay writable. Sanitizers do the checks of _FORTIFY_SOURCE themselves, it needs
+# an optimised build, and some compilers define it already, perhaps higher.
+add_compile_options(-fstack-protector-strong)
+if(NOT VECALL_SANITIZE)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS -O2)
+  check_cxx_source_compiles("#ifndef _FORTIFY_SOURCE\n#error\n#endif\nint main() {}"
+                            VECALL_FORTIFIED_BY_COMPILER)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(NOT VECALL_FORTIFIED_BY_COMPILER)
+    add_compile_options(
+      "$<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-D_FORTIFY_SOURCE=2>")
+  endif()
+endif()
+if(UNIX AND NOT APPLE)
+  add_link_options(LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
+endif()
+
 option(VECALL_LTO "Link-time optimisation of the core and the module" ON)
 option(VECALL_WERROR "Treat warnings as errors" OFF)
-set(VECALL_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
 
 add_library(vecall_warnings INTERFACE)
 target_compile_options(vecall_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
