@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "partition/partition_map.hpp"
+#include "pin.hpp"
 #include "vecall/errors.hpp"
 #include "vecall/types.hpp"
 
@@ -30,6 +31,7 @@ struct ArrayView {
   std::size_t rows = 0;
   std::size_t columns = 1;
   py::object keep;  // the copy, where one was needed
+  py::object pin;   // else holds the memory of the caller's array
 };
 
 using FloatVector = ArrayView<float, 1>;
@@ -124,7 +126,7 @@ void load_array(py::handle source, ArrayView<T, Dims>& view, const char* expecte
   if (!right_type || array.ndim() != Dims) throw InvalidTypeError(expected);
   constexpr int kReady = py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ |
                          py::detail::npy_api::NPY_ARRAY_ALIGNED_;
-  const void* data = array.data();
+  const void* data = nullptr;
   const bool native =
       py::detail::array_descriptor_proxy(array.dtype().ptr())->byteorder !=
       (std::endian::native == std::endian::little ? '>' : '<');
@@ -132,6 +134,9 @@ void load_array(py::handle source, ArrayView<T, Dims>& view, const char* expecte
     const auto copy = py::array_t<T, kReady | py::array::forcecast>(array);
     view.keep = copy;
     data = copy.data();
+  } else {
+    view.pin = pin(array);
+    data = array.data();
   }
   view.rows = static_cast<std::size_t>(array.shape(0));
   if constexpr (Dims == 2) view.columns = static_cast<std::size_t>(array.shape(1));

@@ -23,6 +23,7 @@ struct Ids {
   std::span<const std::int64_t> values;
   std::vector<std::int64_t> converted;
   py::object keep;
+  py::object pin;
 };
 
 // Ids, or a mask with an entry for each id of `Index.ids`.
@@ -40,6 +41,7 @@ struct Vectors {
   bool is_matrix = false;
   std::vector<float> converted;
   py::object keep;
+  py::object pin;
 };
 struct Query : Vectors {};
 struct Queries : Vectors {};
@@ -83,8 +85,9 @@ inline void load_ids(py::handle source, Ids& ids, const char* expected) {
   if (array.ndim() > 1) throw InvalidTypeError(expected);
   const auto count = static_cast<std::size_t>(array.size());
   if (array.ndim() == 1 && is_ready<std::int64_t>(array)) {
-    ids.values = {static_cast<const std::int64_t*>(array.data()), count};
     ids.keep = array;
+    ids.pin = pin(array);
+    ids.values = {static_cast<const std::int64_t*>(array.data()), count};
     return;
   }
   const char kind = array.dtype().kind();
@@ -118,8 +121,9 @@ inline void load_vectors(py::handle source, Vectors& vectors, const char* expect
   vectors.columns = static_cast<std::size_t>(array.shape(array.ndim() - 1));
   const auto count = static_cast<std::size_t>(array.size());
   if (is_ready<float>(array)) {
-    vectors.values = {static_cast<const float*>(array.data()), count};
     vectors.keep = array;
+    vectors.pin = pin(array);
+    vectors.values = {static_cast<const float*>(array.data()), count};
     return;
   }
   const char kind = array.dtype().kind();
