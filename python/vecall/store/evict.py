@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nsmallest
 from typing import NamedTuple
 
 from vecall.config import Eviction
@@ -80,10 +81,7 @@ def evict(
     if bounds.eviction == "reject":
         raise _exceeded(bounds, count, size, waits)
     new = {entry.row.rid for entry in written}
-    if bounds.eviction == "oldest":
-        doomed = _oldest(partition, new, count, size)
-    else:
-        doomed = _first_of_all(partition, bounds, new, count, size)
+    doomed = _first(partition, bounds, new, count, size)
     delete_rows(partition, doomed)
     bury(partition, [row.id for row in doomed], "evicted")
     gone = [row.rid for row in doomed]
@@ -108,43 +106,29 @@ def _exceeded(
     return LimitExceededError(msg)
 
 
-def _oldest(
-    partition: PartitionWriter, new: set[int], count: int, size: int
-) -> list[Doomed]:
-    """At least so many memories and bytes; what is new only after all else."""
-    most = count + len(new) + _MORE
-    while True:
-        found = partition.connection.execute(
-            "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND state = 'live' "
-            f"ORDER BY {_OLDEST}, rid LIMIT ?",
-            (partition.id, most),
-        )
-        order = [rid for (rid,) in found]
-        is_all = len(order) < most
-        old = [rid for rid in order if rid not in new]
-        going, left = _take(partition, old, count, size)
-        if is_all or (len(going) >= count and left <= 0):
-            young = [rid for rid in order if rid in new]
-            return going + _take(partition, young, count - len(going), left)[0]
-        most *= 8
-
-
-def _first_of_all(
+def _first(
     partition: PartitionWriter, bounds: Bounds, new: set[int], count: int, size: int
 ) -> list[Doomed]:
     """At least so many memories and bytes; what is new only after all else.
 
-    No index gives this order, so every memory is looked at. For that to be rare, a
+    Where no index gives the order, every memory is looked at. For that to be rare, a
     hundredth of the limit goes beside what must, but nothing new.
     """
-    more = (bounds.memories or 0) // _AT_ONCE if count else 0
-    larger = (bounds.nbytes or 0) // _AT_ONCE if size else 0
-    order = _in_order(partition, bounds.eviction)
-    old = [rid for rid in order if rid not in new]
-    going, left = _take(partition, old, count + more, size + larger)
-    young = [rid for rid in order if rid in new]
-    count, size = count - len(going), left - larger
-    return going + _take(partition, young, count, size)[0]
+    more = larger = 0
+    if bounds.eviction != "oldest":
+        more = (bounds.memories or 0) // _AT_ONCE if count else 0
+        larger = (bounds.nbytes or 0) // _AT_ONCE if size else 0
+    most = count + more + len(new) + _MORE
+    while True:
+        order = _in_order(partition, bounds.eviction, most)
+        old = [rid for rid in order if rid not in new]
+        going, left = _take(partition, old, count + more, size + larger)
+        enough = len(going) >= count + more and left <= 0
+        if enough or len(order) < most:
+            young = [rid for rid in order if rid in new]
+            count, size = count - len(going), left - larger
+            return going + _take(partition, young, count, size)[0]
+        most *= 8
 
 
 def _take(
@@ -169,22 +153,31 @@ def _take(
     return going, size
 
 
-def _in_order(partition: PartitionWriter, eviction: Eviction) -> list[int]:
-    """The live rows of a user, those first that go first."""
+def _in_order(partition: PartitionWriter, eviction: Eviction, most: int) -> list[int]:
+    """The live rows of a user, those first that go first, at most so many."""
+    execute = partition.connection.execute
+    if eviction == "oldest":
+        return [
+            rid
+            for (rid,) in execute(
+                "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND "
+                f"state = 'live' ORDER BY {_OLDEST}, rid LIMIT ?",
+                (partition.id, most),
+            )
+        ]
     live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
     own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
-    execute = partition.connection.execute
     if eviction == "lru":
-        order = f"ORDER BY {_LAST_TOUCHED}, rid"
-        return [rid for (rid,) in execute(f"SELECT rid {live} {order}", own)]
+        order = f"ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
+        return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, most))]
     found = execute(
         f"SELECT rid, importance_prior, uses, {_OLDEST} {live}", own
     ).fetchall()
-    weighed = sorted(
+    weighed = (
         (weight_of(prior, uses, partition.now - time), rid)
         for rid, prior, uses, time in in_slices(found)
     )
-    return [rid for _, rid in weighed]
+    return [rid for _, rid in nsmallest(most, weighed)]
 
 
 def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[Doomed]:
