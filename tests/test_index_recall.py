@@ -130,3 +130,17 @@ def test_searches_go_on_while_a_graph_is_built():
         index.search(QUERIES[0], K)
         longest = max(longest, time.perf_counter() - begin)
     assert longest < 0.25
+
+
+def test_rows_removed_before_they_were_linked_count_for_nothing():
+    """As many rows come back as there are, however many of those that wait are gone."""
+    vectors = np.random.default_rng(8).standard_normal((400, DIM)).astype(np.float32)
+    for turn in range(30):
+        index = Index(DIM, "hnsw", m=4)
+        index.add(np.arange(300), vectors[:300])
+        index.build()
+        index.remove(np.random.default_rng(turn).permutation(300)[:280])
+        index.add(np.arange(300, 360), vectors[300:360])
+        index.remove(np.arange(300, 360))  # before the background has linked them
+        found, _ = index.search(vectors[399], 20, 1)
+        assert len(found) == len(index) == 20

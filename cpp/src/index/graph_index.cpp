@@ -240,7 +240,12 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
   graph_search.descend(*graph_, rows, asked.query, 0);
   graph_search.add_landmarks(*graph_, rows, asked.query);
   graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit);
-  std::size_t passing = tail().size();  // the tail was scanned whole
+  const auto passes = [&](Slot slot) {
+    return rows.has_vector(slot) && (every_row || asked.selection.contains(slot));
+  };
+  // The tail was scanned whole; rows of it may have been removed.
+  auto passing =
+      static_cast<std::size_t>(std::count_if(tail().begin(), tail().end(), passes));
   const auto& found = graph_search.pool();
   const bool all_pass = every_row && rows.all_have_vectors() && tail().empty();
   if (all_pass && pool_says_all(graph_search, asked)) {
@@ -253,8 +258,7 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
     passing = offer_met(graph_search, scratch.shortlist, [](Slot) { return true; });
   } else {
     passing += offer_met(graph_search, scratch.shortlist, [&](Slot slot) {
-      return rows.has_vector(slot) && !rows.is_pending(slot) &&
-             (every_row || asked.selection.contains(slot));
+      return !rows.is_pending(slot) && passes(slot);
     });
   }
   // The pool is what lies nearest as far as the graph knows. Unless k of it pass, or it
