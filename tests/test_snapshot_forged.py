@@ -82,7 +82,7 @@ def records(path: Path) -> list[bytes]:
 
 def rows_of(path: Path, part: int) -> list[int]:
     with closing(sqlite3.connect(path)) as connection:
-        query = "SELECT rid FROM mem WHERE part = ?"
+        query = "SELECT rid FROM mem WHERE part = ? ORDER BY rid"
         return [rid for (rid,) in connection.execute(query, (part,))]
 
 
