@@ -204,9 +204,10 @@ class Recall:
         if not loader.holds(key, entry, steps):
             return None
         part = entry.part
-        if any(hit.rid >> 32 != part for hit in found[0]):
-            loader.distrust(entry)  # a row number begins with its partition's number
-            return None
+        for hit in found[0]:
+            if hit.rid >> 32 != part:  # a row number begins with its partition's number
+                loader.distrust(entry)
+                return None
         return found
 
     def _ask_engine(

@@ -31,10 +31,13 @@ class RowCache:
     def get(self, rids: Iterable[int]) -> list[Row | None]:
         """Return rows, None where one is not here, and count them as used."""
         found: list[Row | None] = []
+        part, valid_since = -1, 0
         with self._lock:
             for rid in rids:
+                if rid >> 32 != part:  # most answers are of one partition
+                    part, valid_since = rid >> 32, self._valid_since(rid)
                 entry = self._rows.get(rid)
-                if entry is None or entry[1] < self._valid_since(rid):
+                if entry is None or entry[1] < valid_since:
                     found.append(None)
                 else:
                     self._rows.move_to_end(rid)

@@ -83,7 +83,9 @@ class Weights:
         odds = self.bias
         for weight, value in zip(self.weights, signals, strict=False):
             odds += weight * value
-        return 1.0 / (1.0 + math.exp(-min(max(odds, -60.0), 60.0)))
+        if not -60.0 <= odds <= 60.0:
+            odds = min(max(odds, -60.0), 60.0)
+        return 1.0 / (1.0 + math.exp(-odds))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ Scope = Literal["user", "shared", "app"]
 
 SHARED_APP = "\x01vecall shared\x01"
 APP_WIDE = "\x01vecall app\x01"
+_OWN = (SHARED_APP, APP_WIDE)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Scopes:
             InvalidArgumentError: There is no such scope.
             ScopeError: It is not switched on.
         """
-        if not {app, user}.isdisjoint((SHARED_APP, APP_WIDE)):
+        if app in _OWN or user in _OWN:
             msg = "app_name, user_id: this name is vecall's own"
             raise InvalidArgumentError(msg)
         if scope == "user":

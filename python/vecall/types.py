@@ -82,7 +82,7 @@ class MemoryEntry:
     def __post_init__(self) -> None:
         """Convert the time; check the content and the importance."""
         content: object = self.content
-        if not (isinstance(content, str | Mapping) or hasattr(content, "parts")):
+        if not (isinstance(content, (str, Mapping)) or hasattr(content, "parts")):
             msg = "content: expected a text, or a content with parts"
             raise InvalidTypeError(msg)
         if self.timestamp is not None and type(self.timestamp) is not float:
@@ -219,6 +219,8 @@ def check_share(value: object, name: str) -> float:
         InvalidTypeError: Not a number.
         InvalidArgumentError: NaN or outside [0, 1].
     """
+    if type(value) is float and 0.0 < value <= 1.0:
+        return value  # as in every memory that a search finds
     if not isinstance(value, float | int) or isinstance(value, bool):
         msg = f"{name}: expected a number"
         raise InvalidTypeError(msg)

@@ -77,6 +77,7 @@ std::size_t Partition::remove(std::span<const RowId> ids) noexcept {
 }
 
 void Partition::remove_slot(Slot slot) noexcept {
+  rows_.prefetch_row(slot);
   if (postings_) postings_->remove(slot);
   release_slot(slot);
 }

@@ -83,7 +83,7 @@ class Partition::ScratchPool {
 void Partition::propose(const RecallQuery& query, RecallScratch& scratch) const {
   TopK words(scratch.lexical, std::max(query.candidates, query.k), rows_);
   for (const Slot slot : scratch.terms.touched) {
-    const float bm25 = scratch.terms.bm25[slot];
+    const float bm25 = scratch.terms.of_slot[slot].bm25;
     if (words.wants(bm25) && scratch.selection.contains(slot)) {
       words.offer({slot, bm25});
     }
@@ -125,10 +125,10 @@ void Partition::add_candidate(Slot slot, RecallScratch& scratch,
   candidate.slot = slot;
   candidate.session = rows_.session(slot);
   candidate.similarity = similarity;
-  if (slot < scratch.terms.bm25.size() && scratch.terms.query_idf > 0.0F) {
-    candidate.lexical = scratch.terms.bm25[slot];
-    candidate.covered =
-        std::min(scratch.terms.matched[slot] / scratch.terms.query_idf, 1.0F);
+  if (slot < scratch.terms.of_slot.size() && scratch.terms.query_idf > 0.0F) {
+    const TermScore& score = scratch.terms.of_slot[slot];
+    candidate.lexical = score.bm25;
+    candidate.covered = std::min(score.matched / scratch.terms.query_idf, 1.0F);
   }
   scratch.candidates.push_back(candidate);
   scratch.index_plus_one[slot] = static_cast<std::uint32_t>(scratch.candidates.size());
@@ -220,7 +220,7 @@ RecallSummary Partition::recall(const RecallQuery& query, RecallScratch& scratch
   if (postings_) postings_->score(query.terms, scratch.terms);
   propose(query, scratch);
   for (const Scored& row : scratch.lexical) {
-    const float matched = scratch.terms.matched[row.slot];
+    const float matched = scratch.terms.of_slot[row.slot].matched;
     // Optional terms may match more than the query has words.
     const float covered = std::min(matched / scratch.terms.query_idf, 1.0F);
     summary.coverage = std::max(summary.coverage, covered);

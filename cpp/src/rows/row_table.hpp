@@ -76,6 +76,13 @@ class RowTable {
     __builtin_prefetch(column(RowLayout::kId, slot));
     __builtin_prefetch(column(RowLayout::kFlags, slot));
   }
+  // Every column of a row that is about to be released.
+  void prefetch_row(Slot slot) const noexcept {
+    for (std::size_t i = 0; i < RowLayout::kColumns; ++i) {
+      const auto which = static_cast<RowLayout::Column>(i);
+      if (layout_->bytes(which) > 0) __builtin_prefetch(column(which, slot), 1);
+    }
+  }
   // The ids of the first chunk, one after another; null while there is none.
   [[nodiscard]] const RowId* first_ids() const noexcept {
     return chunks_ == 0 ? nullptr

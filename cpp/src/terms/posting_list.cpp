@@ -7,22 +7,33 @@ namespace vecall {
 
 namespace {
 
-bool is_before(const Posting& posting, Slot slot) noexcept {
-  return posting.slot < slot;
+Slot slot_of(Slot slot) noexcept {
+  return slot;
+}
+Slot slot_of(const Posting& posting) noexcept {
+  return posting.slot;
 }
 
-// A binary search without a branch to predict: half of its turns are as good as
-// thrown dice.
-bool holds(std::span<const Posting> sorted, Slot slot) noexcept {
-  const Posting* first = sorted.data();
+// Index of the last entry whose slot is not above this one, 0 if there is none. A
+// binary search without a branch to predict: half of its turns are as good as thrown
+// dice. REQUIRES: not empty.
+template <class Entry>
+std::size_t last_up_to(std::span<const Entry> sorted, Slot slot) noexcept {
+  const Entry* first = sorted.data();
   std::size_t left = sorted.size();
-  if (left == 0) return false;
   while (left > 1) {
     const std::size_t half = left / 2;
-    first += first[half - 1].slot < slot ? half : 0;
+    first += slot_of(first[half]) <= slot ? half : 0;
     left -= half;
   }
-  return first->slot == slot;
+  return static_cast<std::size_t>(first - sorted.data());
+}
+
+// Where the slot is among sorted postings, or would be.
+std::size_t place_of(std::span<const Posting> sorted, Slot slot) noexcept {
+  if (sorted.empty()) return 0;
+  const std::size_t at = last_up_to(sorted, slot);
+  return sorted[at].slot < slot ? at + 1 : at;
 }
 
 }  // namespace
@@ -41,23 +52,21 @@ void PostingList::make_blocks(std::span<const Posting> sorted) {
   auto many = std::make_unique<Many>();
   many->size = sorted.size();
   many->blocks.reserve(sorted.size() / kFilled + 2);
+  many->first.reserve(many->blocks.capacity());
   while (!sorted.empty()) {
     const auto some = sorted.first(std::min(kFilled, sorted.size()));
-    Block block{some.front().slot, {}};
-    block.postings.reserve(kMost);
-    block.postings.assign(some.begin(), some.end());
+    Block block;
+    block.reserve(kMost);
+    block.assign(some.begin(), some.end());
     many->blocks.push_back(std::move(block));
+    many->first.push_back(some.front().slot);
     sorted = sorted.subspan(some.size());
   }
   many_ = std::move(many);
 }
 
 std::size_t PostingList::block_of(Slot slot) const noexcept {
-  const auto after = std::upper_bound(
-      many_->blocks.begin(), many_->blocks.end(), slot,
-      [](Slot wanted, const Block& block) { return wanted < block.first; });
-  const auto at = static_cast<std::size_t>(after - many_->blocks.begin());
-  return at == 0 ? 0 : at - 1;
+  return last_up_to(std::span<const Slot>(many_->first), slot);
 }
 
 void PostingList::insert(Posting posting) {
@@ -65,63 +74,77 @@ void PostingList::insert(Posting posting) {
     make_blocks(few_);
     std::vector<Posting>().swap(few_);
   }
+  const auto insert_into = [posting](std::vector<Posting>& sorted) {
+    const std::size_t at = place_of(sorted, posting.slot);
+    sorted.insert(sorted.begin() + static_cast<std::ptrdiff_t>(at), posting);
+  };
   if (!many_) {
-    few_.insert(std::lower_bound(few_.begin(), few_.end(), posting.slot, is_before),
-                posting);
+    insert_into(few_);
     return;
   }
   std::size_t which = block_of(posting.slot);
-  if (many_->blocks[which].postings.size() == kMost) {
+  if (many_->blocks[which].size() == kMost) {
     split(which);
     which = block_of(posting.slot);
   }
   Block& block = many_->blocks[which];
-  block.postings.insert(std::lower_bound(block.postings.begin(), block.postings.end(),
-                                         posting.slot, is_before),
-                        posting);
-  block.first = block.postings.front().slot;
+  insert_into(block);
+  many_->first[which] = block.front().slot;
   ++many_->size;
 }
 
 // A full block becomes two. The last one stays almost whole.
 void PostingList::split(std::size_t at) {
   std::vector<Block>& blocks = many_->blocks;
+  std::vector<Slot>& first = many_->first;
+  // Growing both before anything changes keeps them in step.
   if (blocks.size() == blocks.capacity()) blocks.reserve(2 * blocks.size());
-  Block upper{};
-  upper.postings.reserve(kMost);
-  std::vector<Posting>& lower = blocks[at].postings;
+  if (first.size() == first.capacity()) first.reserve(2 * first.size());
+  Block upper;
+  upper.reserve(kMost);
+  Block& lower = blocks[at];
   const std::size_t kept = at + 1 == blocks.size() ? kMost - 1 : kMost / 2;
   const auto middle = lower.begin() + static_cast<std::ptrdiff_t>(kept);
-  upper.first = middle->slot;
-  upper.postings.assign(middle, lower.end());
+  upper.assign(middle, lower.end());
   lower.erase(middle, lower.end());
-  blocks.insert(blocks.begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(upper));
+  const auto after = static_cast<std::ptrdiff_t>(at) + 1;
+  first.insert(first.begin() + after, upper.front().slot);
+  blocks.insert(blocks.begin() + after, std::move(upper));
 }
 
 bool PostingList::erase(Slot slot) noexcept {
   const std::size_t which = many_ ? block_of(slot) : 0;
-  std::vector<Posting>& block = many_ ? many_->blocks[which].postings : few_;
-  const auto at = std::lower_bound(block.begin(), block.end(), slot, is_before);
-  if (at == block.end() || at->slot != slot) return false;
-  block.erase(at);
+  std::vector<Posting>& block = many_ ? many_->blocks[which] : few_;
+  const std::size_t at = place_of(block, slot);
+  if (at == block.size() || block[at].slot != slot) return false;
+  block.erase(block.begin() + static_cast<std::ptrdiff_t>(at));
   if (!many_) return true;
+  const auto place = static_cast<std::ptrdiff_t>(which);
   if (--many_->size == 0) {
     many_.reset();
   } else if (block.empty()) {
-    many_->blocks.erase(many_->blocks.begin() + static_cast<std::ptrdiff_t>(which));
+    many_->blocks.erase(many_->blocks.begin() + place);
+    many_->first.erase(many_->first.begin() + place);
   } else {
-    many_->blocks[which].first = block.front().slot;
+    many_->first[which] = block.front().slot;
   }
   return true;
 }
 
 bool PostingList::contains(Slot slot) const noexcept {
-  return holds(many_ ? many_->blocks[block_of(slot)].postings : few_, slot);
+  const std::vector<Posting>& sorted = many_ ? many_->blocks[block_of(slot)] : few_;
+  const std::size_t at = place_of(sorted, slot);
+  return at < sorted.size() && sorted[at].slot == slot;
+}
+
+void PostingList::prefetch(Slot slot) const noexcept {
+  prefetch(many_ ? many_->blocks[block_of(slot)] : few_, 2);  // a search needs few
 }
 
 std::size_t PostingList::nbytes() const noexcept {
   if (!many_) return few_.capacity() * sizeof(Posting);
   return sizeof(Many) + many_->blocks.capacity() * sizeof(Block) +
+         many_->first.capacity() * sizeof(Slot) +
          many_->blocks.size() * kMost * sizeof(Posting);
 }
 

@@ -7,10 +7,7 @@
 namespace vecall {
 
 void TermScores::clear() noexcept {
-  for (const Slot slot : touched) {
-    bm25[slot] = 0;
-    matched[slot] = 0;
-  }
+  for (const Slot slot : touched) of_slot[slot] = {};
   touched.clear();
   query_idf = 0;
 }
@@ -88,6 +85,9 @@ void Postings::drop(Ordinal ordinal, Slot slot) noexcept {
 void Postings::remove(Slot slot) noexcept {
   if (slot >= of_slot_.size() || of_slot_[slot].empty()) return;
   std::vector<Ordinal>& mine = of_slot_[slot];
+  // Each list is somewhere else in memory: they are fetched together.
+  for (const Ordinal ordinal : mine) __builtin_prefetch(&lists_[ordinal], 1);
+  for (const Ordinal ordinal : mine) lists_[ordinal].prefetch(slot);
   for (const Ordinal ordinal : mine) drop(ordinal, slot);
   held_bytes_ -= mine.capacity() * sizeof(Ordinal);
   std::vector<Ordinal>().swap(mine);
@@ -103,22 +103,31 @@ const PostingList* Postings::find(TermHash term) const {
 
 void Postings::score_list(const PostingList& list, float idf, float weight,
                           float mean_length, TermScores& scores) const {
-  list.for_each([&](const Posting& posting) {
-    const auto count = static_cast<float>(posting.count);
-    const float length = static_cast<float>(length_[posting.slot]) / mean_length;
-    const float norm = kBm25K1 * (1.0F - kBm25B + kBm25B * length);
-    if (scores.matched[posting.slot] == 0.0F) scores.touched.push_back(posting.slot);
-    scores.bm25[posting.slot] += weight * idf * count / (count + norm);
-    scores.matched[posting.slot] += idf;
+  TermScore* const of_slot = scores.of_slot.data();
+  const std::uint32_t* const lengths = length_.data();
+  const float most = weight * idf;
+  list.for_each_run([&](std::span<const Posting> run) {
+    std::size_t found = scores.touched.size();
+    scores.touched.resize(found + run.size());
+    Slot* const touched = scores.touched.data();
+    for (const Posting& posting : run) {
+      const auto count = static_cast<float>(posting.count);
+      const float length = static_cast<float>(lengths[posting.slot]) / mean_length;
+      const float norm = kBm25K1 * (1.0F - kBm25B + kBm25B * length);
+      TermScore& score = of_slot[posting.slot];
+      // Without a branch, since nobody can predict it.
+      touched[found] = posting.slot;
+      found += score.matched == 0.0F ? 1 : 0;
+      score.bm25 += most * count / (count + norm);
+      score.matched += idf;
+    }
+    scores.touched.resize(found);
   });
 }
 
 void Postings::score(std::span<const TermHash> query, TermScores& scores) const {
   if (query.empty() || documents_ == 0) return;
-  if (scores.bm25.size() < of_slot_.size()) {
-    scores.bm25.resize(of_slot_.size(), 0.0F);
-    scores.matched.resize(of_slot_.size(), 0.0F);
-  }
+  if (scores.of_slot.size() < of_slot_.size()) scores.of_slot.resize(of_slot_.size());
   std::vector<TermHash> sorted(query.begin(), query.end());
   std::sort(sorted.begin(), sorted.end());
   const auto documents = static_cast<float>(documents_);

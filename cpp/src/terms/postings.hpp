@@ -25,11 +25,15 @@ inline constexpr float kBm25B = 0.4F;
 // The share of a word's score that an optional term of the query adds.
 inline constexpr float kPartWeight = 0.5F;
 
+struct TermScore {
+  float bm25 = 0;
+  float matched = 0;  // sum of the idf of the query terms found in the slot
+};
+
 // What scoring a query leaves behind, by slot. Reused between queries: only the slots
 // in `touched` are non-zero, and the owner calls clear() when it has read them.
 struct TermScores {
-  std::vector<float> bm25;
-  std::vector<float> matched;  // sum of the idf of the query terms found in the slot
+  std::vector<TermScore> of_slot;
   std::vector<Slot> touched;
   // Sum of the idf of all query terms but optional ones, unknown ones included.
   float query_idf = 0;

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _SHORTEST_PART = 4  # letters; shorter ones are prefixes and endings (ver-, -ung, -heit)
-_SHORTEST = 2 * _SHORTEST_PART
+SHORTEST_COMPOUND = 2 * _SHORTEST_PART
+"""Letters of the shortest word that is cut."""
+
 _LONGEST = 40  # letters; what is longer is no word
 _MOST_WORDS = 64  # of a text: parts are many, and a text is found by a few words
 _SUFFIXES = ("ungen", "keit", "heit", "schaft", "lich", "isch", "chen", "lein")
@@ -20,7 +22,7 @@ _SUFFIXES = ("ungen", "keit", "heit", "schaft", "lich", "isch", "chen", "lein")
 def may_be_compound(word: str) -> bool:
     """Whether a normalised word is long enough, and has letters of German only."""
     return (
-        _SHORTEST <= len(word) <= _LONGEST
+        SHORTEST_COMPOUND <= len(word) <= _LONGEST
         and word.isalpha()
         and (word.isascii() or all(char <= "\u024f" for char in word))
     )

@@ -49,6 +49,8 @@ def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
         The letters before the apostrophe, and the names of the languages that elide
         so, in the order of the text. English names such as D'Angelo count too.
     """
+    if "'" not in folded and folded.isascii():
+        return []  # nothing can be elided, and most texts are like that
     found = _ELIDED.findall(folded)
     return [(prefix, _LANGUAGES[prefix]) for prefix in found]
 

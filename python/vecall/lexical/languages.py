@@ -71,12 +71,19 @@ def language_of(words: Sequence[str], folded: str = "") -> str:
     return ENGLISH
 
 
+_NOT_GERMAN = frozenset(
+    word
+    for word, numbers in _OF_WORD.items()
+    if _LANGUAGES.index(GERMAN) not in numbers
+)
+"""Stop words of other languages that are none in German."""
+
+
 def may_be_german(words: Sequence[str], language: str) -> bool:
     """Whether a text is German, or too short to say: no stop word speaks against it."""
     if language != ENGLISH:
         return language == GERMAN
-    german = _LANGUAGES.index(GERMAN)
-    return all(german in _OF_WORD.get(word, (german,)) for word in words)
+    return _NOT_GERMAN.isdisjoint(words)
 
 
 def is_cyrillic(word: str) -> bool:

@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 import Stemmer
 
-from vecall.lexical.compounds import compound_parts
+from vecall.lexical.compounds import SHORTEST_COMPOUND, compound_parts
 from vecall.lexical.dates import (
     MONTH_NAMES,
     MONTHS,
@@ -47,6 +47,7 @@ ANALYSIS_VERSION = "4"
 """Changes whenever the same text may give other terms; stored in every file."""
 
 _CACHE_WORDS = 100_000
+_CACHE_COMPOUNDS = 10_000
 
 _STOPPED = 0  # a hash that stands for "no term"
 
@@ -74,6 +75,8 @@ class _Language:
         self._months = MONTH_NAMES.get(name, {})
         self.terms: dict[str, int] = {}
         """Hashes of the stems of words that were met."""
+        self.parts: dict[str, tuple[int, ...]] = {}
+        """Hashes of the parts of long words of queries."""
 
     def stem(self, word: str) -> str:
         """Return the stem, or "" for a stop word."""
@@ -132,6 +135,24 @@ class _Analysis(threading.local):
                 known[word] = term
             if term:
                 found.append(term)
+        return found
+
+    def part_terms(self, words: Sequence[str], language: str) -> list[int]:
+        """Return the hashes of all parts that the long words of a query may have."""
+        known = self._language(language).parts
+        found: list[int] = []
+        for word in words:
+            if len(word) < SHORTEST_COMPOUND:
+                continue
+            parts = known.get(word)
+            if parts is None:
+                parts = tuple(self.terms(compound_parts([word]), language))
+                if len(known) >= _CACHE_COMPOUNDS:
+                    known.clear()
+                known[word] = parts
+            found += parts
+            if len(found) >= _MOST_OPTIONAL:
+                break
         return found
 
     def author_marks(self, words: Sequence[str]) -> tuple[int, ...]:
@@ -194,7 +215,7 @@ def query_terms(
     words = split_words(folded[:read])
     language = language_of(words, folded[:read])
     terms = _analysis.terms(words, language)
-    optional = _optional_terms(words, language)
+    optional = _optional_terms(words, terms, language)
     dates: list[int] = []
     if len(folded) > read or may_name_dates(words, folded):
         terms += _analysis.terms(eastern_months(folded), ENGLISH)
@@ -208,13 +229,14 @@ def query_terms(
     return terms[:most] + dates, marks
 
 
-def _optional_terms(words: Sequence[str], language: str) -> list[int]:
+def _optional_terms(
+    words: Sequence[str], terms: Sequence[int], language: str
+) -> list[int]:
     """Return what a query may also find: parts of its words, words as parts."""
-    found = list(words)
+    found = dict.fromkeys(terms)
     if may_be_german(words, language):
-        found += compound_parts(words)
-    terms = _analysis.terms(found, language)
-    return [term | PART for term in dict.fromkeys(terms)][:_MOST_OPTIONAL]
+        found.update(dict.fromkeys(_analysis.part_terms(words, language)))
+    return [term | PART for term in found][:_MOST_OPTIONAL]
 
 
 def memory_terms(text: str, author: str | None, timestamp: float | None) -> list[int]:

@@ -49,6 +49,8 @@ _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 def normalise(text: str) -> str:
     """Return `text` in the one form in which words are compared."""
+    if text.isascii():
+        return text.lower()
     folded = unicodedata.normalize("NFKC", stream_safe(text)).casefold()
     if folded.isascii():
         return folded
@@ -92,12 +94,13 @@ def words(text: str) -> list[str]:
 
 def split_words(folded: str) -> list[str]:
     """Split a normalised text into words, as `words` does."""
-    if _APOSTROPHE.search(folded):
+    is_ascii = folded.isascii()
+    if ("'" in folded or not is_ascii) and _APOSTROPHE.search(folded):
         folded = cut_elisions(folded)
         folded = _POSSESSIVE.sub("", folded)
         folded = _APOSTROPHE.sub("", folded)
     found: list[str] = _WORD.findall(folded)
-    if folded.isascii():
+    if is_ascii:
         return found
     split: list[str] = []
     for word in found:

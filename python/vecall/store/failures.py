@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import wraps
+from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from vecall.errors import (
@@ -98,16 +99,36 @@ def as_typed(error: BaseException) -> BaseException:
     return error
 
 
-@contextmanager
-def storage_errors() -> Iterator[None]:
+_TRANSLATED = (sqlite3.Error, *_OF_VALUES)
+
+
+class _StorageErrors(AbstractContextManager[None]):
+    """A class of its own, since every search passes it: a generator costs more."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Raise the typed error in place of another one."""
+        if isinstance(error, _TRANSLATED):
+            typed = as_typed(error)
+            if typed is not error:
+                raise typed from error
+
+
+_STORAGE_ERRORS = _StorageErrors()
+
+
+def storage_errors() -> AbstractContextManager[None]:
     """Turn errors of SQLite, and of values that it gives, into errors of vecall."""
-    try:
-        yield
-    except (sqlite3.Error, *_OF_VALUES) as error:
-        typed = as_typed(error)
-        if typed is error:
-            raise
-        raise typed from error
+    return _STORAGE_ERRORS
 
 
 def free_frames(error: BaseException) -> None:

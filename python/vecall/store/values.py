@@ -84,8 +84,9 @@ def require_counts(*values: object) -> None:
     Raises:
         CorruptFileError: One is not.
     """
-    if any(type(value) is not int for value in values):
-        raise CorruptFileError(NO_VALUE)
+    for value in values:
+        if type(value) is not int:
+            raise CorruptFileError(NO_VALUE)
 
 
 def check_past(values: Mapping[str, Any], name: str) -> None:
