@@ -101,12 +101,12 @@ def main() -> None:
 
         wish = "I would like a quiet room on a high floor, away from the lift."
         hobby = "I collect stamps with parrots."
-        with closing(VecallMemoryService(file, embedder=None)) as memory:
+        with closing(VecallMemoryService(file)) as memory:
             asyncio.run(converse(memory, "trip-1", wish, hobby))
 
         print(f"restart: {file.name} is all that is left")
 
-        with closing(VecallMemoryService(file, embedder=None)) as memory:
+        with closing(VecallMemoryService(file)) as memory:
             asyncio.run(converse(memory, "trip-2", "Which room would I like?"))
 
 
