@@ -64,7 +64,7 @@ def test_everything_is_in_the_document(run, tiny, recorder):
     assert list(result["modes"]) == ["lexical", "recorder", "vectors", "rrf"]
     always = SHARES | {
         "recall_curve", "categories", "p50_ms", "p99_ms", "turns", "ingest_s",
-        "model_id", "query_embedding",
+        "model_id", "query_embedding", "tokens",
     }  # fmt: skip
     judged = {"calibration", "calibration_with_strangers", "silence"}
     keys = {name: set(mode) for name, mode in result["modes"].items()}

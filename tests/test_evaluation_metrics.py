@@ -15,7 +15,8 @@ NAMES = "abcdefghijkl"
 rankings = st.permutations(NAMES).flatmap(
     lambda names: st.integers(0, len(names)).map(lambda n: names[:n])
 )
-evidences = st.frozensets(st.sampled_from(NAMES), min_size=1)
+names = st.frozensets(st.sampled_from(NAMES), min_size=1)
+evidences = st.lists(names, min_size=1, max_size=6)
 depths = st.integers(1, 15)
 # A confidence is no nearer to a bin's edge than float arithmetic can tell.
 judged = st.lists(
@@ -30,19 +31,20 @@ def split(pairs):
 
 
 @given(rankings, evidences, depths)
-def test_recall_counts_the_evidence_that_is_there(ranked, evidence, depth):
-    there = [name for name in evidence if name in list(ranked)[:depth]]
-    assert metrics.recall_at(ranked, evidence, depth) == len(there) / len(evidence)
+def test_recall_counts_the_pieces_of_which_one_id_is_there(ranked, pieces, depth):
+    there = [piece for piece in pieces if piece & set(list(ranked)[:depth])]
+    assert metrics.recall_at(ranked, pieces, depth) == len(there) / len(pieces)
 
 
 @given(rankings, evidences)
-def test_the_reciprocal_rank_is_that_of_the_first_evidence(ranked, evidence):
+def test_the_reciprocal_rank_is_that_of_the_first_evidence(ranked, pieces):
+    evidence = set().union(*pieces)
     places = [place for place, name in enumerate(ranked) if name in evidence]
     expected = 1 / (min(places) + 1) if places else 0
-    assert metrics.reciprocal_rank(ranked, evidence) == expected
+    assert metrics.reciprocal_rank(ranked, pieces) == expected
 
 
-@given(rankings, evidences, depths)
+@given(rankings, names, depths)
 def test_the_gain_is_a_share_of_the_best_order_s(ranked, evidence, depth):
     def gain(order):
         kept = enumerate(list(order)[:depth])
@@ -50,13 +52,27 @@ def test_the_gain_is_a_share_of_the_best_order_s(ranked, evidence, depth):
 
     ideal = sorted(NAMES, key=lambda name: name not in evidence)
     expected = gain(ranked) / gain(ideal)
-    assert metrics.ndcg_at(ranked, evidence, depth) == pytest.approx(expected)
+    pieces = [{name} for name in evidence]
+    assert metrics.ndcg_at(ranked, pieces, depth) == pytest.approx(expected)
+
+
+@given(rankings, evidences, depths)
+def test_a_piece_gains_once_at_its_first_place(ranked, pieces, depth):
+    firsts = set()
+    for piece in pieces:
+        places = [place for place, name in enumerate(ranked) if name in piece]
+        firsts.update(places[:1])
+    gained = sum(1 / np.log2(place + 2) for place in firsts if place < depth)
+    most = sum(1 / np.log2(place + 2) for place in range(min(len(pieces), depth)))
+    expected = gained / most
+    assert metrics.ndcg_at(ranked, pieces, depth) == pytest.approx(expected)
 
 
 def test_an_ideal_order_gains_all_and_a_late_one_less():
-    assert metrics.ndcg_at("abc", {"a", "b"}, 10) == 1
-    assert metrics.ndcg_at("cab", {"a"}, 10) == pytest.approx(1 / math.log2(3))
-    assert metrics.ndcg_at("abc", {"a"}, 10) > metrics.ndcg_at("bac", {"a"}, 10)
+    assert metrics.ndcg_at("abc", [{"a"}, {"b"}], 10) == 1
+    assert metrics.ndcg_at("cab", [{"a"}], 10) == pytest.approx(1 / math.log2(3))
+    early, late = (metrics.ndcg_at(order, [{"a"}], 10) for order in ("abc", "bac"))
+    assert early > late
 
 
 @given(judged)

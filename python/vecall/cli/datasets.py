@@ -1,15 +1,16 @@
 """Conversations over many sessions, with questions and the turns that answer them.
 
 LoCoMo is Maharana et al., "Evaluating Very Long-Term Conversational Memory of LLM
-Agents" (2024). It is not part of vecall; its reader takes a path. The demo's
-conversations are.
+Agents" (2024); BEAM is Tavakoli et al., "Beyond a Million Tokens: Benchmarking and
+Enhancing Long-Term Memory in LLMs" (2025). They are not part of vecall; their readers
+take a path. The demo's conversations are.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import count
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 from vecall.demo import load_conversations
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.types import Event, Session
+from vecall.types import Event, MemoryEntry, Session
 
 _EVIDENCE = re.compile(r"D(\d+):(\d+)")  # some entries hold several in one string
 _TURN_SECONDS = 60.0  # turns carry no time of their own, only their session does
@@ -25,20 +26,43 @@ _TURN_SECONDS = 60.0  # turns carry no time of their own, only their session doe
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, its category, and the events that answer it."""
+    """A question and what answers it.
+
+    Attributes:
+        text: The question.
+        category: A name of the data set's own.
+        evidence: The ids of all events and memories that answer it, or a part of it.
+        groups: The pieces of evidence, where one piece may be found in several places:
+            a piece counts as found when any of its ids is found. Empty: each id of
+            `evidence` is a piece.
+    """
 
     text: str
     category: str
     evidence: frozenset[str]
+    groups: tuple[frozenset[str], ...] = ()
+
+    @property
+    def pieces(self) -> tuple[frozenset[str], ...]:
+        """The pieces of evidence, each as the ids of which one is enough."""
+        return self.groups or tuple(frozenset({one}) for one in sorted(self.evidence))
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One long conversation: the sessions of one user, and questions about them."""
+    """The sessions and memories of one user, and questions about them.
+
+    Attributes:
+        user_id: The user.
+        sessions: What `add_session_to_memory` takes.
+        questions: The questions.
+        memories: What `add_memory` takes; each has an id.
+    """
 
     user_id: str
     sessions: list[Session]
     questions: list[Question]
+    memories: list[MemoryEntry] = field(default_factory=list)
 
 
 def read_locomo(path: Path, app_name: str) -> list[Conversation]:
@@ -85,65 +109,155 @@ def _conversation(sample: dict[str, Any], app_name: str) -> Conversation:
     return Conversation(user_id, sessions, questions)
 
 
+def read_beam(path: Path, app_name: str) -> list[Conversation]:
+    """Return the chats of a file of BEAM in its short form.
+
+    That is {"conversations": [{"user", "sessions": [{"id", "events": [[id, author,
+    seconds, text], …]}], "questions": [{"text", "category", "groups": [[id, …], …]}],
+    "unanswerable": [text, …]}, …]}. Of the ids of a group one is enough.
+
+    Raises:
+        InvalidArgumentError: The file has another shape.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return [_beam(chat, app_name) for chat in document["conversations"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        msg = "file: expected BEAM's JSON, an object with conversations"
+        raise InvalidArgumentError(msg) from None
+
+
+def _beam(chat: dict[str, Any], app_name: str) -> Conversation:
+    user = str(chat["user"])
+    sessions = [
+        Session(
+            app_name,
+            user,
+            str(session["id"]),
+            [
+                Event(text, author, seconds, str(name))
+                for name, author, seconds, text in session["events"]
+            ],
+        )
+        for session in chat["sessions"]
+    ]
+    questions = []
+    for asked in chat["questions"]:
+        groups = tuple(frozenset(map(str, _list(ids))) for ids in asked["groups"])
+        evidence = frozenset[str]().union(*groups)
+        category = str(asked["category"])
+        questions.append(Question(str(asked["text"]), category, evidence, groups))
+    questions += [
+        Question(str(text), "unanswerable", frozenset())
+        for text in _list(chat["unanswerable"])
+    ]
+    return Conversation(user, sessions, questions)
+
+
+class _Lines:
+    """What the lines of one user say."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, list[Event]] = {}
+        self.memories: list[MemoryEntry] = []
+        self.questions: list[Question] = []
+        self.ids: set[str] = set()
+
+    def add(self, told: dict[str, Any]) -> None:
+        if "question" in told:
+            evidence = frozenset(map(str, _list(told["evidence"])))
+            asked = Question(str(told["question"]), str(told["category"]), evidence)
+            self.questions.append(asked)
+            return
+        name = str(told["id"])
+        if name in self.ids:
+            raise ValueError
+        self.ids.add(name)
+        if "memory" in told:
+            self.memories.append(
+                MemoryEntry(
+                    str(told["memory"]),
+                    id=name,
+                    timestamp=told["timestamp"],
+                    kind=told.get("kind"),
+                )
+            )
+            return
+        event = Event(str(told["text"]), told["author"], told["timestamp"], name)
+        self.sessions.setdefault(str(told["session_id"]), []).append(event)
+
+
 def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
     """Return the conversations of a file of JSON lines.
 
     A line with "text" is a turn: user_id, session_id, id, author, timestamp (seconds
-    or ISO 8601) and text, in the order of telling. A line with "question" is a question
-    to that user's memory: user_id, question, category, and evidence, the list of the
-    ids of the turns; an empty list says that nothing answers it.
+    or ISO 8601) and text, in the order of the conversation. A line with "memory" is a
+    memory of its own: user_id, id, timestamp, memory, and kind if it has one. A line
+    with "question" is a question to that user's memory: user_id, question, category,
+    and evidence, the list of the ids of the turns and memories; an empty list says that
+    nothing answers it.
 
     Raises:
         InvalidArgumentError: A line has another shape, or names an unknown turn.
     """
-    turns: dict[str, dict[str, list[Event]]] = {}
-    questions: dict[str, list[Question]] = {}
-    ids: dict[str, set[str]] = {}
+    users: dict[str, _Lines] = {}
     line = 0
     try:
         # JSON may hold other ends of lines in its strings; splitlines would cut there.
         for text in path.read_text(encoding="utf-8").split("\n"):
             line += 1
-            if not text.strip():
-                continue
-            told = json.loads(text)
-            user = str(told["user_id"])
-            if "question" in told:
-                evidence = frozenset(map(str, _list(told["evidence"])))
-                asked = Question(str(told["question"]), str(told["category"]), evidence)
-                questions.setdefault(user, []).append(asked)
-                continue
-            event = Event(
-                str(told["text"]), told["author"], told["timestamp"], str(told["id"])
-            )
-            if event.id in ids.setdefault(user, set()):
-                raise ValueError
-            ids[user].add(str(event.id))
-            sessions = turns.setdefault(user, {})
-            sessions.setdefault(str(told["session_id"]), []).append(event)
+            if text.strip():
+                told = json.loads(text)
+                users.setdefault(str(told["user_id"]), _Lines()).add(told)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         msg = (
             f"file, line {max(line, 1)}: expected a turn with user_id, session_id, a "
-            "new id, author, timestamp and text, or a question with user_id, category "
-            "and evidence"
+            "new id, author, timestamp and text, a memory with user_id, a new id, "
+            "timestamp and memory, or a question with user_id, category and evidence"
         )
         raise InvalidArgumentError(msg) from None
-    for user, asked_of in questions.items():
-        for asked in asked_of:
-            if user not in turns or not asked.evidence <= ids[user]:
-                msg = "file: a question names a user or a turn that is not in it"
-                raise InvalidArgumentError(msg)
-    if not questions:
+    if not any(of.questions for of in users.values()):
         msg = "file: expected JSON lines of turns and of questions"
         raise InvalidArgumentError(msg)
+    for of in users.values():
+        if not all(asked.evidence <= of.ids for asked in of.questions) or not of.ids:
+            msg = "file: a question names a user or a turn that is not in it"
+            raise InvalidArgumentError(msg)
     return [
         Conversation(
             user,
-            [Session(app_name, user, name, events) for name, events in told.items()],
-            questions.get(user, []),
+            [
+                Session(app_name, user, name, turns)
+                for name, turns in of.sessions.items()
+            ],
+            of.questions,
+            of.memories,
         )
-        for user, told in turns.items()
+        for user, of in users.items()
     ]
+
+
+def with_other_half(told: Conversation) -> Conversation:
+    """Accept the other half of an exchange as evidence too.
+
+    Where a user's message is evidence, the reply that follows it is accepted, and where
+    a reply is, the message before it: an agent that reads either learns the same.
+    """
+    halves: dict[str, str] = {}
+    for session in told.sessions:
+        for first, second in zip(session.events, session.events[1:], strict=False):
+            if first.author == "user" and second.author != "user":
+                halves[str(first.id)] = str(second.id)
+                halves[str(second.id)] = str(first.id)
+    questions = []
+    for asked in told.questions:
+        groups = tuple(
+            piece | {halves[one] for one in piece if one in halves}
+            for piece in asked.pieces
+        )
+        evidence = frozenset[str]().union(*groups)
+        questions.append(replace(asked, evidence=evidence, groups=groups))
+    return replace(told, questions=questions)
 
 
 def _list(value: object) -> list[Any]:

@@ -15,9 +15,11 @@ from vecall.cli.confidence import calibration_figures, fitted, silence_figures
 from vecall.cli.datasets import (
     Conversation,
     chosen,
+    read_beam,
     read_demo,
     read_jsonl,
     read_locomo,
+    with_other_half,
 )
 from vecall.cli.evaluation import (
     APP,
@@ -29,6 +31,7 @@ from vecall.cli.evaluation import (
     own_questions,
     strangers,
     told,
+    turns_of,
 )
 from vecall.cli.figures import (
     ablation_figures,
@@ -36,11 +39,13 @@ from vecall.cli.figures import (
     recall_figures,
     time_figures,
 )
+from vecall.cli.metrics import mean
 from vecall.cli.options import add_json
 from vecall.cli.terminal import Progress, print_json
 from vecall.errors import ConfigError
 
 _PICTURES = (".png", ".svg")
+_READERS = {"locomo": read_locomo, "beam": read_beam, "jsonl": read_jsonl}
 
 
 def add_commands(commands: Any) -> None:
@@ -54,17 +59,18 @@ def add_commands(commands: Any) -> None:
         "first 20, nDCG counts all of them. Questions without evidence count for "
         "confidence and silence alone.",
         epilog="jsonl: one JSON object a line. A turn has user_id, session_id, id, "
-        "author, timestamp (seconds or ISO 8601) and text; a question has user_id, "
-        "question, category and evidence, a list of turns' ids, empty where nothing "
-        "answers it.",
+        "author, timestamp (seconds or ISO 8601) and text; a memory of its own has "
+        "user_id, id, timestamp and memory, and may have kind; a question has user_id, "
+        "question, category and evidence, a list of ids, empty where nothing answers "
+        "it.",
     )
     command.add_argument(
         "dataset",
-        choices=("locomo", "demo", "jsonl"),
-        help="LoCoMo's file, the conversations that come with vecall, or yours",
+        choices=("locomo", "beam", "demo", "jsonl"),
+        help="LoCoMo's file, BEAM's, the conversations that come with vecall, or yours",
     )
     command.add_argument(
-        "file", type=Path, nargs="?", help="where LoCoMo's JSON, or yours, lies"
+        "file", type=Path, nargs="?", help="the path of LoCoMo's JSON, BEAM's, or yours"
     )
     command.add_argument(
         "--modes",
@@ -76,6 +82,12 @@ def add_commands(commands: Any) -> None:
     command.add_argument(
         "--conversations",
         help="which of them, counted from 0: 2-9 or 0,3 (default: all)",
+    )
+    command.add_argument(
+        "--lenient",
+        action="store_true",
+        help="accept the other half of an exchange between user and assistant as "
+        "evidence too",
     )
     command.add_argument(
         "--no-ablation",
@@ -199,6 +211,7 @@ class _Judged:
         subject, own, strange = self._subject, self.own, self.strange
         figures = {
             **recall_figures(measured(own)),
+            "tokens": mean([answer.tokens for answer in own]),
             **time_figures([answer.seconds for answer in own]),
             "turns": self._turns,
             "ingest_s": subject.ingest_s,
@@ -245,10 +258,11 @@ def _conversations(options: argparse.Namespace) -> list[Conversation]:
         if options.file is None or not options.file.is_file():
             msg = f"file: {options.dataset} needs the path of its file"
             raise ConfigError(msg)
-        read = read_locomo if options.dataset == "locomo" else read_jsonl
-        conversations = read(options.file, APP)
+        conversations = _READERS[options.dataset](options.file, APP)
     if options.conversations is not None:
         conversations = chosen(conversations, options.conversations)
+    if options.lenient:
+        conversations = [with_other_half(told) for told in conversations]
     return conversations
 
 
@@ -257,7 +271,7 @@ def _sizes(conversations: Sequence[Conversation]) -> dict[str, Any]:
     answerable = sum(bool(question.evidence) for question in asked)
     return {
         "conversations": len(conversations),
-        "turns": sum(len(s.events) for one in conversations for s in one.sessions),
+        "turns": turns_of(conversations),
         "questions": answerable,
         "unanswerable": len(asked) - answerable,
         "strangers": len(strangers(conversations)),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from vecall.budget import estimate_tokens
 from vecall.calibration import Calibration, Signals
 from vecall.cli.datasets import Conversation, Question
 from vecall.cli.options import has_local
@@ -28,6 +29,9 @@ DEPTHS = (5, 10, 20)
 DEEPEST = max(DEPTHS)
 TOP_K = 5
 """How many memories an answer has by default; what confidence is judged on."""
+
+READ = 10
+"""How many memories the estimate of tokens counts."""
 
 _CACHE_BYTES = 1 << 30
 
@@ -108,6 +112,7 @@ class Answer:
         ranked: The turns that were found, best first.
         hits: The first `TOP_K`, where the search explained itself.
         seconds: How long it took, warm; 0 where it was not measured.
+        tokens: What an agent reads for the texts of the first `READ`, estimated.
     """
 
     user: str
@@ -115,6 +120,12 @@ class Answer:
     ranked: tuple[str, ...]
     hits: tuple[Hit, ...] = ()
     seconds: float = 0.0
+    tokens: int = 0
+
+
+def name_of(found: MemoryEntry) -> str:
+    """Return the id by which evidence names a memory: its event's, or its own."""
+    return str(found.id if found.event_id is None else found.event_id)
 
 
 class Timed:
@@ -169,6 +180,11 @@ class Subject:
             for session in told.sessions:
                 self.memory.sync.add_session_to_memory(session)
                 progress.add(len(session.events))
+            if told.memories:
+                self.memory.sync.add_memory(
+                    app_name=APP, user_id=told.user_id, memories=told.memories
+                )
+                progress.add(len(told.memories))
         self.ingest_s = time.perf_counter() - begin
         progress.finish()
 
@@ -208,12 +224,13 @@ class Subject:
                 Hit(
                     one.confidence,
                     Signals.of(one),
-                    int(one.event_id in question.evidence),
+                    int(name_of(one) in question.evidence),
                 )
                 for one in found[:TOP_K]
             )
-        ranked = tuple(str(one.event_id) for one in found[:DEEPEST])
-        return Answer(user, question, ranked, hits, seconds)
+        ranked = tuple(name_of(one) for one in found[:DEEPEST])
+        tokens = sum(estimate_tokens(one.text) for one in found[:READ])
+        return Answer(user, question, ranked, hits, seconds, tokens)
 
     def _search(
         self,
@@ -246,7 +263,7 @@ def told(
     """
     timed = None if embedder is None else Timed(embedder)
     cached = None if timed is None else CachedEmbedder(timed, max_bytes=_CACHE_BYTES)
-    turns = sum(len(s.events) for one in conversations for s in one.sessions)
+    turns = turns_of(conversations)
     with (
         tempfile.TemporaryDirectory() as folder,
         MemoryService(
@@ -260,6 +277,14 @@ def told(
         name = subject.model_id or "words"
         subject.tell(conversations, Progress(f"{name}: ingest", turns))
         yield subject
+
+
+def turns_of(conversations: Iterable[Conversation]) -> int:
+    """Return the number of turns and memories."""
+    return sum(
+        len(one.memories) + sum(len(session.events) for session in one.sessions)
+        for one in conversations
+    )
 
 
 def own_questions(conversations: Iterable[Conversation]) -> list[tuple[str, Question]]:

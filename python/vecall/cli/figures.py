@@ -26,17 +26,16 @@ def measured(answers: Iterable[Answer]) -> list[Measured]:
     """Return the figures of the questions that have an answer."""
     found = []
     for answer in answers:
-        evidence, ranked = answer.question.evidence, answer.ranked
-        if not evidence:
+        pieces, ranked = answer.question.pieces, answer.ranked
+        if not pieces:
             continue
         curve = tuple(
-            metrics.recall_at(ranked, evidence, depth)
-            for depth in range(1, DEEPEST + 1)
+            metrics.recall_at(ranked, pieces, depth) for depth in range(1, DEEPEST + 1)
         )
         shares = (
             *(curve[depth - 1] for depth in DEPTHS),
-            metrics.reciprocal_rank(ranked, evidence),
-            metrics.ndcg_at(ranked, evidence, 10),
+            metrics.reciprocal_rank(ranked, pieces),
+            metrics.ndcg_at(ranked, pieces, 10),
         )
         found.append(Measured(answer.question.category, shares, curve))
     return found

@@ -12,27 +12,36 @@ from dataclasses import dataclass
 BINS = 10
 
 
-def recall_at(ranked: Sequence[str], evidence: Collection[str], depth: int) -> float:
-    """Return the share of the evidence, which is not empty, among the first."""
-    return len(set(ranked[:depth]).intersection(evidence)) / len(evidence)
+Pieces = Sequence[Collection[str]]
+"""The pieces of a question's evidence; of the ids of a piece one is enough."""
 
 
-def reciprocal_rank(ranked: Sequence[str], evidence: Collection[str]) -> float:
+def recall_at(ranked: Sequence[str], pieces: Pieces, depth: int) -> float:
+    """Return the share of the pieces, of which there is one, among the first."""
+    first = set(ranked[:depth])
+    return sum(not first.isdisjoint(piece) for piece in pieces) / len(pieces)
+
+
+def reciprocal_rank(ranked: Sequence[str], pieces: Pieces) -> float:
     """Return 1 / rank of the first evidence; 0 where there is none."""
     for rank, name in enumerate(ranked, 1):
-        if name in evidence:
+        if any(name in piece for piece in pieces):
             return 1.0 / rank
     return 0.0
 
 
-def ndcg_at(ranked: Sequence[str], evidence: Collection[str], depth: int) -> float:
-    """Return the normalised discounted gain; evidence gains 1, all else nothing."""
-    gained = sum(
-        1.0 / math.log2(rank + 1)
-        for rank, name in enumerate(ranked[:depth], 1)
-        if name in evidence
-    )
-    most = min(len(evidence), depth)
+def ndcg_at(ranked: Sequence[str], pieces: Pieces, depth: int) -> float:
+    """Return the normalised discounted gain.
+
+    The first id of a piece gains 1, all else nothing.
+    """
+    left = list(pieces)
+    gained = 0.0
+    for rank, name in enumerate(ranked[:depth], 1):
+        missing = [piece for piece in left if name not in piece]
+        gained += (len(missing) < len(left)) / math.log2(rank + 1)
+        left = missing
+    most = min(len(pieces), depth)
     return gained / sum(1.0 / math.log2(rank + 1) for rank in range(1, most + 1))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from vecall.cli.evaluation import READ
 from vecall.cli.figures import LOCOMO_GROUPS, SHARES
 from vecall.cli.terminal import bold, dim, table
 
@@ -24,7 +25,7 @@ def text(document: Mapping[str, Any]) -> str:
                     _ABLATION_NOTE,
                 )
             )
-    parts.append(_titled("Recall", _recall(modes)))
+    parts.append(_titled("Recall", _recall(modes), _RECALL_NOTE))
     calibrated = {name: mode for name, mode in modes.items() if "calibration" in mode}
     if calibrated:
         first = f"the first {document['top_k']} memories"
@@ -56,6 +57,7 @@ _ABLATION_NOTE = (
     "gain: points over the default, with the 95 % interval of the paired difference; "
     "what lies within it is noise"
 )
+_RECALL_NOTE = f"tokens: estimated, of the texts of the first {READ} memories"
 _CALIBRATION_NOTE = (
     "constant: the Brier score of always saying the base rate; strangers: questions "
     "that only another user's memory can answer"
@@ -123,11 +125,13 @@ def _ablation(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _recall(modes: Mapping[str, Any]) -> str:
     head = ["mode", "category", "questions", *(_NAMES.get(s, s) for s in SHARES)]
+    head.append("tokens")
     rows = []
     for name, mode in modes.items():
         for group, shares in {"all": mode, **mode["categories"]}.items():
             cells = [_percent(shares[share]) for share in SHARES]
-            rows.append([name, group, f"{shares['questions']:,}", *cells])
+            tokens = f"{mode['tokens'] or 0:,.0f}" if group == "all" else ""
+            rows.append([name, group, f"{shares['questions']:,}", *cells, tokens])
     return table(head, rows)
 
 
