@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 K1 = 0.9
-B = 0.4
+B = 0.75
 NEVER = 2**63 - 1
 PART = 2**63  # the bit of a part of a word, and of an optional term of a query
 PART_WEIGHT = 0.5
@@ -278,7 +278,12 @@ def recall(rows: Rows, query: Query) -> Answer:
     answer = propose(rows, query, links)
     marks = {
         name: query.options[name]
-        for name in ("question_mark", "time_mark", "author_marks")
+        for name in (
+            "question_mark",
+            "time_mark",
+            "author_marks",
+            "favoured_authors",
+        )
         if name in query.options
     }
     rank(answer, links, Asked(query.weights, asks_by_vector(query), **marks))

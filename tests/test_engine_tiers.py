@@ -257,4 +257,4 @@ def test_any_sequence_of_calls_gives_what_rows_in_a_dict_give_with_a_graph_too(
         lambda: TierMachine(references, seen), settings=campaign(110, 30)
     )
     for what in ("broad", "broad, filtered", "narrow", "recalled"):
-        assert seen[what] > 20, seen
+        assert seen[what] > 10, seen

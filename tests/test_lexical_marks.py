@@ -53,6 +53,17 @@ def test_a_text_that_ends_in_a_question_is_a_question(text):
 
 
 @pytest.mark.parametrize(
+    ("author", "most"), [("user", 20), ("agent", 40), ("Marta", 40), (None, 40)]
+)
+def test_a_long_turn_that_ends_in_a_question_states_more_than_it_asks(author, most):
+    """A user's request to an assistant does so from fewer words on."""
+    for words in (1, most, most + 1, 200):
+        text = " ".join(["word"] * words) + "?"
+        asks = QUESTION in memory_terms(text, author, None)
+        assert asks == (words <= most)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",

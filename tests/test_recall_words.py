@@ -16,7 +16,7 @@ def test_bm25_is_the_formula_with_the_statistics_of_the_partition(references):
     idf = {1: np.log(1 + 2.5 / 2.5), 3: np.log(1 + 3.5 / 1.5)}
 
     def part(word: int, count: int, length: int) -> float:
-        norm = 0.9 * (1 - 0.4 + 0.4 * length / (15 / 4))
+        norm = 0.9 * (1 - 0.75 + 0.75 * length / (15 / 4))
         return idf[word] * count * 1.9 / (count + norm)
 
     ids, _, _, lexical, *_ = engine.recall(KEY, None, [1, 3], 5)

@@ -24,7 +24,7 @@ using namespace py::literals;
 
 namespace {
 
-constexpr std::array<std::pair<const char*, float Ranking::*>, 10> kWeights = {
+constexpr std::array<std::pair<const char*, float Ranking::*>, 11> kWeights = {
     {{"dense", &Ranking::dense},
      {"coverage_power", &Ranking::coverage_power},
      {"next", &Ranking::next},
@@ -34,7 +34,8 @@ constexpr std::array<std::pair<const char*, float Ranking::*>, 10> kWeights = {
      {"session", &Ranking::session},
      {"question", &Ranking::question},
      {"time", &Ranking::time},
-     {"author", &Ranking::author}}};
+     {"author", &Ranking::author},
+     {"favoured", &Ranking::favoured}}};
 
 void set_weight(Ranking& ranking, const std::string& name, float value) {
   for (const auto& [known, member] : kWeights) {
@@ -80,6 +81,7 @@ RecallArrays recall(const Engine& engine, const Key& key,
                     std::optional<Micros> now, const std::optional<IdVector>& only,
                     std::optional<Real> min_similarity, TermHash question_mark,
                     TermHash time_mark, const TermList& author_marks,
+                    const TermList& favoured_authors,
                     const py::typing::Dict<py::str, py::float_>& weights,
                     Candidates candidates, Ef ef) {
   RecallQuery asked;
@@ -98,6 +100,7 @@ RecallArrays recall(const Engine& engine, const Key& key,
     throw InvalidArgumentError("min_similarity: must be a number, not NaN");
   }
   asked.marks = {question_mark, time_mark, author_marks.values};
+  asked.favoured = favoured_authors.values;
   asked.candidates = candidates.value;
   RecallSummary summary;
   if (const auto partition = engine.find(key.value)) {
@@ -116,7 +119,8 @@ void bind_recall(py::class_<Engine>& bound) {
              "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
              "now"_a = py::none(), "only"_a = py::none(),
              "min_similarity"_a = py::none(), "question_mark"_a = 0, "time_mark"_a = 0,
-             "author_marks"_a = py::list(), "weights"_a = py::dict(),
+             "author_marks"_a = py::list(), "favoured_authors"_a = py::list(),
+             "weights"_a = py::dict(),
              "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
              R"(Finds the best rows of one partition by words and vector together.
 
@@ -136,9 +140,10 @@ Args:
     question_mark: Hash among the words of rows that ask something; 0 for none.
     time_mark: Hash among the words of rows that tell a time, if the query asks for one.
     author_marks: Hashes among the words of rows by the authors that the query names.
+    favoured_authors: Hashes of the authors whose rows are favoured.
     weights: Other weights than the default ones, by name: dense (0 to 1),
         coverage_power, next, previous, after_question, second, session, question, time,
-        author (0 to 10).
+        author, favoured (0 to 10).
     candidates: How many rows each side proposes, before their neighbours join.
     ef: Breadth of a search of the graph; scans do not use it.
 

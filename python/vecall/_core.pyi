@@ -299,6 +299,7 @@ class Engine:
         question_mark: typing.SupportsInt | typing.SupportsIndex = 0,
         time_mark: typing.SupportsInt | typing.SupportsIndex = 0,
         author_marks: list[int] = [],
+        favoured_authors: list[int] = [],
         weights: dict[str, float] = {},
         candidates: int = 50,
         ef: int = 64,
@@ -329,9 +330,10 @@ class Engine:
             question_mark: Hash among the words of rows that ask something; 0 for none.
             time_mark: Hash among the words of rows that tell a time, if the query asks for one.
             author_marks: Hashes among the words of rows by the authors that the query names.
+            favoured_authors: Hashes of the authors whose rows are favoured.
             weights: Other weights than the default ones, by name: dense (0 to 1),
                 coverage_power, next, previous, after_question, second, session, question, time,
-                author (0 to 10).
+                author, favoured (0 to 10).
             candidates: How many rows each side proposes, before their neighbours join.
             ef: Breadth of a search of the graph; scans do not use it.
 

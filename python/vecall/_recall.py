@@ -228,6 +228,7 @@ class Recall:
             question_mark=QUESTION,
             time_mark=marks.time,
             author_marks=list(marks.authors),
+            favoured_authors=[name_key(name) for name in ranking.authors],
             weights=dict(ranking.weights),
             **_options(request),
         )

@@ -18,7 +18,7 @@ loop."""
 
 WEIGHTS = frozenset(
     "dense coverage_power next previous after_question second session question time "
-    "author".split()
+    "author favoured".split()
 )
 """The names that `Ranking.weights` knows; docs/recall.md says what each weighs."""
 
@@ -33,11 +33,13 @@ COSINE_ALONE: dict[str, float] = {
     "question": 1.0,
     "time": 1.0,
     "author": 1.0,
+    "favoured": 1.0,
 }
 """With fusion="vectors", the weights that rank by cosine similarity alone."""
 
 _MOST_WEIGHT = 10.0
 _MOST_DEPTH = 1_000
+_MOST_AUTHORS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,8 @@ class Ranking:
     of the scores before them.
 
     Attributes:
+        authors: Names of authors whose memories are favoured by the weight "favoured":
+            what a user said comes before a reply that repeats it. () favours none.
         weights: Other weights than the engine's own, by the names in `WEIGHTS`. All are
             from 0 to 10, "dense" from 0 to 1.
         fusion: "convex" adds the two sides' normalised scores, "rrf" their reciprocal
@@ -69,6 +73,7 @@ class Ranking:
         ConfigError: A value outside what is allowed.
     """
 
+    authors: Sequence[str] = ("user",)
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
     fusion: Literal["convex", "rrf", "words", "vectors"] = "convex"
     half_life: float | timedelta | None = None
@@ -79,6 +84,16 @@ class Ranking:
 
     def __post_init__(self) -> None:
         """Check every value."""
+        given_authors: object = self.authors
+        if isinstance(given_authors, str) or not isinstance(given_authors, Sequence):
+            msg = "ranking.authors: expected a sequence of authors' names"
+            raise ConfigError(msg)
+        if len(given_authors) > _MOST_AUTHORS or not all(
+            isinstance(name, str) and _is_name(name) for name in given_authors
+        ):
+            msg = f"ranking.authors: expected at most {_MOST_AUTHORS} names of authors"
+            raise ConfigError(msg)
+        object.__setattr__(self, "authors", tuple(dict.fromkeys(given_authors)))
         given: object = self.weights
         if not isinstance(given, Mapping):
             msg = "ranking.weights: expected a mapping of names to weights"
@@ -137,6 +152,13 @@ class Ranking:
             and self.collapse is None
             and not self.diversity
         )
+
+
+def _is_name(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
 
 
 def _most(name: str) -> float:

@@ -25,6 +25,7 @@ WEIGHTS = {
     "question": (0.0, 0.8, 1.0, 2.0),
     "time": (0.0, 1.0, 1.3, 10.0),
     "author": (0.0, 1.0, 1.2),
+    "favoured": (0.0, 1.0, 1.2),
 }
 # Entries of 1 and -1 in four dimensions: every cosine is exact in float32.
 CORNERS = [
@@ -57,6 +58,7 @@ ranking_options = {
     "question_mark": st.just(QUESTION) | a_mark,
     "time_mark": st.just(TIME) | a_mark,
     "author_marks": st.lists(st.sampled_from(AUTHORS) | a_mark, max_size=4),
+    "favoured_authors": st.lists(st.integers(0, 4), max_size=3),
 }
 
 
@@ -77,6 +79,7 @@ def random_row(references, rng: np.random.Generator, row_id: int, dim: int):
         expires=NEVER if rng.random() < 0.7 else int(rng.integers(0, 6)),
         session=int(rng.integers(0, 4)),
         position=int(rng.integers(-2, 9)),
+        author=int(rng.integers(0, 4)),
     )
 
 
@@ -96,6 +99,7 @@ def random_query(references, rng: np.random.Generator, dim: int):
         "question_mark": QUESTION,
         "time_mark": TIME,
         "author_marks": [mark for mark in AUTHORS if rng.random() < 0.5],
+        "favoured_authors": rng.integers(0, 5, rng.integers(0, 3)).tolist(),
     }.items():
         if rng.random() < 0.5:
             options[name] = marks

@@ -25,6 +25,7 @@ DEFAULTS = {
     "question": 0.8,
     "time": 1.3,
     "author": 1.2,
+    "favoured": 1.2,
 }
 
 
@@ -89,6 +90,7 @@ class Asked:
     question_mark: int = 0
     time_mark: int = 0
     author_marks: Collection[int] = ()
+    favoured_authors: Collection[int] = ()
 
 
 def rank(answer: Answer, links: Mapping[int, tuple[int | None, int | None]], q: Asked):
@@ -186,4 +188,6 @@ def _factor(row: Any, q: Asked) -> float:
         factor *= q.weights["time"]
     if any(holds(row, author) for author in q.author_marks):
         factor *= q.weights["author"]
+    if row.author != 0 and row.author in q.favoured_authors:
+        factor *= q.weights["favoured"]
     return factor

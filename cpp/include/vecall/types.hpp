@@ -97,6 +97,7 @@ struct Ranking {
   float question = 0.8F;  // the row is a question itself
   float time = 1.3F;      // the query asks when, and the row tells a time
   float author = 1.2F;    // the query names the row's author
+  float favoured = 1.2F;  // the row's author is favoured, whatever is asked
 };
 
 // Words that are not in the text but about it: a row holds such a mark among its terms.
@@ -113,6 +114,7 @@ struct RecallQuery {
   std::span<const float> unit_vector;  // (dim,) of norm 1, or empty
   std::span<const TermHash> terms;     // repeats count
   Marks marks;
+  std::span<const LabelHash> favoured;  // authors
   std::size_t k = 5;
   Filter filter;
   float min_similarity = -std::numeric_limits<float>::infinity();  // inclusive

@@ -127,6 +127,7 @@ class Partition : public RefCounted {
   void add_candidate(Slot slot, RecallScratch& scratch, float similarity) const;
   void link_neighbours(RecallScratch& scratch) const;
   void mark(const RecallQuery& query, RecallScratch& scratch) const;
+  void favour(const RecallQuery& query, RecallScratch& scratch) const;
   void rank(const RecallQuery& query, std::vector<Candidate>& found,
             std::vector<RecallHit>& out) const;
 

@@ -147,6 +147,22 @@ void Partition::link_neighbours(RecallScratch& scratch) const {
   }
 }
 
+void Partition::favour(const RecallQuery& query, RecallScratch& scratch) const {
+  if (!names_) return;
+  for (const LabelHash name : query.favoured) {
+    const std::uint32_t author = names_->labels.authors.find(name);
+    if (author == LabelDictionary::kNone || author == LabelDictionary::kUnknown) {
+      continue;
+    }
+    for (Candidate& row : scratch.candidates) {
+      if (rows_.author(row.slot) == author) row.by_favoured_author = true;
+    }
+  }
+  for (Candidate& row : scratch.candidates) {
+    if (row.by_favoured_author) row.parts.factor *= query.ranking.favoured;
+  }
+}
+
 // What is known about the candidates beside their words.
 void Partition::mark(const RecallQuery& query, RecallScratch& scratch) const {
   if (!postings_) return;
@@ -226,6 +242,7 @@ RecallSummary Partition::recall(const RecallQuery& query, RecallScratch& scratch
     summary.coverage = std::max(summary.coverage, covered);
   }
   mark(query, scratch);
+  favour(query, scratch);
   summary.trust =
       fuse(scratch.candidates,
            {has_vector, summary.coverage, summary.spread, query.ranking}, scratch.sums);

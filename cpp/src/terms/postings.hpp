@@ -20,7 +20,7 @@ namespace vecall {
 // Saturation and length normalisation. Short conversational texts want less of both
 // than the usual 1.2 and 0.75 (docs/recall.md has the measurement).
 inline constexpr float kBm25K1 = 0.9F;
-inline constexpr float kBm25B = 0.4F;
+inline constexpr float kBm25B = 0.75F;
 
 // The share of a word's score that an optional term of the query adds.
 inline constexpr float kPartWeight = 0.5F;

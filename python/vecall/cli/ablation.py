@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vecall.ranking import Ranking
 
 NO_NEIGHBOURS = {"next": 0.0, "previous": 0.0, "after_question": 0.0, "second": 0.0}
-NO_MARKS = {"question": 1.0, "time": 1.0, "author": 1.0}
+NO_MARKS = {"question": 1.0, "time": 1.0, "author": 1.0, "favoured": 1.0}
 PREVIOUS = 0.4
 """What the turn before counts by default, whatever it is; see docs/recall.md."""
 
@@ -56,6 +56,7 @@ def settings(*, vectors: bool) -> list[Setting]:
         _weighed("no question factor", {"question": 1.0}),
         _weighed("no time factor", {"time": 1.0}),
         _weighed("no author factor", {"author": 1.0}),
+        _weighed("no author favoured", {"favoured": 1.0}),
         _weighed("first table: none but 0.5 beside", FIRST),
     ]
     if vectors:

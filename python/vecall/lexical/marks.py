@@ -71,6 +71,9 @@ _TIME_ELSEWHERE = re.compile(
     """,
     re.VERBOSE,
 )
+_LONGEST_QUESTION = 40  # words
+_LONGEST_REQUEST = 20  # the same of a user who talks to an agent
+_USER = "user"
 _DIGIT = re.compile(r"\d")
 
 # Questions that ask for a time.
@@ -117,16 +120,27 @@ class QueryMarks:
     optional: tuple[int, ...] = ()
 
 
-def text_marks(text: str, folded: str, words: Sequence[str]) -> list[int]:
+def text_marks(
+    text: str, folded: str, words: Sequence[str], author: str | None
+) -> list[int]:
     """Return the marks of a memory's text.
+
+    A question says less than its answer. A longer turn that ends with a question does
+    not: it states facts before it asks. Users' requests to an assistant do so from
+    fewer words on ("… can you help?").
 
     Args:
         text: As it was said.
         folded: The same, normalised.
         words: The words of that.
+        author: Who said it.
     """
     found = []
-    if any(sign in text for sign in _QUESTION_SIGNS) and _ASKS.search(text):
+    if (
+        len(words) <= (_LONGEST_REQUEST if author == _USER else _LONGEST_QUESTION)
+        and any(sign in text for sign in _QUESTION_SIGNS)
+        and _ASKS.search(text)
+    ):
         found.append(QUESTION)
     if _tells_time(folded, words):
         found.append(TIME)

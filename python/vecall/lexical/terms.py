@@ -43,7 +43,7 @@ from vecall.lexical.stop_words import STOP_WORDS
 from vecall.lexical.tokenizer import normalise, split_words
 from vecall.timestamps import to_datetime
 
-ANALYSIS_VERSION = "4"
+ANALYSIS_VERSION = "5"
 """Changes whenever the same text may give other terms; stored in every file."""
 
 _CACHE_WORDS = 100_000
@@ -266,7 +266,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         extra += joined_words(folded)  # of a name
     if extra:
         terms += _analysis.terms(extra, language)
-    marks = text_marks(text, folded, words)
+    marks = text_marks(text, folded, words, author)
     together = [*joined_numbers(words), *joined_parts(text)]
     joined = _analysis.terms(together, language)
     marks += [term | PART for term in joined]
