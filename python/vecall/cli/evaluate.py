@@ -109,6 +109,13 @@ def add_commands(commands: Any) -> None:
         '"OUT.json"); other models stay as they are',
     )
     command.add_argument(
+        "--fit-map",
+        type=Path,
+        metavar="OUT.npy",
+        help="fit a map on the vectors of queries for the first embedder of the modes, "
+        'for MappedEmbedder(embedder, "OUT.npy")',
+    )
+    command.add_argument(
         "--plot",
         type=Path,
         metavar="FILE.png",
@@ -126,6 +133,9 @@ def run(options: argparse.Namespace) -> int:
     if options.calibration is not None:
         calibration = Calibration.load(options.calibration)
     conversations = _conversations(options)
+    fitted_figures = None
+    if options.fit_map is not None:
+        fitted_figures = _fit_map(options.fit_map, conversations, modes)
     results, fits = evaluate(
         conversations,
         modes,
@@ -146,6 +156,8 @@ def run(options: argparse.Namespace) -> int:
         "top_k": TOP_K,
         "modes": results,
     }
+    if fitted_figures is not None:
+        document["query_map"] = fitted_figures
     if options.plot is not None:
         from vecall.cli.picture import draw
 
@@ -251,6 +263,20 @@ class _Judged:
         return told
 
 
+def _fit_map(
+    path: Path, conversations: Sequence[Conversation], modes: Sequence[Mode]
+) -> dict[str, Any]:
+    embedders = [mode.embedder for mode in modes if mode.embedder is not None]
+    if not embedders:
+        msg = "--fit-map: --modes names no embedder"
+        raise ConfigError(msg)
+    from vecall.cli.query_maps import examples_of, fitted_map
+
+    query_map, figures = fitted_map(examples_of(conversations, embedders[0]))
+    _written(path, query_map.save)
+    return {"model_id": embedders[0].model_id, **figures}
+
+
 def _conversations(options: argparse.Namespace) -> list[Conversation]:
     if options.dataset == "demo":
         conversations = read_demo(APP, unanswerable=True)
@@ -280,8 +306,8 @@ def _sizes(conversations: Sequence[Conversation]) -> dict[str, Any]:
 
 def _check_outputs(options: argparse.Namespace) -> None:
     """Refuse what cannot be written before minutes are spent on measuring it."""
-    for name in ("calibrate", "plot"):
-        path = getattr(options, name)
+    for name in ("calibrate", "fit-map", "plot"):
+        path = getattr(options, name.replace("-", "_"))
         if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
             msg = f"--{name}: there is no such folder, or the file is one"
             raise ConfigError(msg)

@@ -49,6 +49,10 @@ def text(document: Mapping[str, Any]) -> str:
     fits = {name: mode["fitted"] for name, mode in modes.items() if "fitted" in mode}
     if fits:
         parts.append(_titled("Confidence as fitted here", _fitted(fits), _FITTED_NOTE))
+    if "query_map" in document:
+        parts.append(
+            _titled("Map on queries", _query_map(document["query_map"]), _MAP_NOTE)
+        )
     parts.append(_titled("Time", _times(modes), _TIME_NOTE))
     return "\n\n".join(parts)
 
@@ -66,10 +70,20 @@ _SILENCE_NOTE = (
     "evidence kept: of the evidence among the answers to answerable questions"
 )
 _FITTED_NOTE = "each user judged by weights that were fitted on the others' answers"
+_MAP_NOTE = "by the cosine alone; each user judged by a map fitted on others"
 _TIME_NOTE = (
     "search: 20 memories, warm, the query's vector known; embed: the embedder alone, "
     "one new query; ingest: durable, with what had to be embedded"
 )
+
+
+def _query_map(figures: Mapping[str, Any]) -> str:
+    rows = []
+    for name in ("without", "with"):
+        shares = figures[name] or {}
+        cells = [_percent(shares.get(share)) for share in ("recall@10", "mrr")]
+        rows.append([f"{name} the map", f"{figures['questions']:,}", *cells])
+    return table(["", "questions", "recall@10", "MRR"], rows)
 
 
 def _titled(title: str, body: str, note: str = "") -> str:

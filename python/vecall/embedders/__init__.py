@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         as_provider,
         from_provider,
     )
+    from vecall.embedders.query_map import MappedEmbedder, QueryMap
     from vecall.embedders.sentence_transformers import SentenceTransformerEmbedder
 
 __all__ = [
@@ -42,8 +43,10 @@ __all__ = [
     "FunctionEmbedder",
     "GeminiEmbedder",
     "LocalEmbedder",
+    "MappedEmbedder",
     "OpenAIEmbedder",
     "OpenAiEmbedder",
+    "QueryMap",
     "SentenceTransformerEmbedder",
     "Vectors",
     "as_provider",
@@ -60,8 +63,10 @@ _LAZY = {
     "FastEmbedEmbedder": "fastembed",
     "GeminiEmbedder": "gemini",
     "LocalEmbedder": "local",
+    "MappedEmbedder": "query_map",
     "OpenAIEmbedder": "openai",
     "OpenAiEmbedder": "openai",
+    "QueryMap": "query_map",
     "SentenceTransformerEmbedder": "sentence_transformers",
     "as_provider": "provider",
     "from_provider": "provider",

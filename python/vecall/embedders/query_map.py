@@ -1,0 +1,200 @@
+"""A linear map on the vectors of queries, fitted to an embedding model.
+
+An encoder of single texts puts a question near other questions. The map moves it to
+where answers are. Stored vectors stay as they are: no memory is embedded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.embedders.base import Embedder, Vectors, is_async
+from vecall.errors import ConfigError
+
+_SHIPPED = Path(__file__).with_name("query_maps")
+_TEMPERATURE = 0.1
+_DECAY = 0.03
+_STEPS = 60
+_RATE = 1e-3
+
+
+class Example(NamedTuple):
+    """One user's memories and questions about them, embedded.
+
+    Attributes:
+        memories: float32 (n, dim).
+        questions: float32 (m, dim).
+        evidence: For each question the rows of the memories that answer it; not empty.
+    """
+
+    memories: Vectors
+    questions: Vectors
+    evidence: Sequence[Sequence[int]]
+
+
+class QueryMap:
+    """A matrix that is applied to a query's vector.
+
+    Attributes:
+        matrix: float32 (dim, dim); the identity changes nothing.
+
+    Raises:
+        ConfigError: Not a square matrix of finite numbers.
+    """
+
+    def __init__(self, matrix: NDArray[Any]) -> None:
+        """Take a matrix."""
+        given = np.asarray(matrix)
+        square = given.ndim == 2 and given.shape[0] == given.shape[1] > 0
+        if not square or given.dtype.kind != "f" or not np.isfinite(given).all():
+            msg = "query map: expected a square matrix of finite floats"
+            raise ConfigError(msg)
+        self.matrix = np.ascontiguousarray(given, np.float32)
+
+    @staticmethod
+    def shipped(model_id: str) -> QueryMap | None:
+        """Return the map that comes with vecall for a model, or None."""
+        return _shipped(model_id)
+
+    @staticmethod
+    def load(path: str | Path) -> QueryMap:
+        """Read a file that `save` wrote.
+
+        Raises:
+            ConfigError: It cannot be read or has another shape.
+        """
+        try:
+            return QueryMap(np.load(path, allow_pickle=False))
+        except (OSError, ValueError, EOFError, TypeError):
+            msg = "query map: expected an .npy file written by `QueryMap.save`"
+            raise ConfigError(msg) from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the matrix as float16 in numpy's format."""
+        with Path(path).open("wb") as file:
+            np.save(file, self.matrix.astype(np.float16))
+
+    def __call__(self, vectors: Vectors) -> Vectors:
+        """Return float32 (n, dim) of norm 1, mapped; zero vectors stay zero."""
+        mapped = np.asarray(vectors, np.float32) @ self.matrix.T
+        norms = np.linalg.norm(mapped, axis=1, keepdims=True)
+        return cast("Vectors", mapped / np.where(norms > 0.0, norms, 1.0))
+
+
+@cache
+def _shipped(model_id: str) -> QueryMap | None:
+    file = _SHIPPED / f"{model_id}.npy"
+    return QueryMap.load(file) if file.is_file() else None
+
+
+def fit(examples: Sequence[Example]) -> QueryMap:
+    """Fit a map on questions whose answers are known.
+
+    Minimises the cross-entropy of a softmax over the cosines of a question and all of
+    its user's memories (InfoNCE; van den Oord et al., 2018), with a penalty on the
+    distance to the identity, by Adam (Kingma and Ba, 2015) from the identity on.
+
+    Args:
+        examples: At least one question.
+
+    Raises:
+        ConfigError: No question, or vectors that are not finite.
+    """
+    sets = [_Normal.of(one) for one in examples if len(one.questions)]
+    count = sum(len(one.questions) for one in sets)
+    if not count:
+        msg = "query map: needs questions with evidence"
+        raise ConfigError(msg)
+    dim = sets[0].questions.shape[1]
+    change = np.zeros((dim, dim))
+    mean, square = np.zeros_like(change), np.zeros_like(change)
+    for step in range(1, _STEPS + 1):
+        slope = sum(one.slope(change) for one in sets) / count + _DECAY * change
+        mean = 0.9 * mean + 0.1 * slope
+        square = 0.99 * square + 0.01 * slope * slope
+        moved = mean / (1.0 - 0.9**step)
+        spread = np.sqrt(square / (1.0 - 0.99**step)) + 1e-8
+        change -= _RATE * moved / spread
+    return QueryMap(np.eye(dim) + change)
+
+
+class _Normal(NamedTuple):
+    """An example with vectors of norm 1 and the shares of each memory."""
+
+    memories: NDArray[np.float64]
+    questions: NDArray[np.float64]
+    wanted: NDArray[np.float64]
+
+    @staticmethod
+    def of(example: Example) -> _Normal:
+        wanted = np.zeros((len(example.questions), len(example.memories)))
+        for row, evidence in zip(wanted, example.evidence, strict=True):
+            row[list(evidence)] = 1.0 / len(evidence)
+        return _Normal(_unit(example.memories), _unit(example.questions), wanted)
+
+    def slope(self, change: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the gradient of the sum of the questions' cross-entropies."""
+        mapped = self.questions + self.questions @ change.T
+        norms = np.linalg.norm(mapped, axis=1, keepdims=True)
+        unit = mapped / norms
+        scores = unit @ self.memories.T / _TEMPERATURE
+        scores -= scores.max(axis=1, keepdims=True)
+        shares = np.exp(scores)
+        shares /= shares.sum(axis=1, keepdims=True)
+        pull = (shares - self.wanted) / _TEMPERATURE @ self.memories
+        pull = (pull - (pull * unit).sum(axis=1, keepdims=True) * unit) / norms
+        return cast("NDArray[np.float64]", pull.T @ self.questions)
+
+
+def _unit(vectors: Vectors) -> NDArray[np.float64]:
+    given = np.asarray(vectors, np.float64)
+    if given.ndim != 2 or not np.isfinite(given).all():
+        msg = "query map: expected finite vectors (n, dim)"
+        raise ConfigError(msg)
+    norms = np.linalg.norm(given, axis=1, keepdims=True)
+    return given / np.where(norms > 0.0, norms, 1.0)
+
+
+class MappedEmbedder:
+    """An embedder whose queries go through a map. Its model stays the same.
+
+    Args:
+        embedder: What embeds.
+        query_map: A `QueryMap`, or the path of one.
+
+    Raises:
+        ConfigError: The map is of another dimension.
+    """
+
+    def __init__(self, embedder: Embedder, query_map: QueryMap | str | Path) -> None:
+        """Wrap an embedder."""
+        if not isinstance(query_map, QueryMap):
+            query_map = QueryMap.load(query_map)
+        if len(query_map.matrix) != embedder.dimensions:
+            msg = (
+                f"query_map: is of {len(query_map.matrix)} dimensions, the embedder's "
+                f"vectors of {embedder.dimensions}"
+            )
+            raise ConfigError(msg)
+        self.model_id = embedder.model_id
+        self.dimensions = embedder.dimensions
+        self.probe = getattr(embedder, "probe", None)
+        self.max_concurrency = getattr(embedder, "max_concurrency", 1)
+        self.embed: Callable[[Sequence[str]], Any] = embedder.embed
+        self._map = query_map
+        self._ask = getattr(embedder, "embed_queries", embedder.embed)
+        if is_async(self._ask):
+            self.embed_queries = self._queries_async  # type: ignore[method-assign]
+
+    def embed_queries(self, texts: Sequence[str]) -> Any:
+        """Return the mapped vectors of queries, float32 (len(texts), dimensions)."""
+        return self._map(cast("Vectors", self._ask(texts)))
+
+    async def _queries_async(self, texts: Sequence[str]) -> Any:
+        return self._map(await self._ask(texts))
