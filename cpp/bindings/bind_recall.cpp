@@ -120,8 +120,7 @@ void bind_recall(py::class_<Engine>& bound) {
              "now"_a = py::none(), "only"_a = py::none(),
              "min_similarity"_a = py::none(), "question_mark"_a = 0, "time_mark"_a = 0,
              "author_marks"_a = py::list(), "favoured_authors"_a = py::list(),
-             "weights"_a = py::dict(),
-             "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
+             "weights"_a = py::dict(), "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
              R"(Finds the best rows of one partition by words and vector together.
 
 Args:
