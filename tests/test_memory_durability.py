@@ -71,7 +71,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 scope = dict(app_name="app", user_id="alice")
 service = vecall.MemoryService(sys.argv[1], embedder=None)
 size, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, most))
+resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, most))
 done = 0
 try:
     for i in range(1000):

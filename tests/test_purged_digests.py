@@ -177,3 +177,16 @@ def test_what_a_summary_took_in_comes_back_after_the_summary_was_purged(tmp_path
         assert bytes_with(tmp_path, ["summary"]) == set()
         service.sync.restore_memory(**ALICE, memory_id="summary")
         assert kept(service) == {"o": "older"}
+
+
+def test_a_purge_leaves_the_count_of_deleted_ids_as_it_was(tmp_path):
+    """The key of the digests is no deleted id."""
+    with MemoryService(tmp_path / "m.db", embedder=None) as service:
+        service.sync.add_memory(**ALICE, memories=["one", "two", "three"])
+        (one, two, _) = kept(service)
+        for id_ in (one, two):
+            service.sync.delete_memory(**ALICE, memory_id=id_)
+        for _ in range(2):
+            assert service.sync.stats()["deleted_ids"] == 2
+            service.sync.purge()
+        assert service.sync.stats()["deleted_ids"] == 2

@@ -41,7 +41,6 @@ def service(clock):
         store, Fixed(VECTORS), clock=clock, min_score=0.99
     ) as opened:
         opened.sync.add_memory(**ALICE, memories=FACTS)
-        opened.store = store
         yield opened
 
 

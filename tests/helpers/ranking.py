@@ -121,7 +121,7 @@ def _weigh_words(answer: Answer, share: float, power: float) -> None:
     if most <= 0:
         return
     for e in found:
-        e.words = share * math.sqrt(answer.summary.coverage) * weight[e.row.id] / most
+        e.words = share * answer.summary.coverage**0.75 * weight[e.row.id] / most
 
 
 def _weigh_vectors(found: Mapping[int, Expected], weight: float) -> None:

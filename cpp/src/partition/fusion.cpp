@@ -49,6 +49,9 @@ float trust_in_vectors(std::span<const Candidate> candidates,
       std::clamp(std::max(2.0 * lift, unsaid * unsaid), 0.0, 1.0));
 }
 
+// The fewer of the query's words are found, the less the words' side counts.
+constexpr float kSaidPower = 0.75F;
+
 float raised(float share, float power) noexcept {
   return power == 0.5F ? std::sqrt(share) : std::pow(share, power);
 }
@@ -62,7 +65,7 @@ void weigh_words(std::span<Candidate> candidates, float dense,
         candidate.lexical * raised(candidate.covered, input.ranking.coverage_power);
     most = std::max(most, candidate.parts.words);
   }
-  const float said = std::sqrt(std::clamp(input.coverage, 0.0F, 1.0F));
+  const float said = std::pow(std::clamp(input.coverage, 0.0F, 1.0F), kSaidPower);
   const float scale = most > 0.0F ? (1.0F - dense) * said / most : 0.0F;
   for (Candidate& candidate : candidates) candidate.parts.words *= scale;
 }

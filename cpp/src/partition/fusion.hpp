@@ -53,7 +53,7 @@ struct FusionInput {
 };
 
 // Fills parts and score of every candidate; returns the trust in the vectors:
-//   words   = (1 - a) * sqrt(coverage) * w / max w,  w = lexical * covered^power
+//   words   = (1 - a) * coverage^0.75 * w / max w,  w = lexical * covered^power
 //   vectors = a * trust * (similarity - min) / (max - min)        a = ranking.dense
 //   beside  = the largest of: share * base of the row before and of the row after, and
 //             of the rows two positions away

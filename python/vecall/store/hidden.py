@@ -29,7 +29,7 @@ turn of a session that is merely ingested again does not."""
 _MARK = "\0"  # begins no id of a caller
 _KEY_MARK = "\0!"  # begins rows of `tomb` that hold a key; sorts before all digests
 _KEY_END = '\0"'
-IS_KEY = "substr(id, 1, 2) = char(0, 33)"
+IS_KEY = "(id >= char(0, 33) AND id < char(0, 34))"
 """Whether a row of `tomb` holds a key, in SQL."""
 
 _KEY_BYTES = 16
