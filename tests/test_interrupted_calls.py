@@ -66,7 +66,7 @@ def every_step(work: Callable[[int], bool]) -> int:
 def test_an_interrupted_wait_leaves_its_promise_to_others(in_time):
     def at(step: int) -> bool:
         promise: Promise[int] = Promise()
-        thread = threading.Timer(0.0005, lambda: promise.set_result(7))
+        thread = threading.Timer(0.005, lambda: promise.set_result(7))
         thread.start()
         found = interrupted_at(step, promise.result)
         assert in_time(promise.result, timeout_s=5) == 7
