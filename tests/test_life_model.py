@@ -193,7 +193,8 @@ class Lives(RuleBasedStateMachine):
         returned = self.service.sync.add_session_to_memory(
             {**who, "id": session, "events": events}
         )
-        assert set(returned) <= model.known.keys()
+        ids = [memory_id(session, event["id"]) for event in events]
+        assert returned == [id_ if id_ in model.known else None for id_ in ids]
 
     @rule(user=users, text=texts, data=st.data())
     def correct(self, user: int, text: str, data: st.DataObject) -> None:
