@@ -3,7 +3,7 @@
     python bench/fit_query_map.py
 
 Fitted on the project's own questions: the demo's and all of bench/conversations but
-people.jsonl, which, like LoCoMo and BEAM, it never sees.
+people.jsonl and held-out-assistants.jsonl. LoCoMo and BEAM it never sees either.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vecall.embedders.local import LocalEmbedder
 
 FOLDER = Path(__file__).parent / "conversations"
 MAPS = Path(__file__).parent.parent / "python/vecall/embedders/query_maps"
-HELD_OUT = ("people",)
+HELD_OUT = ("people", "held-out-assistants")
 
 
 def main() -> None:

@@ -40,6 +40,7 @@ _KINDS = {
     "people": "people",
     "assistants": "assistants",
     "long-assistants": "assistants",
+    "held-out-assistants": "assistants",
     "languages": "languages",
     "sentences": "languages",
     "facts": "facts",
