@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -228,7 +228,7 @@ class Recall:
             question_mark=QUESTION,
             time_mark=marks.time,
             author_marks=list(marks.authors),
-            favoured_authors=[name_key(name) for name in ranking.authors],
+            favoured_authors=_author_keys(tuple(ranking.authors)),
             weights=dict(ranking.weights),
             **_options(request),
         )
@@ -274,6 +274,11 @@ class Recall:
                 continue
             memories.append(memory)
         return SearchMemoryResponse(memories)
+
+
+@lru_cache(64)
+def _author_keys(names: tuple[str, ...]) -> list[int]:
+    return [name_key(name) for name in names]
 
 
 _NOTHING = Answer(0.0, 0.0, 0.0, 0.0, has_vector=False)

@@ -201,7 +201,7 @@ def asked_dates(folded: str, now: datetime, language: str | None = None) -> list
     folded = _ends(folded)
     found: list[int] = []
     # All three are slow, and most texts have no month.
-    named = folded if any(name in folded for name in _IN_MONTHS) else ""
+    named = folded if any(map(folded.__contains__, _IN_MONTHS)) else ""
     for day, name, year in _DAY_MONTH.findall(named):
         _add(found, year, _NAMES[name], day)
     for name, day, year in _MONTH_DAY.findall(named):
@@ -221,7 +221,7 @@ def asked_dates(folded: str, now: datetime, language: str | None = None) -> list
     for name, year in _MONTH_YEAR.findall(_DAY_MONTH.sub(" ", named)):
         found.append(_month(int(year), _NAMES[name]))
     for pattern, unit, offset, needed in _RELATIVE:
-        if any(each in folded for each in needed) and pattern.search(folded):
+        if any(map(folded.__contains__, needed)) and pattern.search(folded):
             found += _relative(now, unit, offset)
     return list(dict.fromkeys(found))
 
