@@ -151,3 +151,18 @@ def test_every_instruction_set_finds_the_same_rows_of_topics():
         )
         said.add(ran.stdout)
     assert len(said) == 1
+
+
+def test_a_search_with_room_for_every_row_leaves_no_equal_out():
+    """Copies are left out of a pool only where it is too small for all rows."""
+    corners = np.array(
+        [[1 - 2 * (n >> bit & 1) for bit in range(4)] for n in range(16)], np.float32
+    )
+    rng = np.random.default_rng(4)
+    for count in (60, 200, 400):
+        rows = corners[rng.integers(0, 16, count)]
+        index = linked(rows)
+        for query in corners:
+            _, cosines = index.search(query, 100, ef=10_000)
+            exact = np.sort(rows @ query / 4)[::-1][: min(100, count)]
+            assert np.allclose(cosines, exact, atol=2e-6), count

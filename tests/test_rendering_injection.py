@@ -115,7 +115,7 @@ def check(memories: list[ScoredMemory], form: str) -> None:
                 assert len(each) == 0
                 assert not (each.tail or "").strip()
             trusted = [each.get("trust") == "first-party" for each in root]
-            assert trusted == [each.trust.strip() == "first-party" for each in memories]
+            assert trusted == [each.trust == "first-party" for each in memories]
 
 
 def test_the_corpus_is_large_and_without_repeats():
@@ -198,3 +198,14 @@ def test_hostile_texts_take_no_longer_than_others(form):
             begin = time.process_time()
             render([MemoryEntry(text, author=text)], form)
             assert time.process_time() - begin < 1.0, repr(piece)
+
+
+@pytest.mark.parametrize(
+    "trust", ["first-party\u200b", " first-party", "first\u00adparty"]
+)
+def test_a_tier_that_only_looks_like_one_of_vecall_s_is_shown_as_unknown(trust):
+    """It ranks as unknown wherever tiers are compared."""
+    (shown,) = as_xml(render([memory(trust=trust)], "secure", nonce=NONCE))
+    assert shown.get("trust") != "first-party"
+    (real,) = as_xml(render([memory(trust="first-party")], "secure", nonce=NONCE))
+    assert real.get("trust") == "first-party"

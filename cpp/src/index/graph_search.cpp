@@ -22,6 +22,7 @@ void GraphSearch::begin(const RowTable& rows, std::size_t ef) {
   met_.clear();
   met_estimates_.clear();
   left_out_equals_ = false;
+  limits_equals_ = ef < rows.slots();
   for (Entry& entry : pool_) {
     entry = {entry.estimate, entry.slot()};
     visit_once(entry.slot());

@@ -28,9 +28,9 @@ class GraphSearch {
                      const EncodedQuery& query);
 
   // Searches `level` from what the pool holds, with a pool of `ef`. At most kMostCopies
-  // rows that reach `copy` join the pool, and at most kMostEqual of one estimate: a
-  // thousand copies of one row would fill it, and a row that is linked to nothing but
-  // its copies leads a search nowhere else.
+  // rows that reach `copy` join the pool, and, unless there is room for every row, at
+  // most kMostEqual of one estimate: a thousand copies of one row would fill it, and a
+  // row that is linked to nothing but its copies leads a search nowhere else.
   void search(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
               int level, std::size_t ef, float copy);
 
@@ -87,7 +87,8 @@ class GraphSearch {
       left -= half;
     }
     const auto place = static_cast<std::size_t>(base - pool_.data());
-    if (place >= kMostEqual && (base - kMostEqual)->estimate == entry.estimate) {
+    if (limits_equals_ && place >= kMostEqual &&
+        (base - kMostEqual)->estimate == entry.estimate) {
       left_out_equals_ = true;
       return size;
     }
@@ -100,6 +101,7 @@ class GraphSearch {
   std::vector<Slot> met_;
   std::vector<float> met_estimates_;
   bool left_out_equals_ = false;
+  bool limits_equals_ = false;  // not where the pool has room for every row
   std::vector<std::uint64_t> visited_;
   std::vector<Slot> slots_;
   std::vector<const std::uint8_t*> codes_;

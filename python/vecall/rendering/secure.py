@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.rendering.neutralise import indented, label
 from vecall.rendering.record import Recalled, shown_scores, shown_time
+from vecall.trust import TRUST_TIERS
 
 _PROCESS_SECRET = os.urandom(32)
 _NONCE_BYTES = 6
@@ -91,12 +92,20 @@ def record(memory: Recalled, number: int, nonce: str, scores: bool) -> str:
         "session": label(memory.session_id or "", nonce, _LONGEST_NAME),
         "kind": label(memory.kind or "", nonce),
         "source": label(memory.source or "", nonce, _LONGEST_NAME),
-        "trust": label(memory.trust or "", nonce) or "unknown",
+        "trust": _tier(memory.trust or "", nonce),
         **(shown_scores(memory) if scores else {}),
     }
     shown = "".join(f' {name}="{value}"' for name, value in named.items() if value)
     text = indented(memory.text, nonce)
     return f"<memory-{nonce}{shown}>\n  {text}\n</memory-{nonce}>"
+
+
+def _tier(trust: str, nonce: str) -> str:
+    """Return a tier as shown; what only looks like a tier of vecall's is unknown."""
+    shown = label(trust, nonce)
+    if shown in TRUST_TIERS and trust != shown:
+        return "unknown"
+    return shown or "unknown"
 
 
 def _key(secret: object) -> bytes:

@@ -17,6 +17,7 @@ from vecall.store.rows import StoredRow
 from vecall.store.sweep import clear_away
 from vecall.store.waits import Waits, waits_of
 
+_ALL = 1 << 62
 _MORE = 16  # rows looked at beside those that must go, for where their size counts
 _OLDEST = "coalesce(ts, created_at)"  # as the index mem_old has it
 _LAST_TOUCHED = "max(created_at, updated_at, ifnull(last_used, 0))"
@@ -119,6 +120,8 @@ def _first(
         more = (bounds.memories or 0) // _AT_ONCE if count else 0
         larger = (bounds.nbytes or 0) // _AT_ONCE if size else 0
     most = count + more + len(new) + _MORE
+    if larger:  # nothing says how many rows have so many bytes: they are sorted once
+        most = _ALL
     while True:
         order = _in_order(partition, bounds.eviction, most)
         old = [rid for rid in order if rid not in new]
