@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -77,9 +78,18 @@ def test_a_migrated_file_is_like_one_that_was_made_today(open_old, old, tmp_path
     assert shape(old) == shape(new)
 
 
+def until_filled(service) -> None:
+    """Wait until no more vectors are made in the background."""
+    before = -1
+    while (now := service.sync.stats()["embedded"]) != before:
+        before = now
+        time.sleep(0.2)
+
+
 def test_a_file_of_the_newest_schema_is_left_as_it_is(open_old, old):
     """Opened again, nothing is migrated again."""
-    open_old().close()
+    with open_old() as service:
+        until_filled(service)
     before, known = contents(old), facts(old)
     open_old().close()
     assert (contents(old), facts(old)) == (before, known)
