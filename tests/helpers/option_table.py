@@ -42,7 +42,7 @@ FACTORS = {
     "ttl": ("none", "year"),
     "limits": ("none", "lru"),
     "consolidation": ("none", "plan"),
-    "ranking": ("default", "rrf", "mmr"),
+    "ranking": ("default", "rrf", "mmr", "authors"),
     "include": ("none", "both"),
     "filter": ("none", "fields", "floor"),
 }
@@ -144,6 +144,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("include", "both"): {"include": ("thoughts", "calls")},
     ("ranking", "rrf"): {"ranking": Ranking(fusion="rrf")},
     ("ranking", "mmr"): {"ranking": Ranking(diversity=0.3)},
+    ("ranking", "authors"): {"ranking": Ranking(authors=("agent", "user"))},
 }
 
 
