@@ -9,6 +9,8 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -43,9 +45,9 @@ class Soak:
     """What all callers share."""
 
     def __init__(
-        self, service: MemoryService, folder: Path, seed: int, end: float
+        self, service: MemoryService, folder: Path, seed: int, calls: int, end: float
     ) -> None:
-        """Begin."""
+        """Begin; so many calls are to be given up until `end`."""
         self.service = service
         self.folder = folder
         self.seed = seed
@@ -53,11 +55,20 @@ class Soak:
         self.seen: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.acknowledged: list[set[str]] = [set() for _ in range(USERS)]
+        self._calls = calls
         self._end = end
         self._numbers = iter(range(1 << 62))
 
     def is_over(self) -> bool:
-        return self.error is not None or time.monotonic() > self._end
+        return (
+            self.error is not None
+            or time.monotonic() > self._end
+            or self.given_up() >= self._calls
+        )
+
+    def given_up(self) -> int:
+        """How many calls were cancelled, timed out or were interrupted."""
+        return sum(self.seen[how] for how in ("cancelled", "timed out", "interrupted"))
 
     def number(self) -> int:
         return next(self._numbers)
@@ -78,40 +89,64 @@ def entry(user: int, id_: str) -> dict[str, str]:
     return {"content": f"zebra {id_} of{user}", "id": id_}
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a call is about."""
+
+    user: int
+    known: str  # one of the memories that are never deleted
+    new: str
+    passing: str  # added and deleted all the time
+    model: int
+    path: Path  # of an export
+
+    def who(self) -> dict[str, Any]:
+        return scope(self.user)
+
+    def memories(self, id_: str) -> dict[str, Any]:
+        return {**scope(self.user), "memories": [entry(self.user, id_)]}
+
+
+CALLS: dict[str, tuple[float, Callable[[Any, Choice], Any]]] = {
+    "search": (
+        60,
+        lambda s, c: s.search_memory(**c.who(), query="zebra", top_k=MEMORIES),
+    ),
+    "add": (8, lambda s, c: s.add_memory(**c.memories(c.known))),
+    "add new": (1, lambda s, c: s.add_memory(**c.memories(c.new))),
+    "add passing": (3, lambda s, c: s.add_memory(**c.memories(c.passing))),
+    "delete": (3, lambda s, c: s.delete_memory(**c.who(), memory_id=c.passing)),
+    "get": (8, lambda s, c: s.get_memory(**c.who(), memory_id=c.known)),
+    "mark used": (3, lambda s, c: s.mark_used(**c.who(), memory_ids=[c.known])),
+    "warm": (8, lambda s, c: s.warm(**c.who())),
+    "propose to forget": (2, lambda s, c: s.propose_forget(**c.who(), query=c.passing)),
+    "stats": (0.3, lambda s, _: s.stats()),
+    "export": (0.1, lambda s, c: s.export(c.path, **c.who())),
+    "reembed": (0.005, lambda s, c: s.reembed(Embedder(f"model{c.model}"))),
+}
+"""Each kind's share of the calls, and the call: of a service, or of its `sync`."""
+
+KINDS = list(CALLS)
+SHARES = list(accumulate(share for share, _ in CALLS.values()))
+
+
 def chosen(soak: Soak, rng: random.Random) -> tuple[str, Call, Callable[[], object]]:
     """A call, its kind, and what to do once it is acknowledged."""
-    user = rng.randrange(USERS)
-    who = scope(user)
-    memory = f"m{rng.randrange(MEMORIES)}"
+    kind = rng.choices(KINDS, cum_weights=SHARES)[0]
     new = f"n{soak.number()}"
-    passing = f"p{rng.randrange(20)}"
-    path = soak.folder / "exports" / f"{new}.jsonl"
-    calls: dict[str, tuple[float, Call]] = {
-        "search": (
-            60,
-            lambda s: s.search_memory(**who, query="zebra", top_k=MEMORIES),
-        ),
-        "add": (8, lambda s: s.add_memory(**who, memories=[entry(user, memory)])),
-        "add new": (1, lambda s: s.add_memory(**who, memories=[entry(user, new)])),
-        "add passing": (
-            3,
-            lambda s: s.add_memory(**who, memories=[entry(user, passing)]),
-        ),
-        "delete": (3, lambda s: s.delete_memory(**who, memory_id=passing)),
-        "get": (8, lambda s: s.get_memory(**who, memory_id=memory)),
-        "mark used": (3, lambda s: s.mark_used(**who, memory_ids=[memory])),
-        "warm": (8, lambda s: s.warm(**who)),
-        "propose to forget": (2, lambda s: s.propose_forget(**who, query=passing)),
-        "stats": (0.3, lambda s: s.stats()),
-        "export": (0.1, lambda s: s.export(path, **who)),
-        "reembed": (0.005, lambda s: s.reembed(Embedder(f"model{rng.randrange(3)}"))),
-    }
-    kinds = list(calls)
-    kind = rng.choices(kinds, [calls[kind][0] for kind in kinds])[0]
+    choice = Choice(
+        user=rng.randrange(USERS),
+        known=f"m{rng.randrange(MEMORIES)}",
+        new=new,
+        passing=f"p{rng.randrange(20)}",
+        model=rng.randrange(3),
+        path=soak.folder / "exports" / f"{new}.jsonl",
+    )
+    _, call = CALLS[kind]
     done: Callable[[], object] = lambda: None  # noqa: E731
     if kind == "add new":
-        done = lambda: soak.acknowledged[user].add(new)  # noqa: E731
-    return kind, calls[kind][1], done
+        done = lambda: soak.acknowledged[choice.user].add(new)  # noqa: E731
+    return kind, lambda service: call(service, choice), done
 
 
 def is_expected(kind: str, error: VecallError) -> bool:
@@ -128,14 +163,14 @@ async def one_async(soak: Soak, rng: random.Random) -> None:
     soak.kinds[kind] += 1
     work = asyncio.ensure_future(call(soak.service))
     how = rng.random()
-    if how < 0.4:
+    if how < 0.48:
         for _ in range(rng.randrange(4)):
             await asyncio.sleep(0)
         work.cancel()
         await asyncio.wait([work])
         seen = "cancelled" if work.cancelled() else "done before"
-    elif how < 0.8:
-        await asyncio.wait([work], timeout=rng.random() * 0.005)
+    elif how < 0.96:
+        await asyncio.wait([work], timeout=rng.random() * 0.003)
         seen = "in time"
         if not work.done():
             work.cancel()  # what `asyncio.wait_for` does
