@@ -170,6 +170,7 @@ def test_the_web_server_finds_the_service_by_its_yaml_file(
     testclient = pytest.importorskip("fastapi.testclient")
     fast_api = pytest.importorskip("google.adk.cli.fast_api")
     monkeypatch.setattr(sys, "path", list(sys.path))
+    opened = services_made(monkeypatch)
     agent = tmp_path / "hotel"
     agent.mkdir()
     (agent / "__init__.py").write_text("")
@@ -200,7 +201,22 @@ def test_the_web_server_finds_the_service_by_its_yaml_file(
         assert missing.status_code == 404
     service = VecallMemoryService(tmp_path / "memory.db", embedder=None)
     assert PARROT in entries(service, "parrots")
-    service.close()
+    assert len(opened) == 2
+    for each in opened:  # the server closes none
+        each.close()
+
+
+def services_made(monkeypatch: pytest.MonkeyPatch) -> list[VecallMemoryService]:
+    """The list that each service which is made from now on is appended to."""
+    made: list[VecallMemoryService] = []
+    make = VecallMemoryService.__init__
+
+    def noted(self: VecallMemoryService, *args: Any, **named: Any) -> None:
+        make(self, *args, **named)
+        made.append(self)
+
+    monkeypatch.setattr(VecallMemoryService, "__init__", noted)
+    return made
 
 
 def server_class() -> Any:

@@ -3,8 +3,10 @@
     python bench/recall/run.py [--locomo FILE] [--beam FILE] [--modes lexical,local]
     python bench/recall/run.py --save before.json
     python bench/recall/run.py --against before.json
+    python bench/recall/run.py --rivals
 
-The first prints recall, MRR, tokens and calibration of each set. With --against, the
+The first prints recall, MRR, tokens and calibration of each set, --rivals also what
+bm25s, the cosine alone and their sum find. With --against, the
 questions of an earlier run are compared one by one: the command fails where a kind of
 memory loses recall@10 or MRR beyond noise, which is where the 95 % interval of the
 paired bootstrap (2,000 draws) lies below zero.
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rivals import rivals
 from sets import Set, all_sets
 from vecall.calibration import Calibration
 from vecall.cli.confidence import calibration_figures, silence_figures
@@ -35,6 +38,7 @@ from vecall.cli.evaluation import (
 from vecall.cli.figures import SHARES, measured
 from vecall.cli.metrics import mean
 from vecall.cli.terminal import Progress, table
+from vecall.embedders import LocalEmbedder
 
 DRAWS = 2_000
 JUDGED = ("recall@10", "mrr")
@@ -54,6 +58,14 @@ def ask(one: Set, modes: Sequence[Mode]) -> Iterator[tuple[str, list[Answer], An
                 asked = own_questions(one.conversations)
                 own = subject.ask(asked, mode, Progress(one.name, len(asked)))
                 yield mode.name, own, _confidence(one, own, mode, subject)
+
+
+def ask_rivals(one: Set, modes: Sequence[Mode]) -> Iterator[tuple[str, list[Answer]]]:
+    """Yield the rivals' answers; cosines are of the first embedder, without a map."""
+    embedder = next((mode.embedder for mode in modes if mode.embedder), None)
+    if isinstance(embedder, LocalEmbedder):
+        embedder = LocalEmbedder(query_map=None)
+    yield from rivals(one, embedder)
 
 
 def _confidence(one: Set, own: list[Answer], mode: Mode, subject: Any) -> Any:
@@ -156,6 +168,7 @@ def main() -> int:
     parser.add_argument("--beam", type=Path, help="the path of BEAM's JSON")
     parser.add_argument("--modes", help="as of vecall eval")
     parser.add_argument("--sets", help="comma-separated names; default: all")
+    parser.add_argument("--rivals", action="store_true", help="needs bm25s")
     parser.add_argument("--save", type=Path, help="write every question's shares")
     parser.add_argument("--against", type=Path, help="compare with a saved run")
     options = parser.parse_args()
@@ -172,6 +185,9 @@ def main() -> int:
         for mode, answers, sure in ask(one, modes):
             after.setdefault(one.name, {})[mode] = shares_of(answers)
             rows.append(row_of(one, mode, answers, sure))
+            print("  ".join(rows[-1]), file=sys.stderr)
+        for name, answers in ask_rivals(one, modes) if options.rivals else ():
+            rows.append(row_of(one, name, answers, None))
             print("  ".join(rows[-1]), file=sys.stderr)
     print(table(HEAD, rows))
     if options.save is not None:

@@ -1,0 +1,104 @@
+"""What simple means find on the same sets: the bounds that ranking must not fall below.
+
+Each ranks a user's texts for a question by itself: bm25s by words (Lù, 2024; its own
+tokens, English stop words and stems), the embedder's cosine alone, and the sum of both
+after min-max normalisation, each side half. A text without a score is not returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sets import Set
+from vecall.budget import estimate_tokens
+from vecall.cli.datasets import Conversation, Question
+from vecall.cli.evaluation import DEEPEST, READ, Answer
+from vecall.embedders import Embedder
+from vecall.types import MemoryEntry
+
+WORDS = "bm25s"
+COSINE = "cosine"
+BOTH = "min-max"
+
+
+def rivals(one: Set, embedder: Embedder | None) -> Iterator[tuple[str, list[Answer]]]:
+    """Yield each rival's name and its answers to a set's questions.
+
+    Without an embedder only words rank.
+    """
+    found: dict[str, list[Answer]] = {}
+    for told in one.conversations:
+        ids, texts = _texts(told)
+        questions = [asked.text for asked in told.questions]
+        sides = {WORDS: _by_words(texts, questions)}
+        if embedder is not None:
+            sides[COSINE] = _by_cosine(texts, questions, embedder)
+            sides[BOTH] = _scaled(sides[WORDS]) + _scaled(sides[COSINE])
+        for name, scores in sides.items():
+            found.setdefault(name, []).extend(
+                _answer(told.user_id, asked, row, ids, texts)
+                for asked, row in zip(told.questions, scores, strict=True)
+            )
+    yield from found.items()
+
+
+def _texts(told: Conversation) -> tuple[list[str], list[str]]:
+    events = [event for session in told.sessions for event in session.events]
+    pairs = [(str(event.id), MemoryEntry(event.content).text) for event in events]
+    pairs += [(str(memory.id), memory.text) for memory in told.memories]
+    return [name for name, _ in pairs], [text for _, text in pairs]
+
+
+def _by_words(texts: list[str], questions: list[str]) -> NDArray[np.float64]:
+    """Return BM25 scores, a row a question."""
+    import bm25s
+    import Stemmer
+
+    stem = Stemmer.Stemmer("english")
+    index = bm25s.BM25()
+    tokens = bm25s.tokenize(texts, stopwords="en", stemmer=stem, show_progress=False)
+    index.index(tokens, show_progress=False)
+    asked = bm25s.tokenize(
+        questions, stopwords="en", stemmer=stem, show_progress=False, return_ids=False
+    )
+    rows = np.zeros((len(questions), len(texts)))
+    for row, words in zip(rows, asked, strict=True):
+        known = [word for word in words if word in index.vocab_dict]
+        if known:
+            row[:] = index.get_scores(known)
+    return rows
+
+
+def _by_cosine(
+    texts: list[str], questions: list[str], embedder: Embedder
+) -> NDArray[np.float64]:
+    """Return cosines, a row a question; what scores below 0 has no score."""
+    ask = getattr(embedder, "embed_queries", embedder.embed)
+    sides = [np.asarray(ask(questions)), np.asarray(embedder.embed(texts))]
+    left, right = (
+        side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12)
+        for side in sides
+    )
+    return np.maximum(left.astype(np.float64) @ right.astype(np.float64).T, 0.0)
+
+
+def _scaled(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each row's scores between its least and its greatest, as 0 to 1."""
+    least = scores.min(axis=1, keepdims=True)
+    span = scores.max(axis=1, keepdims=True) - least
+    return np.where(span > 0.0, (scores - least) / np.where(span > 0.0, span, 1.0), 0.0)
+
+
+def _answer(
+    user: str,
+    question: Question,
+    scores: NDArray[np.float64],
+    ids: Sequence[str],
+    texts: Sequence[str],
+) -> Answer:
+    order = np.argsort(-scores, kind="stable")[:DEEPEST]
+    best = [int(row) for row in order if scores[row] > 0.0]
+    tokens = sum(estimate_tokens(texts[row]) for row in best[:READ])
+    return Answer(user, question, tuple(ids[row] for row in best), tokens=tokens)
