@@ -1,13 +1,15 @@
 """Which language a text is written in, as far as stop words and stems depend on it.
 
 Latin letters: the language whose stop words the text holds most of, English where
-nothing speaks for another. Cyrillic letters: Russian, whose stemmer is nearer to its
-neighbours than none. Arabic letters: Arabic. Scripts without spaces need neither (see
-the tokenizer).
+nothing speaks for another; letters that only Vietnamese or Turkish has count as stop
+words do. Cyrillic letters: Russian, whose stemmer is nearer to its neighbours than
+none. Arabic, Greek and Devanagari letters: Arabic, Greek and Hindi. Scripts without
+spaces need neither (see the tokenizer).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from vecall.lexical.elision import elided_words
@@ -16,7 +18,11 @@ from vecall.lexical.stop_words import STOP_WORDS
 ARABIC = "arabic"
 ENGLISH = "english"
 GERMAN = "german"
+GREEK = "greek"
+HINDI = "hindi"
 RUSSIAN = "russian"
+TURKISH = "turkish"
+VIETNAMESE = "vietnamese"
 
 _LANGUAGES = tuple(STOP_WORDS)
 _OF_WORD: dict[str, tuple[int, ...]] = {
@@ -43,15 +49,37 @@ _ELSEWHERE = frozenset(word for word, numbers in _OF_WORD.items() if 0 not in nu
 """Stop words of other languages that are none in English."""
 
 
-def language_of(words: Sequence[str], folded: str = "") -> str:
-    """Return the language, by Snowball's name, of a text in Latin letters.
+# Horned letters, letters with two marks, and those with a dot below or a hook above.
+_VIETNAMESE = re.compile("[\u01a0\u01a1\u01af\u01b0\u0309\u031b\u0323\u1ea0-\u1ef9]")
+_TURKISH = re.compile("[\u011e\u011f\u0130\u0131\u015e\u015f]")
+_ROMANIAN = re.compile("[\u0102\u0103\u0162\u0163\u0218-\u021b]")
+_RUN = re.compile(r"\w+")
+
+
+def has_vietnamese_letters(text: str) -> bool:
+    """Whether a text, as it was said, has letters that only Vietnamese has."""
+    return not text.isascii() and _VIETNAMESE.search(text) is not None
+
+
+def language_of(
+    words: Sequence[str],
+    folded: str = "",
+    text: str = "",
+    toned: Sequence[str] = (),
+) -> str:
+    """Return the language of a text in Latin letters: Snowball's name, or VIETNAMESE.
 
     Args:
         words: Its normalised words.
         folded: The normalised text, whose elided words (l', dell') count as well.
+        text: As it was said; the letters of Turkish count.
+        toned: Where it has letters of Vietnamese, its words with their tones.
     """
+    if toned:
+        return _with_vietnamese(words, toned)
     elided = elided_words(folded) if folded else []
-    if not elided and _ELSEWHERE.isdisjoint(words):
+    letters = _turkish_words(text) if text and not text.isascii() else 0
+    if not elided and not letters and _ELSEWHERE.isdisjoint(words):
         return ENGLISH  # which wins ties
     counts = [0] * len(_LANGUAGES)
     is_telling = [False] * len(_LANGUAGES)
@@ -65,10 +93,32 @@ def language_of(words: Sequence[str], folded: str = "") -> str:
             number = _LANGUAGES.index(language)
             counts[number] += 1
             is_telling[number] |= len(prefix) > 1
+    if letters:
+        number = _LANGUAGES.index(TURKISH)
+        counts[number] += letters
+        is_telling[number] = True
     best = counts.index(max(counts))
     if is_telling[best] or counts[best] > 1:
         return _LANGUAGES[best]
     return ENGLISH
+
+
+def _with_vietnamese(words: Sequence[str], toned: Sequence[str]) -> str:
+    """Vietnamese, unless more words are another language's stop words.
+
+    With their tones, words of Vietnamese are no stop words of other languages.
+    """
+    telling = sum(has_vietnamese_letters(word) for word in toned)
+    other = language_of(toned)
+    against = sum(word in STOP_WORDS[other] for word in toned)
+    return VIETNAMESE if telling >= against else language_of(words)
+
+
+def _turkish_words(text: str) -> int:
+    """How many words have a letter of Turkish, in a text without Romanian ones."""
+    if not _TURKISH.search(text) or _ROMANIAN.search(text):
+        return 0
+    return sum(_TURKISH.search(word) is not None for word in _RUN.findall(text))
 
 
 _NOT_GERMAN = frozenset(
@@ -86,11 +136,19 @@ def may_be_german(words: Sequence[str], language: str) -> bool:
     return _NOT_GERMAN.isdisjoint(words)
 
 
-def is_cyrillic(word: str) -> bool:
-    """Whether a word begins with a Cyrillic letter."""
-    return "\u0400" <= word[0] <= "\u052f"
+_SCRIPTS = (
+    ("\u0370", "\u03ff", GREEK),
+    ("\u0400", "\u052f", RUSSIAN),
+    ("\u0620", "\u06d3", ARABIC),
+    ("\u0750", "\u077f", ARABIC),
+    ("\u0900", "\u097f", HINDI),
+    ("\u1f00", "\u1fff", GREEK),
+)
 
 
-def is_arabic(word: str) -> bool:
-    """Whether a word begins with an Arabic letter."""
-    return "\u0620" <= word[0] <= "\u06d3" or "\u0750" <= word[0] <= "\u077f"
+def language_of_script(word: str) -> str | None:
+    """Return the language whose stems a word has by its first letter, or None."""
+    for first, last, language in _SCRIPTS:
+        if first <= word[0] <= last:
+            return language
+    return None

@@ -144,6 +144,63 @@ ARABIC = frozenset(
     """.split()
 )
 
+GREEK = frozenset(
+    """
+    ο η το οι τα του της των τον την τους τις στο στη στον στην στα στους στις στου ενας
+    ενα μια μιας ενος εγω εσυ εμεις εσεις αυτος αυτη αυτο αυτοι αυτες αυτα αυτον αυτην
+    αυτου αυτης αυτων εμενα εσενα με σε μας σας μου σου μοι τος
+    ειμαι εισαι ειναι ειμαστε ειστε ημουν ησουν ηταν ημασταν εχω εχεις εχει εχουμε εχετε
+    εχουν ειχα ειχες ειχε ειχαμε ειχαν θα να ας εχοντας
+    και κι η ειτε αλλα ομως αν οταν οτι πως που γιατι επειδη αφου ενω ωστε για απο
+    προς μεχρι χωρις μετα πριν κατα παρα ανα ως σαν μεσα πανω κατω
+    δεν μην μη οχι ναι πολυ πιο μονο επισης ακομα ηδη εδω εκει ετσι τωρα
+    τι ποιος ποια ποιο ποιοι ποιες ποιον ποιαν ποιου ποιας ποιων ποτε ποσο ποσος ποση
+    ποσοι ποσες ποσα οποιος οποια οποιο οποιοι οποιες καθε ολα ολοι ολες ολο ολη καποιος
+    καποια καποιο αλλος αλλη αλλο εκεινος εκεινη εκεινο
+    """.split()
+)
+
+HINDI = frozenset(
+    """
+    मैं मैंने मुझे मुझको मुझसे मेरा मेरी मेरे हम हमने हमें हमको हमारा हमारी हमारे तू तुम तुमने तुम्हें तुम्हारा
+    तुम्हारी तुम्हारे आप आपने आपको आपका आपकी आपके वह वे वो यह ये उस उसने उसे उसको उसका उसकी उसके
+    उन उन्होंने उन्हें उनका उनकी उनके इस इसने इसे इसका इसकी इसके इन इन्हें इनका इनकी इनके अपना अपनी
+    अपने खुद
+    है हैं हूँ हो था थी थे थीं होता होती होते हुआ हुई हुए होगा होगी होंगे रहा रही रहे गया गई गए गयी
+    चुका चुकी चुके
+    का की के को में से पर ने तक लिए साथ बाद पहले बीच द्वारा वाला वाली वाले
+    और या लेकिन मगर पर तो भी ही कि अगर जब तब जो जिस जिसने जिसे जिसका जिसकी जिसके क्योंकि इसलिए
+    न नहीं मत हाँ अब यहाँ वहाँ बहुत सब सभी कुछ कोई किसी हर एक
+    क्या कौन कौनसा किस किसने किसे किसको किसका किसकी किसके कहाँ कब क्यों कैसे कैसा कैसी कितना कितनी
+    कितने सा सी
+    """.split()
+)
+
+TURKISH = frozenset(
+    """
+    ben sen biz siz onlar beni bana bende benden benim seni sana sende senden senin onu
+    ona onda ondan onun bizi bize bizde bizden bizim sizi size sizde sizden sizin onlari
+    onlara onlarin bu su bunu buna bunda bundan bunun sunu suna bunlar sunlar
+    ve veya ya da de ki mi mu ama fakat ancak cunku eger ise ile icin gibi kadar gore
+    daha en cok az hem hic her bir sey
+    degil var yok idi imis olan olarak oldu olur olsa
+    ne neyi neye neden nasil nicin niye kim kimi kime kimin kimden hangi hangisi nerede
+    nereye nereden nereli kac
+    """.split()
+)
+
+VIETNAMESE = frozenset(
+    """
+    tôi tao tớ mình ta chúng bạn anh chị em ông bà cô chú nó họ hắn ai
+    là thì mà và hay hoặc nhưng nếu vì nên khi lúc thế vậy cũng đã đang sẽ vẫn còn chưa
+    không chẳng được bị có của cho với từ đến tới ở tại trong ngoài trên dưới về theo
+    do bởi để
+    này kia đó ấy đây nào gì sao đâu bao mấy nhiêu các những một mọi mỗi cái con chiếc
+    rất quá lắm nhé nhỉ ạ à ơi
+    """.split()
+)
+"""With their tones, as `split_words` leaves them in a Vietnamese text."""
+
 STOP_WORDS: dict[str, frozenset[str]] = {
     "english": ENGLISH,
     "german": GERMAN,
@@ -151,5 +208,6 @@ STOP_WORDS: dict[str, frozenset[str]] = {
     "french": FRENCH,
     "italian": ITALIAN,
     "portuguese": PORTUGUESE,
+    "turkish": TURKISH,
 }
 """By Snowball's name, the languages in Latin letters; the first wins ties."""

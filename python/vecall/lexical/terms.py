@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from hashlib import blake2b
-
-import Stemmer
 
 from vecall.lexical.compounds import SHORTEST_COMPOUND, compound_parts
 from vecall.lexical.dates import (
-    MONTH_NAMES,
     MONTHS,
     asked_dates,
     date_marks,
@@ -25,102 +20,41 @@ from vecall.lexical.identifiers import (
     joined_numbers,
     joined_parts,
 )
-from vecall.lexical.irregular import PLAIN_FORMS
 from vecall.lexical.languages import (
-    ARABIC,
     ENGLISH,
     GERMAN,
-    RUSSIAN,
-    is_arabic,
-    is_cyrillic,
+    TURKISH,
+    VIETNAMESE,
+    has_vietnamese_letters,
     language_of,
+    language_of_script,
     may_be_german,
 )
 from vecall.lexical.marks import TIME, QueryMarks, asks_time, author_mark, text_marks
-from vecall.lexical.stop_words import ARABIC as ARABIC_STOP_WORDS
-from vecall.lexical.stop_words import RUSSIAN as RUSSIAN_STOP_WORDS
-from vecall.lexical.stop_words import STOP_WORDS
-from vecall.lexical.tokenizer import normalise, split_words
+from vecall.lexical.stems import (
+    CACHE_WORDS,
+    PART,
+    STOPPED,
+    Language,
+    made_language,
+)
+from vecall.lexical.suffixes import suffixed_words
+from vecall.lexical.tokenizer import normalise, split_words, with_tones
 from vecall.timestamps import to_datetime
 
-ANALYSIS_VERSION = "5"
+ANALYSIS_VERSION = "6"
 """Changes whenever the same text may give other terms; stored in every file."""
 
-_CACHE_WORDS = 100_000
 _CACHE_COMPOUNDS = 10_000
 
-_STOPPED = 0  # a hash that stands for "no term"
-
-PART = 1 << 63
-"""The bit of a term that is a part of a memory's words, or optional in a query. The
-engine counts it in no length, and looks an optional term up with and without it."""
-
 _MOST_OPTIONAL = 256
-
-_ALL_STOP_WORDS = {
-    **STOP_WORDS,
-    ARABIC: ARABIC_STOP_WORDS,
-    RUSSIAN: RUSSIAN_STOP_WORDS,
-}
-
-
-class _Language:
-    """Stems of one language's words, a thread at a time: a stemmer keeps state."""
-
-    def __init__(self, name: str) -> None:
-        self._stemmer = Stemmer.Stemmer(name, 0)
-        self._english = Stemmer.Stemmer(ENGLISH, 0)
-        self._stop_words = _ALL_STOP_WORDS[name]
-        self._plain = PLAIN_FORMS if name == ENGLISH else {}
-        self._months = MONTH_NAMES.get(name, {})
-        self.terms: dict[str, int] = {}
-        """Hashes of the stems of words that were met."""
-        self.parts: dict[str, tuple[int, ...]] = {}
-        """Hashes of the parts of long words of queries."""
-
-    def stem(self, word: str) -> str:
-        """Return the stem, or "" for a stop word."""
-        if word in self._stop_words:
-            return ""
-        month = self._months.get(word)
-        if month:  # memories carry the English names
-            return str(self._english.stemWord(month))
-        return str(self._stemmer.stemWord(self._plain.get(word, word)))
-
-    def term(self, word: str) -> int:
-        """Return the hash of the stem, or _STOPPED for a stop word."""
-        if len(self.terms) >= _CACHE_WORDS:
-            self.terms.clear()
-        stem = self.stem(word)
-        number = self.terms[word] = _hash(stem) if stem else _STOPPED
-        return number
-
-
-# wa- or fa- before al-, bi-l-, ka-l-, li-l-.
-_ARABIC_CONJUNCTION = re.compile(
-    "\\A[\u0648\u0641](?=(?:[\u0628\u0643]?\u0627\u0644|\u0644\u0644)..)"
-)
-
-
-class _Arabic(_Language):
-    """Arabic words without article, conjunction and the ending of feminine nouns.
-
-    Snowball's stemmer leaves "and the" (wa-l, fa-l) in place, and writes the feminine
-    ending in two ways, before a pronoun and without one.
-    """
-
-    def stem(self, word: str) -> str:
-        """Return the stem, or "" for a stop word."""
-        bare = _ARABIC_CONJUNCTION.sub("", word)
-        stem = super().stem(bare)
-        return stem[:-1] if len(stem) > 3 and stem.endswith("\u062a") else stem
 
 
 class _Analysis(threading.local):
     """The languages met so far, and the marks of authors."""
 
     def __init__(self) -> None:
-        self._languages: dict[str, _Language] = {}
+        self._languages: dict[str, Language] = {}
         self._authors: dict[str, int] = {}
 
     def terms(self, words: Sequence[str], language: str) -> list[int]:
@@ -165,35 +99,28 @@ class _Analysis(threading.local):
         for word in words:
             mark = known.get(word)
             if mark is None:
-                if len(known) >= _CACHE_WORDS:
+                if len(known) >= CACHE_WORDS:
                     known.clear()
                 stem = self._of_script(word, self._language(ENGLISH)).stem(word)
-                mark = known[word] = author_mark(stem) if stem else _STOPPED
+                mark = known[word] = author_mark(stem) if stem else STOPPED
             if mark:
                 marks[mark] = None
         return tuple(marks)
 
-    def _of_script(self, word: str, latin: _Language) -> _Language:
-        if is_cyrillic(word):
-            return self._language(RUSSIAN)
-        return self._language(ARABIC) if is_arabic(word) else latin
+    def _of_script(self, word: str, latin: Language) -> Language:
+        own = None if word.isascii() else language_of_script(word)
+        return latin if own is None else self._language(own)
 
-    def _language(self, name: str) -> _Language:
+    def _language(self, name: str) -> Language:
         language = self._languages.get(name)
         if language is None:
-            made = _Arabic(name) if name == ARABIC else _Language(name)
-            language = self._languages[name] = made
+            language = self._languages[name] = made_language(name)
         return language
 
 
 _analysis = _Analysis()
 
 _CHARS_A_TERM = 32  # of a query: far more than a term and the stop words beside it have
-
-
-def _hash(stem: str) -> int:
-    digest = blake2b(stem.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little") & ~PART or 1
 
 
 def query_terms(
@@ -213,8 +140,9 @@ def query_terms(
     folded = normalise(text)
     read = _CHARS_A_TERM * most
     words = split_words(folded[:read])
-    language = language_of(words, folded[:read])
-    terms = _analysis.terms(words, language)
+    toned = toned_words(text[:read])
+    language = language_of(words, folded[:read], text[:read], toned)
+    terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
     optional = _optional_terms(words, terms, language)
     dates: list[int] = []
     if len(folded) > read or may_name_dates(words, folded):
@@ -236,6 +164,8 @@ def _optional_terms(
     found = dict.fromkeys(terms)
     if may_be_german(words, language):
         found.update(dict.fromkeys(_analysis.part_terms(words, language)))
+    elif language == TURKISH:  # an English query may hold a Turkish name
+        found.update(dict.fromkeys(_analysis.terms(words, ENGLISH)))
     return [term | PART for term in found][:_MOST_OPTIONAL]
 
 
@@ -255,8 +185,9 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     """
     folded = normalise(text)
     words = split_words(folded)
-    language = language_of(words, folded)
-    terms = _analysis.terms(words, language)
+    toned = toned_words(text)
+    language = language_of(words, folded, text, toned)
+    terms = _analysis.terms(toned if language == VIETNAMESE else words, language)
     extra = identifier_parts(text, folded)
     if language != ENGLISH:
         known = set(terms)
@@ -266,6 +197,9 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         extra += joined_words(folded)  # of a name
     if extra:
         terms += _analysis.terms(extra, language)
+    terms += _analysis.terms(suffixed_words(folded), ENGLISH)
+    if toned and language != VIETNAMESE:
+        terms += _vietnamese_terms(toned)
     marks = text_marks(text, folded, words, author)
     together = [*joined_numbers(words), *joined_parts(text)]
     joined = _analysis.terms(together, language)
@@ -275,6 +209,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
     if author:
         name = split_words(normalise(author))
         terms += _analysis.terms(name, ENGLISH)
+        terms += _vietnamese_terms(toned_words(author))
         marks += _analysis.author_marks(name)
     if timestamp is not None:
         day = to_datetime(timestamp)
@@ -282,6 +217,17 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         terms += _analysis.terms(dated, ENGLISH)
         marks += date_marks(day)
     return terms + marks
+
+
+def toned_words(text: str) -> list[str]:
+    """Return the words of a text with letters of Vietnamese, with their tones."""
+    return split_words(with_tones(text)) if has_vietnamese_letters(text) else []
+
+
+def _vietnamese_terms(toned: Sequence[str]) -> list[int]:
+    """Return the terms under which a Vietnamese query looks for names."""
+    names = [word for word in toned if not word.isascii()]
+    return _analysis.terms(names, VIETNAMESE)
 
 
 def _parts(words: Sequence[str]) -> list[int]:
@@ -296,4 +242,6 @@ def content_words(text: str) -> list[int]:
     """Return the hashes of a text's words without stop words, dates and marks."""
     folded = normalise(text)
     words = split_words(folded)
-    return _analysis.terms(words, language_of(words, folded))
+    toned = toned_words(text)
+    language = language_of(words, folded, text, toned)
+    return _analysis.terms(toned if language == VIETNAMESE else words, language)

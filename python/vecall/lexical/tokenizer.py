@@ -2,7 +2,8 @@
 
 A word is a run of letters, digits and combining marks. Text is NFKC-normalised and
 case-folded first, and Latin letters lose their accents, so that "Café", "CAFÉ" and
-"cafe" are one word. A script that is written without spaces (Chinese, Japanese, Thai,
+"cafe" are one word. The words of a Vietnamese text are also given with their tones,
+which tell them apart. A script that is written without spaces (Chinese, Japanese, Thai,
 Lao, Khmer, Burmese) and Korean, which glues particles to its words, become overlapping
 pairs of characters: two texts then share a pair wherever they share two neighbouring
 characters.
@@ -14,6 +15,7 @@ import re
 import unicodedata
 
 from vecall.lexical.elision import cut_elisions
+from vecall.lexical.suffixes import cut_suffixes
 
 # Combining marks inside words. `\\w` leaves them out, which would cut Hindi or Arabic
 # words in pieces; punctuation of the same blocks is left out here.
@@ -55,7 +57,13 @@ def normalise(text: str) -> str:
     if folded.isascii():
         return folded
     folded = unicodedata.normalize("NFD", folded)
-    folded = _LATIN_ACCENT.sub(r"\1", folded)
+    folded = _LATIN_ACCENT.sub(r"\1", folded).replace("\u0131", "i")  # as I becomes i
+    return unicodedata.normalize("NFC", folded)
+
+
+def with_tones(text: str) -> str:
+    """Return `text` normalised but for the accents of Latin letters."""
+    folded = unicodedata.normalize("NFKC", stream_safe(text)).casefold()
     return unicodedata.normalize("NFC", folded)
 
 
@@ -87,7 +95,7 @@ def words(text: str) -> list[str]:
 
     Returns:
         Normalised words. "Nate's dog isn't" gives nate, dog, isnt; "l'école" gives
-        ecole.
+        ecole; "İstanbul'da" gives istanbul.
     """
     return split_words(normalise(text))
 
@@ -98,6 +106,7 @@ def split_words(folded: str) -> list[str]:
     if ("'" in folded or not is_ascii) and _APOSTROPHE.search(folded):
         folded = cut_elisions(folded)
         folded = _POSSESSIVE.sub("", folded)
+        folded = cut_suffixes(folded)
         folded = _APOSTROPHE.sub("", folded)
     found: list[str] = _WORD.findall(folded)
     if is_ascii:
