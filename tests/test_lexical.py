@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.lexical import QueryMarks, memory_terms, query_terms, words
 from vecall.lexical.stop_words import STOP_WORDS
-from vecall.lexical.tokenizer import has_word
+from vecall.lexical.tokenizer import has_word, normalise
 
 
 def asked(text: str) -> list[int]:
@@ -129,6 +130,23 @@ def test_punctuation_is_no_word(text):
     assert not has_word(text)
     assert words(text) == []
     assert query_terms(text) == ([], QueryMarks())
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from([*"ab'lsehd_ -19\u2019\u02bc\u00e9", "qu'", "'s "])))
+def test_apostrophes_end_no_word_but_after_elided_letters_and_before_an_s(letters):
+    """The rules one at a time, each as one expression."""
+    text = normalise("".join(letters))
+    for rule, instead in (
+        (
+            r"(?<![\w'\u2019\u02bc])(?:l|s|d|qu|all|bell|dall|dell)['\u2019\u02bc](?=[aeiouh]\w)",
+            " ",
+        ),
+        (r"(?<=\w)['\u2019\u02bc]s\b", ""),
+        (r"(?<=\w)['\u2019\u02bc](?=\w)", ""),
+    ):
+        text = re.sub(rule, instead, text)
+    assert words("".join(letters)) == re.findall(r"[^\W_]+", text)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

@@ -66,7 +66,7 @@ class Forgetting:
             found = await recall.candidates(wait, request)
         except EmbedderError:
             words = replace(request.ranking, fusion="words")
-            found = await recall.candidates(wait, replace(request, ranking=words))
+            found = await recall.candidates(wait, request._replace(ranking=words))
         matches = [_match(each) for each in found.memories]
         near = near_best(matches)
         return [

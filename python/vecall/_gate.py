@@ -10,9 +10,9 @@ from typing import Any
 
 from vecall._duck import clean
 from vecall._embedding import Wait
+from vecall._entries import draft_entry
 from vecall._ingest import check_text
 from vecall._model_thread import ModelThread
-from vecall._recall import draft_entry
 from vecall.config import Limits
 from vecall.embedders.base import is_async
 from vecall.errors import (

@@ -8,13 +8,13 @@ from typing import Any, cast, get_args
 
 from vecall._consolidating import Consolidating
 from vecall._embedding import Wait
+from vecall._entries import to_entry
 from vecall._forgetting import Forgetting
 from vecall._how import How
 from vecall._ingest import Scope, entry_drafts
 from vecall._maintenance import Maintenance
 from vecall._memory import Memory
 from vecall._observing import Observing
-from vecall._recall import to_entry
 from vecall._rules import bounds_of
 from vecall._scoring import prior_of
 from vecall._telemetry import observed

@@ -12,8 +12,8 @@ from typing import Any, TypeGuard, TypeVar
 from vecall import _transfer
 from vecall._duck import as_list
 from vecall._embedding import Wait
+from vecall._entries import to_entry
 from vecall._opened import Opened
-from vecall._recall import to_entry
 from vecall._reembed import Reembedding
 from vecall._scoring import prior_of
 from vecall._telemetry import observed

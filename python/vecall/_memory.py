@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -328,7 +327,7 @@ class Memory(Opened):
             return found
         answers = {"user": found}
         for scope, other in others.items():
-            answers[scope] = await self._ask(wait, serving, replace(request, key=other))
+            answers[scope] = await self._ask(wait, serving, request._replace(key=other))
         return merged(answers, request.top_k)
 
     async def _ask(
@@ -343,7 +342,7 @@ class Memory(Opened):
         )
         if not len(only):
             return SearchMemoryResponse()
-        found = await serving.recall.search(wait, replace(request, only=only))
+        found = await serving.recall.search(wait, request._replace(only=only))
         # A row that was found may have been changed since it was looked at.
         return SearchMemoryResponse(
             [

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +13,7 @@ from vecall._core import Engine
 from vecall._duck import clean
 from vecall._embedding import Embedding, Wait
 from vecall._engine_rows import Key, name_key
+from vecall._entries import to_entry
 from vecall._loader import Loader
 from vecall._model_thread import ModelThread
 from vecall._row_cache import RowCache
@@ -27,12 +25,13 @@ from vecall.errors import BusyError, ClosedError, ReentrantCallError, RerankerEr
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking import Ranking
-from vecall.store import Draft, Row
-from vecall.store.values import stored_object
+from vecall.store import Row
 from vecall.timestamps import to_micros, to_seconds
-from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
+from vecall.types import Filter, SearchMemoryResponse
 
 _TRIES = 1_000
+
+_PLAIN = Ranking()
 
 Found = list[tuple[Hit, Row]]
 
@@ -41,8 +40,7 @@ class RetiredModelError(Exception):
     """The file has moved to another model; the search is to begin again with that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A search whose arguments are checked."""
 
     key: Key
@@ -51,7 +49,7 @@ class Request:
     min_score: float | None = None
     min_confidence: float | None = None
     filter: Filter | None = None
-    ranking: Ranking = field(default_factory=Ranking)
+    ranking: Ranking = _PLAIN
     explain: bool = False
     only: NDArray[np.int64] | None = None  # rows whose labels and metadata pass
     vector: Vectors | None = None  # of the query, in place of the embedder's
@@ -106,22 +104,19 @@ class Recall:
             if vector is None:
                 vector = await self._embedding.embed_query(wait, *request.key, query)
         hits, answer = await self._hits(wait, request, vector)
-        missing = [hit.rid for hit in hits if hit.row is None]
-        if missing:
-            rows = await wait(self._loader.submit(self._loader.rows, missing))
-            fetched = {row.rid: row for row in rows}
-            for hit in hits:
-                if hit.row is None:
-                    hit.row = fetched.get(hit.rid)
+        if any(hit.row is None for hit in hits):
+            await self._fetch(wait, hits)
         # A row that is still not there was deleted since the engine was asked.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
         now = self._lifetime.wall()
-        if not request.ranking.is_plain:
+        is_plain = request.ranking.is_plain
+        if not is_plain:
             await self._reorder(wait, request, found, now)
         # The engine orders ties by row and returns all that tie with the last one; here
         # the smaller id wins, so that the answer does not depend on who was stored
         # first.
-        found.sort(key=lambda pair: (-pair[0].score, -pair[1].time, pair[1].id))
+        if not is_plain or len({hit.score for hit in hits}) < len(hits):
+            found.sort(key=lambda pair: (-pair[0].score, -pair[1].time, pair[1].id))
         if request.ranking.compares_texts:
             work = partial(_reorder.choose, found, request.ranking, request.top_k)
             found = await wait(self._slow.run(work, concurrent=False))
@@ -131,6 +126,15 @@ class Recall:
     async def candidates(self, wait: Wait, request: Request) -> SearchMemoryResponse:
         """Return memories that somebody may want to delete, each explained."""
         return await self.search(wait, request)
+
+    async def _fetch(self, wait: Wait, hits: list[Hit]) -> None:
+        """Read the rows that are not in memory."""
+        missing = [hit.rid for hit in hits if hit.row is None]
+        rows = await wait(self._loader.submit(self._loader.rows, missing))
+        fetched = {row.rid: row for row in rows}
+        for hit in hits:
+            if hit.row is None:
+                hit.row = fetched.get(hit.rid)
 
     async def _reorder(
         self, wait: Wait, request: Request, found: Found, now: float
@@ -303,54 +307,3 @@ def _options(request: Request) -> dict[str, Any]:
     if request.only is not None:
         options["only"] = request.only
     return options
-
-
-def to_entry(
-    row: Row,
-    importance: float,
-    score: float | None = None,
-    similarity: float = math.nan,
-    confidence: float | None = None,
-    explanation: dict[str, float] | None = None,
-) -> MemoryEntry:
-    """Return a stored row as an entry of its own, which the caller may keep."""
-    return MemoryEntry(
-        row.text if row.content is None else stored_object(row.content),
-        id=row.id,
-        author=row.author,
-        timestamp=row.ts,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        valid_until=row.valid_until,
-        supersedes=row.supersedes,
-        session_id=row.session,
-        event_id=row.event,
-        kind=row.kind,
-        source=row.source,
-        trust=row.trust,
-        custom_metadata={} if row.meta is None else stored_object(row.meta),
-        importance=importance,
-        score=score,
-        similarity=None if math.isnan(similarity) else similarity,
-        confidence=confidence,
-        explanation=explanation,
-    )
-
-
-def draft_entry(draft: Draft) -> MemoryEntry:
-    """Return what is about to be stored as an entry."""
-    return MemoryEntry(
-        draft.text if draft.content is None else json.loads(draft.content),
-        id=draft.id,
-        author=draft.author,
-        timestamp=draft.ts,
-        session_id=draft.session,
-        event_id=draft.event,
-        kind=draft.kind,
-        source=draft.source,
-        trust=draft.trust,
-        custom_metadata={} if draft.meta is None else json.loads(draft.meta),
-        importance=draft.importance,
-        valid_until=draft.valid_until,
-        supersedes=draft.supersedes,
-    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from vecall.calibration import Calibration, Signals, Weights
+from vecall.calibration import Calibration, Weights
 from vecall.errors import InvalidMemoryError
 from vecall.importance import DEFAULT_PRIOR, weight_of
 from vecall.ranking import Ranking
@@ -22,8 +22,10 @@ where there is none) and the importance that it is to have instead. It runs for 
 memory of every answer on the caller's thread, so it must be fast."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+_LOG_PLACES = tuple(math.log1p(place) for place in range(100))
+
+
+class Answer(NamedTuple):
     """What the engine says of a whole answer.
 
     Attributes:
@@ -78,14 +80,15 @@ class Hit:
         """Return the engine's score as a share of its best one."""
         return self.engine_score / answer.best if answer.best > 0.0 else 0.0
 
-    def signals(self, answer: Answer) -> Signals:
-        """Return what the confidence is made of."""
+    def signals(self, answer: Answer) -> tuple[float, float, float, float]:
+        """Return what the confidence is made of: the `Signals`, in their order."""
         relative = self.relative(answer)
-        return Signals(
-            self.parts[0] * relative,
-            math.log1p(self.place),
+        place, parts = self.place, self.parts
+        return (
+            parts[0] * relative,
+            _LOG_PLACES[place] if place < len(_LOG_PLACES) else math.log1p(place),
             relative,
-            self.parts[2] if answer.has_vector else 0.0,
+            parts[2] if answer.has_vector else 0.0,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from vecall._recall import to_entry
+from vecall._entries import to_entry
 from vecall._scoring import importance_of
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
 from vecall.store import Draft, Row

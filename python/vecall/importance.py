@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 DEFAULT_PRIOR = 0.5
 _DAY = 86_400.0  # seconds
@@ -25,10 +26,14 @@ def weight_of(prior: float | None, uses: int | None, age: float) -> float:
         uses: How often it was used.
         age: In seconds.
     """
-    prior = DEFAULT_PRIOR if prior is None else prior
     days = max(age, 0.0) // _DAY
+    return _weight(DEFAULT_PRIOR if prior is None else prior, uses or 0, days)
+
+
+@lru_cache(4_096)  # the memories of an answer are few days, and were seldom used
+def _weight(prior: float, uses: int, days: float) -> float:
     faded = 1.0 - 0.5 ** (days / _HALF_FADED)
-    used = 1.0 - 0.5 ** ((uses or 0) / _HALF_USED)
+    used = 1.0 - 0.5 ** (uses / _HALF_USED)
     change = _USE_WEIGHT * used - _RECENCY_WEIGHT * faded
     if change == 0.0 or not 0.0 < prior < 1.0:
         return prior

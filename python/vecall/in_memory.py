@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from vecall._duck import clean
 from vecall._embedding import Embedding, Wait
+from vecall._entries import to_entry
 from vecall._memory import Asked, Memory
-from vecall._recall import Recall, Request, to_entry
+from vecall._recall import Recall, Request
 from vecall._scoring import importance_of
 from vecall._serving import Serving
 from vecall.config import check_top_k

@@ -171,7 +171,7 @@ _DATE_WORDS = frozenset(_NAMES) | frozenset(
     "aujourdhui semaine mois ieri oggi settimana mese ontem hoje".split()
 )
 _HIER = re.compile(r"\bhier\b")
-_UNUSUAL = re.compile(r"\d|[^\x00-\x7f]")
+_DIGIT = re.compile("[0-9]")
 
 
 _LOOKED_AT = 512
@@ -186,7 +186,9 @@ def _ends(folded: str) -> str:
 
 def may_name_dates(words: Sequence[str], folded: str) -> bool:
     """Whether a normalised query is worth asking for its dates; most are not."""
-    return bool(_UNUSUAL.search(folded)) or not _DATE_WORDS.isdisjoint(words)
+    if not folded.isascii() or not _DATE_WORDS.isdisjoint(words):
+        return True
+    return _DIGIT.search(folded) is not None
 
 
 def asked_dates(folded: str, now: datetime, language: str | None = None) -> list[int]:

@@ -23,13 +23,15 @@ _LANGUAGES: dict[str, tuple[str, ...]] = {
     for prefix in _FRENCH + _ITALIAN
 }
 _APOSTROPHES = "'\u2018\u2019\u02bc"
+_VOWELS = "aeiouh\u00e6\u0153"
+_MAY_BE_ELIDED = re.compile(rf"[{_APOSTROPHES}][{_VOWELS}]")  # quickly searched for
 _ELIDED = re.compile(
     rf"(?<![\w{_APOSTROPHES}])({'|'.join(_LANGUAGES)})[{_APOSTROPHES}]"
-    r"(?=[aeiouh\u00e6\u0153]\w)"
+    rf"(?=[{_VOWELS}]\w)"
 )
 _WHOLE = re.compile(
     rf"(?<![\w{_APOSTROPHES}])({'|'.join(_LANGUAGES)})[{_APOSTROPHES}]"
-    r"([aeiouh\u00e6\u0153]\w+)"
+    rf"([{_VOWELS}]\w+)"
 )
 
 
@@ -39,7 +41,7 @@ def cut_elisions(folded: str) -> str:
     Args:
         folded: A text as `normalise` returns it.
     """
-    return _ELIDED.sub(" ", folded)
+    return _ELIDED.sub(" ", folded) if _MAY_BE_ELIDED.search(folded) else folded
 
 
 def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -51,6 +53,8 @@ def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
     """
     if "'" not in folded and folded.isascii():
         return []  # nothing can be elided, and most texts are like that
+    if not _MAY_BE_ELIDED.search(folded):
+        return []
     found = _ELIDED.findall(folded)
     return [(prefix, _LANGUAGES[prefix]) for prefix in found]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 _WHOLE = (1 << 63) - 1  # the highest bit is that of parts of words
 
@@ -104,8 +104,7 @@ _ASKS_TIME_EAST = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueryMarks:
+class QueryMarks(NamedTuple):
     """What a query favours.
 
     Attributes:

@@ -31,6 +31,7 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _WORD = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
+_ASCII_WORD = re.compile("[A-Za-z0-9]+")  # the same where there is nothing else
 _UNSPACED_RUN = re.compile(
     rf"(?<![{_MARKS}])[{_MARKS}]*[{_UNSPACED}][{_UNSPACED}{_MARKS}]*"
 )
@@ -44,8 +45,9 @@ _RARE_MARKS = (
     "\U0001e000-\U0001e94a"
 )
 _MANY_MARKS = re.compile(rf"[{_MARKS}{_RARE_MARKS}]{{31,}}")
-_APOSTROPHE = re.compile(r"(?<=\w)['\u2018\u2019\u02bc](?=\w)")
-_POSSESSIVE = re.compile(r"(?<=\w)['\u2018\u2019\u02bc]s\b")
+# The apostrophe comes first, which is searched for many times faster than a look back.
+_APOSTROPHE = re.compile(r"['\u2018\u2019\u02bc](?<=\w.)(?=\w)")
+_POSSESSIVE = re.compile(r"['\u2018\u2019\u02bc](?<=\w.)s\b")
 _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 
@@ -108,9 +110,9 @@ def split_words(folded: str) -> list[str]:
         folded = _POSSESSIVE.sub("", folded)
         folded = cut_suffixes(folded)
         folded = _APOSTROPHE.sub("", folded)
-    found: list[str] = _WORD.findall(folded)
     if is_ascii:
-        return found
+        return _ASCII_WORD.findall(folded)
+    found: list[str] = _WORD.findall(folded)
     split: list[str] = []
     for word in found:
         if word.isascii():
@@ -143,4 +145,4 @@ def _pairs(run: str) -> list[str]:
 
 def has_word(text: str) -> bool:
     """Whether `text` has any word at all; punctuation and symbols are none."""
-    return _WORD.search(text) is not None
+    return text[:1].isalnum() or _WORD.search(text) is not None
