@@ -14,6 +14,7 @@ from vecall import (
     MemoryService,
     Ranking,
     RerankerError,
+    RewriterError,
     SummaryError,
     WriteHookError,
     WriteRejectedError,
@@ -208,6 +209,22 @@ def test_a_reranker_that_asks_itself_is_refused(
     add(memory, "another question")
     calls.service = memory
     with pytest.raises(RerankerError, match="its own memory service"):
+        in_time(lambda: memory.sync.search_memory(**ME, query="question"))
+    calls.service = None
+    in_time(memory.close)
+
+
+def test_a_rewriter_that_asks_itself_is_refused(
+    open_service: Open, in_time: InTime, calls: Calls
+) -> None:
+    def rewrite(query: str) -> str:
+        calls.search()
+        return query
+
+    memory = open_service(embedder=None, ranking=Ranking(rewriter=rewrite))
+    add(memory, "another question")
+    calls.service = memory
+    with pytest.raises(RewriterError, match="its own memory service"):
         in_time(lambda: memory.sync.search_memory(**ME, query="question"))
     calls.service = None
     in_time(memory.close)

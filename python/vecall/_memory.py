@@ -308,9 +308,10 @@ class Memory(Opened):
         if min_confidence is not None and not serving.scoring.can_tell(ranking):
             raise ConfigError(NOT_CALIBRATED)
         top_k, limits = asked.top_k, self.limits
+        query = asked.query[: limits.max_query_chars]
         request = Request(
             key,
-            asked.query[: limits.max_query_chars],
+            query,
             self.top_k if top_k is None else check_top_k(top_k, limits),
             min_score,
             min_confidence,
@@ -322,6 +323,9 @@ class Memory(Opened):
             vector=checked_query_vector(asked.vector, serving.model, ranking),
         )
         others = self._other_keys(asked)
+        if ranking.rewriter is not None:
+            text = await serving.recall.rewritten(wait, ranking.rewriter, query)
+            request = request._replace(query=text[: limits.max_query_chars])
         found = await self._ask(wait, serving, request)
         if not others:
             return found

@@ -62,7 +62,8 @@ class ModelThread:
         if id(self) in _waiting.get():
             msg = (
                 "a function that the service calls (an embedder, a hook, a summarizer, "
-                "a reranker) called the same service where it would wait for itself"
+                "a rewriter, a reranker) called the same service where it would wait "
+                "for itself"
             )
             raise ReentrantCallError(msg)
 

@@ -16,15 +16,15 @@ from vecall._engine_rows import Key, name_key
 from vecall._entries import to_entry
 from vecall._loader import Loader
 from vecall._model_thread import ModelThread
+from vecall._ranking_calls import call_of_ranking
 from vecall._row_cache import RowCache
 from vecall._scoring import Answer, Hit, Scoring, importance_of
 from vecall.clock import LifeTime
 from vecall.embedders import Vectors
-from vecall.embedders.base import is_async
-from vecall.errors import BusyError, ClosedError, ReentrantCallError, RerankerError
+from vecall.errors import BusyError, RerankerError, RewriterError
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
-from vecall.ranking import Ranking
+from vecall.ranking import Ranking, Rewriter
 from vecall.store import Row
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
@@ -75,14 +75,31 @@ class Recall:
         self._embedding = embedding
         self._scoring = scoring
         self._slow = ModelThread("vecall-reranker")
+        self._rewriting = ModelThread("vecall-rewriter")
 
     def refuse_nested(self) -> None:
-        """Raise ReentrantCallError where a reranker is the caller."""
+        """Raise ReentrantCallError where a rewriter or reranker is the caller."""
         self._slow.refuse_nested()
+        self._rewriting.refuse_nested()
 
     def close(self) -> None:
-        """End the thread of what is slow: rerankers, comparisons of texts."""
+        """End the threads of what is slow: rewriters, rerankers, comparisons."""
+        self._rewriting.close()
         self._slow.close()
+
+    async def rewritten(self, wait: Wait, rewriter: Rewriter, query: str) -> str:
+        """Return the text to search for in place of a query.
+
+        Raises:
+            RewriterError: The rewriter failed, or returned something else than a text.
+        """
+        text: object = await call_of_ranking(
+            wait, self._rewriting, "ranking.rewriter", RewriterError, rewriter, query
+        )
+        if not isinstance(text, str):
+            msg = "ranking.rewriter: must return a string"
+            raise RewriterError(msg)
+        return text
 
     async def search(self, wait: Wait, request: Request) -> SearchMemoryResponse:
         """Return the best memories.
@@ -147,24 +164,15 @@ class Recall:
         if ranking.half_life is not None:
             _reorder.decay(hits, rows, ranking.seconds_to_half, now)
         if ranking.reranker is not None and found:
-            self.refuse_nested()
-            texts = [row.text for row in rows]
-            work = partial(ranking.reranker, request.query, texts)
-            concurrent = is_async(ranking.reranker)
-            try:
-                numbers = await wait(self._slow.run(work, concurrent=concurrent))
-            except ClosedError:
-                raise
-            except ReentrantCallError:
-                msg = (
-                    "ranking.reranker searched its own memory service with the same "
-                    "ranking; it can only search another service"
-                )
-                raise RerankerError(msg) from None
-            except Exception as error:
-                # Its message may quote a text; its type does not.
-                msg = f"ranking.reranker failed with {type(error).__name__}"
-                raise RerankerError(msg) from None
+            numbers = await call_of_ranking(
+                wait,
+                self._slow,
+                "ranking.reranker",
+                RerankerError,
+                ranking.reranker,
+                request.query,
+                [row.text for row in rows],
+            )
             _reorder.apply_reranker(hits, numbers)
 
     async def _hits(

@@ -65,6 +65,7 @@ class SearchingMemoryService:
             ConfigError: min_score or vector without an embedder or in a search by
                 words alone, or min_confidence with an embedder that is not calibrated.
             EmbedderError: The embedder failed.
+            RewriterError: The ranking's rewriter failed.
             RerankerError: The ranking's reranker failed.
             ScopeError: A scope that the service may not read.
             ClosedError: The service was closed.

@@ -23,6 +23,7 @@ except that a `StorageError` leaves the outcome of that call unknown.
     +- NetworkFilesystemError
     +- EmbedderError
     +- RerankerError
+    +- RewriterError
     +- SummaryError
     +- WriteHookError
     +- WriteRejectedError
@@ -115,6 +116,10 @@ class EmbedderError(VecallError):
 
 class RerankerError(VecallError):
     """The reranker failed or did not return one finite number for each text."""
+
+
+class RewriterError(VecallError):
+    """The rewriter of queries failed or did not return a text."""
 
 
 class SummaryError(VecallError):

@@ -16,6 +16,10 @@ Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float
 better. It may be a coroutine function, and may be slow: it never runs on your event
 loop."""
 
+Rewriter = Callable[[str], str | Awaitable[str]]
+"""Takes a query; returns the text to search for. It may be a coroutine function, and
+may be slow: it never runs on your event loop."""
+
 WEIGHTS = frozenset(
     "dense coverage_power next previous after_question second session question time "
     "author favoured".split()
@@ -61,6 +65,10 @@ class Ranking:
             nothing.
         half_life: Seconds (or a timedelta) in which a score halves with age; None
             never.
+        rewriter: Gives the text that is searched for in place of the query: a question
+            that names what "it" and "there" mean, say. The vector is the new text's,
+            unless the search has one of its own; the reranker and the scorer see the
+            new text, too. Memories that are to be forgotten are never looked for by it.
         reranker: Orders the memories anew from their texts.
         collapse: Share of common words, in (0, 1], from which of two memories only the
             better is returned; None returns both.
@@ -77,6 +85,7 @@ class Ranking:
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
     fusion: Literal["convex", "rrf", "words", "vectors"] = "convex"
     half_life: float | timedelta | None = None
+    rewriter: Rewriter | None = None
     reranker: Reranker | None = None
     collapse: float | None = None
     diversity: float | None = None
@@ -112,10 +121,8 @@ class Ranking:
             object.__setattr__(self, "half_life", self.half_life.total_seconds())
         if self.half_life is not None:
             _check(self.half_life, "ranking.half_life", math.inf, above=True)
-        reranker: object = self.reranker
-        if reranker is not None and not callable(reranker):
-            msg = "ranking.reranker: expected a function"
-            raise ConfigError(msg)
+        for name in ("rewriter", "reranker"):
+            _check_function(getattr(self, name), f"ranking.{name}")
         if self.collapse is not None:
             _check(self.collapse, "ranking.collapse", 1.0, above=True)
         if self.diversity is not None:
@@ -159,6 +166,12 @@ def _is_name(name: str) -> bool:
         return bool(name.encode())
     except UnicodeEncodeError:  # a lone surrogate
         return False
+
+
+def _check_function(given: object, name: str) -> None:
+    if given is not None and not callable(given):
+        msg = f"{name}: expected a function"
+        raise ConfigError(msg)
 
 
 def _most(name: str) -> float:

@@ -42,7 +42,7 @@ FACTORS = {
     "ttl": ("none", "year"),
     "limits": ("none", "lru"),
     "consolidation": ("none", "plan"),
-    "ranking": ("default", "rrf", "mmr", "authors"),
+    "ranking": ("default", "rrf", "mmr", "authors", "rewriter"),
     "include": ("none", "both"),
     "filter": ("none", "fields", "floor"),
 }
@@ -145,6 +145,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("ranking", "rrf"): {"ranking": Ranking(fusion="rrf")},
     ("ranking", "mmr"): {"ranking": Ranking(diversity=0.3)},
     ("ranking", "authors"): {"ranking": Ranking(authors=("agent", "user"))},
+    ("ranking", "rewriter"): {"ranking": Ranking(rewriter=lambda query: f" {query}")},
 }
 
 

@@ -21,6 +21,7 @@ from vecall.errors import (
     NotFoundError,
     ReadOnlyError,
     RerankerError,
+    RewriterError,
     ScopeError,
     StorageError,
     StorageFullError,
@@ -78,6 +79,7 @@ _OF: list[tuple[type[VecallError], int, str, str | None]] = [
     (StorageError, 503, "storage", "The memory cannot be read or written."),
     (EmbedderError, 503, "embedder", "The embedder failed; nothing was written."),
     (RerankerError, 503, "reranker", "The reranker failed."),
+    (RewriterError, 503, "rewriter", "The rewriter of queries failed."),
     (SummaryError, 503, "summarizer", "The summarizer failed; nothing was written."),
     (
         WriteHookError,
