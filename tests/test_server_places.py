@@ -22,6 +22,7 @@ from helpers.http import ALICE, Door, bearing, door_to, error_of, serving
 from vecall.server import HttpLimits, TokenFile, Tokens, create_app, mint
 from vecall.server.answers import HttpError
 from vecall.server.places import Places
+from vecall.server.turns import Turns
 
 MEMORIES = f"{ALICE}/memories"
 SEARCH = f"{MEMORIES}/search"
@@ -102,6 +103,53 @@ def test_no_place_is_lost_or_given_twice(seed):
 
     asyncio.run(scenario())
     assert served > 50
+
+
+def test_a_burst_of_one_token_is_answered_in_turns_with_other_tokens(open_service):
+    """Requests that arrived before it, of another token, do not all go first."""
+    made = [mint(app="hotel"), mint(app="hotel")]
+    tokens = Tokens([token for _, token in made])
+    app = create_app(open_service(), tokens=tokens)
+    bursting, other = (Door(app, bearer) for bearer, _ in made)
+    order: list[str] = []
+
+    async def one(who: str, door: Door, path: str, status: int) -> None:
+        (answer,) = await door.ask_all([("GET", path, {})])
+        assert answer.status_code == status
+        order.append(who)
+
+    async def scenario() -> None:
+        forbidden = "/apps/motel/users/alice/memories"
+        burst = [one("a", bursting, forbidden, 403) for _ in range(100)]
+        unknown = [one("-", Door(app, "x"), forbidden, 401) for _ in range(100)]
+        await asyncio.gather(*burst, *unknown, one("b", other, forbidden, 403))
+
+    asyncio.run(scenario())
+    assert Counter(order) == {"a": 100, "-": 100, "b": 1}
+    assert order.index("b") < 30
+
+
+def test_a_request_that_is_cancelled_takes_no_turn():
+    """Those behind it go on, also on another event loop."""
+    turns = Turns()
+
+    async def scenario() -> int:
+        tasks = [asyncio.ensure_future(turns.turn("a")) for _ in range(50)]
+        await asyncio.sleep(0)
+        for task in tasks[10:40]:
+            task.cancel()
+        await asyncio.wait(tasks)
+        return sum(task.cancelled() for task in tasks)
+
+    async def cut_short() -> None:
+        for _ in range(9):
+            task = asyncio.ensure_future(turns.turn("a"))
+        await asyncio.sleep(0)
+        assert not task.done()
+
+    for _ in range(2):
+        assert asyncio.run(scenario()) == 30
+        asyncio.run(cut_short())
 
 
 SIZES = {

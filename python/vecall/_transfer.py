@@ -119,7 +119,7 @@ def _export(
             _write(file, {"part": told})
             lines = export_lines(connection, part, number)
             shown = lines if quarantined else free_lines(lines)
-            for kind, values in in_slices(shown):
+            for kind, values in in_slices(shown, gives_way=True):
                 _write(file, {kind: values})
                 count += kind == "mem"
     return count

@@ -37,6 +37,7 @@ from vecall.server.routing import Call, Door, Operation, Router, SessionLoader
 from vecall.server.schemas import ref, shared_schemas
 from vecall.server.table import all_operations
 from vecall.server.tokens import Token, TokenSource
+from vecall.server.turns import Turns
 from vecall.server.validation import Validator
 from vecall.service import MemoryService
 
@@ -49,6 +50,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _NOWHERE = "-"
+_NO_TOKEN = ""
 
 
 def create_app(
@@ -109,6 +111,7 @@ class _Application:
         self._hosts = hosts
         self._origins = origins
         self._rates = RateLimiter(door.limits)
+        self._turns = Turns()
         of_memory = Limits() if door.memory is None else door.memory.limits
         operations = all_operations(of_memory.max_top_k)
         shared = shared_schemas(door.limits, of_memory.max_top_k)
@@ -125,15 +128,14 @@ class _Application:
     async def respond(self, exchange: _Exchange) -> Response:
         """Let a request in and do what it asks for."""
         request, door = exchange.request, self._door
-        check_header_size(request, door.limits)
-        check_framing(request)
-        check_host(request, self._hosts)
-        check_origin(request, self._origins)
-        operation, names = self._router.find(request)
-        exchange.operation = operation
-        token = None
-        if operation.access != "public":
-            token = self._admit(request, operation, names)
+        try:
+            operation, names, token = self._identify(exchange)
+        except HttpError:
+            await self._turns.turn(_NO_TOKEN)
+            raise
+        await self._turns.turn(_NO_TOKEN if token is None else token.id)
+        if token is not None:
+            self._admit(token, operation, names)
         query = read_query(request, self._validator, operation.query, operation.needs)
         async with AsyncExitStack() as held:
             body = await self._body(request, operation, token, held)
@@ -150,6 +152,20 @@ class _Application:
                 return await operation.handler(call)
             await held.enter_async_context(door.working.place(token.id))
             return await self._in_time(operation, call)
+
+    def _identify(
+        self, exchange: _Exchange
+    ) -> tuple[Operation, dict[str, str], Token | None]:
+        """Return what is asked for, the names in the path, and who asks."""
+        request = exchange.request
+        check_header_size(request, self._door.limits)
+        check_framing(request)
+        check_host(request, self._hosts)
+        check_origin(request, self._origins)
+        operation, names = self._router.find(request)
+        exchange.operation = operation
+        public = operation.access == "public"
+        return operation, names, None if public else authenticate(request, self._tokens)
 
     def _still_admitted(self, request: Request) -> bool:
         try:
@@ -193,14 +209,10 @@ class _Application:
             raise HttpError(503, "timeout", msg, {"Retry-After": "1"})
         return work.result()
 
-    def _admit(
-        self, request: Request, operation: Operation, names: dict[str, str]
-    ) -> Token:
-        token = authenticate(request, self._tokens)
+    def _admit(self, token: Token, operation: Operation, names: dict[str, str]) -> None:
         kind = "write" if changes(operation.access) else "read"
         check_rate(self._rates, token.id, kind)
         authorize(token, operation.access, names)
-        return token
 
     def count(self, operation: str, status: int) -> None:
         """Count an answer."""
