@@ -21,6 +21,7 @@ from vecall._in_flight import InFlight, Key
 from vecall._model_thread import ModelThread
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.embedders.base import is_async
+from vecall.embedders.scripts import are_known, scripts_of
 from vecall.errors import EmbedderError, ReentrantCallError, VecallError
 from vecall.store import EmbeddingModel
 
@@ -57,6 +58,7 @@ class Embedding:
     def __init__(self, embedder: Embedder) -> None:
         """Start without having embedded anything."""
         self.embedder = embedder
+        self._scripts = scripts_of(embedder)
         allowed = getattr(embedder, "max_concurrency", 1)
         self._at_once = min(allowed, _AT_ONCE) if type(allowed) is int else 1
         self.thread = ModelThread("vecall-embedder", max(self._at_once, 1))
@@ -68,6 +70,10 @@ class Embedding:
         self._embed_queries: Callable[[list[str]], Any] = getattr(
             embedder, "embed_queries", embedder.embed
         )
+
+    def knows_letters(self, query: str) -> bool:
+        """Whether most of a query's letters are of scripts that the model knows."""
+        return are_known(self._scripts, query)
 
     def known_query(self, app: str, user: str, query: str) -> Vectors | None:
         """Return the vector of a query that this user asked before, or None.

@@ -113,8 +113,7 @@ class Recall:
         vector = request.vector
         if vector is None and not has_word(request.query):
             return SearchMemoryResponse()
-        embeds = self._embedding is not None and request.ranking.fusion != "words"
-        if vector is None and embeds:
+        if vector is None and self._embeds(request):
             assert self._embedding is not None
             query = clean(request.query)
             vector = self._embedding.known_query(*request.key, query)
@@ -139,6 +138,19 @@ class Recall:
             found = await wait(self._slow.run(work, concurrent=False))
         found = found[: request.top_k]
         return self._response(found, answer, request, now)
+
+    def _embeds(self, request: Request) -> bool:
+        """Whether a query is asked by its vector too.
+
+        Not where its letters are outside of the model's scripts: what the cosine then
+        says is noise. A search that asks for the cosine gets it nevertheless.
+        """
+        fusion = request.ranking.fusion
+        if self._embedding is None or fusion == "words":
+            return False
+        if request.min_score is not None or fusion == "vectors":
+            return True
+        return self._embedding.knows_letters(request.query)
 
     async def candidates(self, wait: Wait, request: Request) -> SearchMemoryResponse:
         """Return memories that somebody may want to delete, each explained."""

@@ -136,6 +136,7 @@ class Timed:
         self.model_id = embedder.model_id
         self.dimensions = embedder.dimensions
         self.probe = getattr(embedder, "probe", None)
+        self.scripts = getattr(embedder, "scripts", None)
         self.queries: list[float] = []
         self.embed: Callable[[Sequence[str]], Any] = embedder.embed
         self._ask = getattr(embedder, "embed_queries", embedder.embed)

@@ -21,6 +21,9 @@ class Embedder(Protocol):
     A model that embeds questions otherwise than what may answer them is an
     `AsymmetricEmbedder`, which has a second method. A plain `embed` is called by one
     thread at a time, unless the embedder has an attribute `max_concurrency` above 1.
+    An attribute `scripts` names the scripts whose letters the model knows, by the first
+    words of their letters' names in Unicode: "latin", "cyrillic", "cjk", "hiragana". A
+    query most of whose letters are of others is then searched by words alone.
 
     Attributes:
         model_id: Names the model; vectors of two models are never compared.

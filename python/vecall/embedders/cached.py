@@ -133,6 +133,7 @@ class CachedEmbedder:
         self.dimensions = embedder.dimensions
         self.probe = getattr(embedder, "probe", None)
         self.max_concurrency = getattr(embedder, "max_concurrency", 1)
+        self.scripts = getattr(embedder, "scripts", None)
         most = max_bytes // (4 * self.dimensions + _ENTRY_BYTES)
         if max_entries is not None:
             most = min(most, max_entries)

@@ -57,6 +57,10 @@ class LocalEmbedder:
 
     model_id = "use-multilingual-v3"
     dimensions = 512
+    scripts = frozenset(
+        "latin cyrillic greek arabic thai cjk hiragana katakana hangul".split()
+    )
+    """Of other scripts the model's vocabulary has next to no letters."""
 
     def __init__(
         self, query_map: QueryMap | Literal["shipped"] | None = "shipped"

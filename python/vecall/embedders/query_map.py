@@ -186,6 +186,7 @@ class MappedEmbedder:
         self.dimensions = embedder.dimensions
         self.probe = getattr(embedder, "probe", None)
         self.max_concurrency = getattr(embedder, "max_concurrency", 1)
+        self.scripts = getattr(embedder, "scripts", None)
         self.embed: Callable[[Sequence[str]], Any] = embedder.embed
         self._map = query_map
         self._ask = getattr(embedder, "embed_queries", embedder.embed)
