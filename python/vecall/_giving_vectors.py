@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vecall._embedding import Wait, embedded_text
 from vecall._serving import Serving
 from vecall.slices import in_slices
-from vecall.store import Database, Draft, known_of
+from vecall.store import Database, Draft, is_used, known_of
 
 _AT_ONCE = 1_024  # texts: under a millisecond of the event loop
 
@@ -21,7 +21,8 @@ async def give_vectors(
     drafts: Sequence[Draft],
     restore: bool,
     again: bool,
-) -> None:
+    key: str | None,
+) -> bool:
     """Set `vec` of those drafts whose text the file has no vector for.
 
     Args:
@@ -33,6 +34,10 @@ async def give_vectors(
         drafts: The memories.
         restore: Also of what was deleted or overwritten by a correction.
         again: Also of facts that were deleted.
+        key: The idempotency key; where it was used, nothing is embedded.
+
+    Returns:
+        Whether the key was used.
 
     Raises:
         EmbedderError: The embedder failed.
@@ -41,10 +46,12 @@ async def give_vectors(
     assert serving.model is not None
     model = serving.model.id
 
-    def look() -> dict[str, list[Draft]]:
-        return _to_embed(database, app, user, drafts, model, restore, again)
+    def look() -> dict[str, list[Draft]] | None:
+        return _to_embed(database, app, user, drafts, model, restore, again, key)
 
-    new: dict[str, list[Draft]] = await wait(serving.loader.submit(look))
+    new: dict[str, list[Draft]] | None = await wait(serving.loader.submit(look))
+    if new is None:
+        return True
     texts = list(new)
     for start in range(0, len(texts), _AT_ONCE):
         some = texts[start : start + _AT_ONCE]
@@ -52,6 +59,7 @@ async def give_vectors(
         for text, vec in zip(some, vectors, strict=True):
             for draft in new[text]:
                 draft.vec = vec
+    return False
 
 
 def _to_embed(
@@ -62,13 +70,16 @@ def _to_embed(
     model: int,
     restore: bool,
     again: bool,
-) -> dict[str, list[Draft]]:
+    key: str | None,
+) -> dict[str, list[Draft]] | None:
     """Give drafts the vectors that the file has; return the others by their text.
 
-    It hashes every text, so it runs off the event loop.
+    None if the key was used. It hashes every text, so it runs off the event loop.
     """
     now = database.lifetime.now()
     with database.snapshot() as connection:
+        if key is not None and is_used(connection, app, user, key):
+            return None
         known = known_of(connection, app, user, drafts, now, model)
     new: dict[str, list[Draft]] = {}
     for draft in in_slices(drafts):

@@ -60,6 +60,7 @@ from vecall.store import (
     Change,
     DeleteMemories,
     Draft,
+    ForgottenKeyError,
 )
 from vecall.store.filtering import needs_rows
 from vecall.types import FilterLike, SearchMemoryResponse, check_share
@@ -230,12 +231,28 @@ class Memory(Opened):
         user: str,
         drafts: list[Draft],
         how: How,
+        *,
+        trusting: bool = True,
     ) -> Written:
+        """Embed and write; with `trusting`, a call whose key was used embeds nothing.
+
+        Such a call is only answered. Its key may be unknown once the transaction runs:
+        then it begins again, without trusting what is read before.
+        """
+        answered = False
         model = None
         if serving.embedding is not None and serving.model is not None:
             anyway = how.restore or how.edit  # also what a correction had overwritten
-            await give_vectors(
-                wait, serving, self.database, app, user, drafts, anyway, how.again
+            answered = await give_vectors(
+                wait,
+                serving,
+                self.database,
+                app,
+                user,
+                drafts,
+                anyway,
+                how.again,
+                how.key if trusting else None,
             )
             model = serving.model.id
         job = AddMemories(
@@ -253,8 +270,14 @@ class Memory(Opened):
             how.done,
             how.fold,
             how.again,
+            answered,
         )
-        change: Change = await wait(self.writer.submit(job))
+        try:
+            change: Change = await wait(self.writer.submit(job))
+        except ForgottenKeyError:
+            return await self._write(
+                wait, serving, app, user, drafts, how, trusting=False
+            )
         return Written(list(change.ids), {**job.left_out})
 
     async def _aligned(

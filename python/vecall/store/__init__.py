@@ -21,6 +21,7 @@ from vecall.store.failures import freeing_frames
 from vecall.store.filesystem import require_unrelated
 from vecall.store.hidden import NOBODY, Why, hidden_in_app
 from vecall.store.history import Past, as_it_stands, history, listed, old_sessions
+from vecall.store.idempotency import ForgottenKeyError, is_used
 from vecall.store.jobs import WriteJob, run_alone
 from vecall.store.known import Known, known_of, vectors_of
 from vecall.store.models import (
@@ -112,6 +113,7 @@ __all__ = [
     "EmbeddingModel",
     "Finding",
     "ForgetUser",
+    "ForgottenKeyError",
     "ImportLines",
     "KeepTurns",
     "Known",
@@ -164,6 +166,7 @@ __all__ = [
     "hidden_in_app",
     "hidden_names",
     "history",
+    "is_used",
     "known_of",
     "last_consolidation",
     "listed",

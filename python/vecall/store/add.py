@@ -13,7 +13,7 @@ from vecall.store.batches import insert_many, select_in
 from vecall.store.delete import delete_rows, doomed_of_session
 from vecall.store.evict import Bounds, evict
 from vecall.store.hidden import tombstones
-from vecall.store.idempotency import Promise
+from vecall.store.idempotency import ForgottenKeyError, Promise
 from vecall.store.models import require_active
 from vecall.store.partitions import PartitionWriter
 from vecall.store.pending import take_care
@@ -64,6 +64,8 @@ class AddMemories:
             trigger, that are taken care of with this.
         fold: Live memories that those which are added sum up, with the hashes of their
             texts. They are archived; if they are not all as they were, nothing happens.
+        answered: The key was used, so the drafts have no vectors: where it is unknown
+            by now, nothing is written.
         left_out: Set by `run`: why drafts are not stored, by id.
     """
 
@@ -81,10 +83,15 @@ class AddMemories:
     done: tuple[str, Sequence[str]] | None = None
     fold: Mapping[str, bytes] = field(default_factory=dict)
     again: bool = False
+    answered: bool = False
     left_out: dict[str, Away] = field(default_factory=dict)
 
     def run(self, connection: sqlite3.Connection) -> Change:
-        """Do it inside a transaction."""
+        """Do it inside a transaction.
+
+        Raises:
+            ForgottenKeyError: It was to be answered, and the key is unknown.
+        """
         require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         told = None if self.key is None else Promise(partition, self.key, self.drafts)
@@ -92,6 +99,8 @@ class AddMemories:
         if told is not None and (ids := told.kept()) is not None:
             self._explain(partition, ids)
             return partition.unchanged(ids)
+        if self.answered:
+            raise ForgottenKeyError
         folded = self._to_be_folded(partition)
         if folded is None:
             return partition.unchanged([])

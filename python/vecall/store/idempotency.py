@@ -7,13 +7,17 @@ import sqlite3
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from vecall.errors import ConflictError
-from vecall.store.hidden import forms_of, is_hidden
+from vecall.errors import ConflictError, VecallError
+from vecall.store.hidden import forms_of, is_hidden, part_of
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Draft
 
 _DROPPED = b""  # a purge keeps no digest of what was asked
 _KEPT_S = 30 * 86_400.0
+
+
+class ForgottenKeyError(VecallError):
+    """The key of a call that was to be answered, and not carried out, is unknown."""
 
 
 class Promise:
@@ -35,15 +39,7 @@ class Promise:
             ConflictError: The key was used for something else.
         """
         connection, part = self._partition.connection, self._partition.id
-        found = None
-        for form in forms_of(connection, part, [self._key]):
-            found = (
-                found
-                or connection.execute(
-                    "SELECT hash, ids FROM idem WHERE part = ? AND key = ?",
-                    (part, form),
-                ).fetchone()
-            )
+        found = _find(connection, part, self._key)
         if found is None:
             return None
         if found[0] not in (self._hash, _DROPPED):
@@ -65,6 +61,25 @@ class Promise:
             "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, ?, ?)",
             (part, self._key, now, self._hash, json.dumps(list(ids))),
         )
+
+
+def is_used(connection: sqlite3.Connection, app: str, user: str, key: str) -> bool:
+    """Whether a call of this user had this key, whatever it was about."""
+    part = part_of(connection, app, user)
+    return part is not None and _find(connection, part, key) is not None
+
+
+def _find(
+    connection: sqlite3.Connection, part: int, key: str
+) -> tuple[bytes, str] | None:
+    """Return the hash and the ids of a key, None if it is unknown."""
+    query = "SELECT hash, ids FROM idem WHERE part = ? AND key = ?"
+    for form in forms_of(connection, part, [key]):
+        found: tuple[bytes, str] | None
+        found = connection.execute(query, (part, form)).fetchone()
+        if found is not None:
+            return found
+    return None
 
 
 def drop_digests(connection: sqlite3.Connection) -> None:
