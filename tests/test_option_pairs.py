@@ -84,6 +84,7 @@ def test_a_combination_lives_a_whole_life(combination, tmp_path):
     with run.open(writes=True) as service:
         tell(run, service)
         ask(run, service)
+        move(run, service)
         correct(run, service)
         run.words.down = run["embedder"] == "down"
         ask(run, service)
@@ -221,6 +222,23 @@ def refuse(run: Run, service: MemoryService) -> None:
     ):
         with pytest.raises(ReadOnlyError):
             write()
+
+
+def move(run: Run, service: MemoryService) -> None:
+    """An export gives another service of the same options the same memories."""
+    if run["service"] not in ("file", "memory"):
+        return
+    file, moved = run.path.with_name("export"), run.path.with_name("moved.db")
+    service.sync.export(file)
+    gate = run["import"] == "gate"
+    with Run(run.combination, moved, run.words).open(writes=True) as other:
+        if gate and run["hook"] == "none":
+            with pytest.raises(ConfigError, match="gate"):
+                other.sync.import_(file, gate=gate)
+        else:
+            count = other.sync.import_(file, gate=gate)
+            assert (count.rejected, count.quarantined) == (0, 0)
+            assert texts_of(other) == run.texts
 
 
 def correct(run: Run, service: MemoryService) -> None:

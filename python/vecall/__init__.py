@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vecall._core import Engine, Index, __version__, build_info
-from vecall.added import AddedIds, LeftOut
+from vecall.added import AddedIds, Imported, LeftOut
 from vecall.budget import fit_budget
 from vecall.calibration import Calibration
 from vecall.clock import Clock
@@ -92,6 +92,7 @@ __all__ = [
     "Filter",
     "ForgetProposal",
     "FunctionEmbedder",
+    "Imported",
     "InMemoryMemoryService",
     "Inactivity",
     "IncompatibleFileError",

@@ -17,8 +17,8 @@ from vecall._life import Life
 from vecall._maintenance import Maintenance
 from vecall._memory import Asked, Memory
 from vecall._observing import Observing
-from vecall._transfer import LineSource, LineTarget
-from vecall.added import AddedIds
+from vecall._transfer import ImportHow, LineSource, LineTarget
+from vecall.added import AddedIds, Imported
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.ranking import Ranking
@@ -253,11 +253,12 @@ class SyncMemoryService(SyncLivingMemoryService):
         restore: bool = False,
         app_name: str | None = None,
         user_id: str | None = None,
-    ) -> int:
+        gate: bool = False,
+    ) -> Imported:
         """Read a file that `export` wrote; return how many memories were written."""
         return drive(
             self._maintenance.import_(
-                blocking, path, vectors, restore, app_name, user_id
+                blocking, path, ImportHow(vectors, restore, app_name, user_id, gate)
             )
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -56,7 +56,25 @@ class Gate:
     ) -> list[Draft]:
         """Return what may be written of some drafts, as it may be written.
 
-        What is refused is left out, but for explicit memories.
+        What is refused is left out, but for explicit memories. Arguments and errors are
+        those of `judged_each`.
+        """
+        each = await self.judged_each(
+            wait, app, user, drafts, scope=scope, explicit=explicit
+        )
+        return drafts if each is drafts else [draft for draft in each if draft]
+
+    async def judged_each(
+        self,
+        wait: Wait,
+        app: str,
+        user: str,
+        drafts: list[Draft],
+        *,
+        scope: str = "user",
+        explicit: bool = False,
+    ) -> Sequence[Draft | None]:
+        """Return each draft as it may be written; None for one that is refused.
 
         Args:
             wait: How to wait for the hook's thread.
@@ -92,15 +110,21 @@ class Gate:
             # Its message may quote the memory; its type does not.
             msg = f"on_write failed with {type(error).__name__}"
             raise WriteHookError(msg) from None
-        passed = []
-        for draft, verdict in zip(drafts, verdicts, strict=True):
-            judged = _apply(draft, verdict, explicit=explicit)
+        each = [
+            _apply(draft, verdict, explicit=explicit)
+            for draft, verdict in zip(drafts, verdicts, strict=True)
+        ]
+        for judged in each:
             if judged is not None:
                 check_text(judged.text, self._limits)
-                passed.append(judged)
-        if len(passed) < len(drafts):
-            _log.info("on_write kept %d memories out", len(drafts) - len(passed))
-        return passed
+        if None in each:
+            _log.info("on_write kept %d memories out", each.count(None))
+        return each
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everything is let through, as there is no hook."""
+        return self._hook is None
 
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError where the hook is the caller."""

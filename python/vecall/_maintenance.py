@@ -13,10 +13,12 @@ from vecall import _transfer
 from vecall._duck import as_list
 from vecall._embedding import Wait
 from vecall._entries import to_entry
+from vecall._import_gate import ImportGate
 from vecall._opened import Opened
 from vecall._reembed import Reembedding
 from vecall._scoring import prior_of
 from vecall._telemetry import observed
+from vecall.added import Imported
 from vecall.config import check_filter, check_name, check_path, check_turns
 from vecall.embedders import Embedder
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError, NotFoundError
@@ -276,33 +278,29 @@ class Maintenance:
 
     @observed("import", int)
     async def import_(
-        self,
-        wait: Wait,
-        path: object,
-        vectors: bool,
-        restore: bool,
-        app_name: str | None,
-        user_id: str | None,
-    ) -> int:
+        self, wait: Wait, path: object, how: _transfer.ImportHow
+    ) -> Imported:
         """Read what `export` wrote."""
         opened = self._opened
         opened.check_open()
         opened.check_writable()
-        if user_id is not None and app_name is None:
+        if how.user is not None and how.app is None:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
-        if app_name is not None:
-            opened.key(app_name, user_id or "-", write=True)
-        count: int = await wait(
+        if how.app is not None:
+            opened.key(how.app, how.user or "-", write=True)
+        if how.gate and opened.gate.is_open:
+            msg = "gate: this memory service has no on_write"
+            raise ConfigError(msg)
+        count: Imported = await wait(
             self._submit(
                 _transfer.import_,
                 opened.database,
                 opened.writer.submit,
                 path if has_lines(path) else _target(path),
                 opened.limits,
-                vectors=vectors,
-                restore=restore,
-                scope=_transfer.Scope(app_name, user_id),
+                how,
+                ImportGate(opened.gate) if how.gate else None,
             )
         )
         return count
@@ -375,6 +373,7 @@ class Maintenance:
         return change
 
     def _submit(self, work: Callable[..., T], *args: Any, **named: Any) -> Future[T]:
+        self._opened.gate.refuse_nested()  # an import may wait for the hook there
         try:
             return self._opened.care.submit(freeing_frames(work), *args, **named)
         except RuntimeError:

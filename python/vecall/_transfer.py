@@ -11,8 +11,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from vecall._import_gate import ImportGate
 from vecall._import_lines import LineReader
 from vecall._rules import bounds_of
+from vecall.added import Imported
 from vecall.config import Limits
 from vecall.errors import (
     ConfigError,
@@ -147,16 +149,22 @@ def _reason(error: Exception) -> str:
     return type(error).__name__
 
 
-class Scope(NamedTuple):
-    """Whose memories an import may write; None is anybody's.
+class ImportHow(NamedTuple):
+    """How to import.
 
     Attributes:
-        app: The only app.
-        user: The only user.
+        vectors: Take the vectors.
+        restore: Bring back what was deleted here.
+        app: The only app whose memories may be written; None is any.
+        user: The only user whose memories may be written; None is any.
+        gate: Ask the hook about everything.
     """
 
+    vectors: bool = True
+    restore: bool = False
     app: str | None = None
     user: str | None = None
+    gate: bool = False
 
     def check(self, values: Mapping[str, Any]) -> None:
         """Check a partition of an export.
@@ -175,16 +183,22 @@ def import_(
     submit: Callable[[WriteJob], Future[Change]],
     source: Path | LineSource,
     limits: Limits,
-    *,
-    vectors: bool,
-    restore: bool,
-    scope: Scope,
-) -> int:
+    how: ImportHow,
+    gate: ImportGate | None,
+) -> Imported:
     """Read an export into the file; return how many memories were written.
 
     What is there already stays, unless the export has it newer. A second time, or after
     an interruption, nothing comes twice. A time of writing that is later than now
     becomes now, so that no line of an export outlasts every later change.
+
+    Args:
+        database: The file.
+        submit: Takes write jobs.
+        source: The export.
+        limits: What a text, a name and metadata may have.
+        how: How to import.
+        gate: Judges what is written; None writes it as it is.
 
     Raises:
         InvalidArgumentError: A line that no export has, or of a partition outside of
@@ -203,11 +217,17 @@ def import_(
         lines = _Lines(file, _LINE_TEXTS * limits.max_text_bytes)
         given = lines.read(reader.header) if lines.next() else reader.header({})
         model = None
-        if vectors and given is not None:
+        if how.vectors and given is not None:
             model = _agree(database, given)
         count = 0
         waiting: deque[Future[Change]] = deque()
-        for job in _jobs(lines, reader, model, restore, scope):
+        for job in _jobs(lines, reader, model, how):
+            if gate is not None:
+                try:
+                    job.lines = gate.judged(job.app, job.user, job.lines)
+                except VecallError as error:
+                    lines.error = error
+                    break
             job.bounds = bounds_of(limits)
             waiting.append(submit(job))  # so that many share one sync
             if len(waiting) == _JOBS_AHEAD:
@@ -215,7 +235,9 @@ def import_(
         count += sum(len(future.result().ids) for future in waiting)
     if lines.error is not None:
         raise lines.error
-    return count
+    if gate is None:
+        return Imported(count)
+    return Imported(count, gate.rejected, gate.quarantined)
 
 
 def _agree(database: Database, given: EmbeddingModel) -> int:
@@ -270,8 +292,7 @@ def _jobs(
     lines: _Lines,
     reader: LineReader,
     model: int | None,
-    restore: bool,
-    scope: Scope,
+    how: ImportHow,
 ) -> Iterator[ImportLines]:
     job: ImportLines | None = None
     some: list[tuple[str, dict[str, Any]]] = []
@@ -281,7 +302,7 @@ def _jobs(
             if job is None and kind != "part":
                 lines.read(_too_early)
             if kind == "part":
-                lines.read(lambda _, part=values: scope.check(part))  # type: ignore[misc]
+                lines.read(lambda _, part=values: how.check(part))  # type: ignore[misc]
         except InvalidArgumentError as error:
             lines.error = error  # to be raised when those before it are in
             break
@@ -295,7 +316,7 @@ def _jobs(
                 values["created_at"],
                 some,
                 model,
-                restore,
+                how.restore,
             )
         elif job is not None:
             some.append((kind, values))
@@ -303,7 +324,7 @@ def _jobs(
                 yield job
                 some = []
                 job = ImportLines(
-                    job.app, job.user, job.created_at, some, model, restore
+                    job.app, job.user, job.created_at, some, model, how.restore
                 )
     if job is not None:
         yield job

@@ -8,7 +8,8 @@ from typing import Any
 
 from vecall._maintenance import Maintenance
 from vecall._on_loop import on_loop
-from vecall._transfer import LineSource, LineTarget
+from vecall._transfer import ImportHow, LineSource, LineTarget
+from vecall.added import Imported
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.scopes import Scope
@@ -221,7 +222,8 @@ class MaintainedMemoryService:
         restore: bool = False,
         app_name: str | None = None,
         user_id: str | None = None,
-    ) -> int:
+        gate: bool = False,
+    ) -> Imported:
         """Read a file that `export` wrote; return how many memories were written.
 
         What is there already stays unless the export has a newer version; what was
@@ -234,14 +236,20 @@ class MaintainedMemoryService:
             app_name: Only this app's; an export of another one is refused. Give both
                 names where the export comes from a user: an export can name anybody.
             user_id: Only this user's; needs `app_name`.
+            gate: Ask `on_write` about every memory, former version and waiting turn.
+                What it refuses is left out, and what it quarantines is quarantined;
+                the count that is returned says how many. What was quarantined there
+                stays so.
 
         Raises:
+            ConfigError: `gate` is asked for, and the service has no `on_write`.
+            WriteHookError: `on_write` failed; lines before are imported.
             InvalidArgumentError: A line that no export has, or of another app or user;
                 those before it are imported.
             EmbeddingMismatchError: The vectors come from another model.
         """
         return await self._maintenance.import_(
-            on_loop(), path, vectors, restore, app_name, user_id
+            on_loop(), path, ImportHow(vectors, restore, app_name, user_id, gate)
         )
 
     async def reembed(self, embedder: EmbedderLike) -> int:

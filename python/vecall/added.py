@@ -1,4 +1,4 @@
-"""What a call that adds memories returns: an id for each item that it was given."""
+"""What calls that add memories return: an id for each item, or how many there were."""
 
 from __future__ import annotations
 
@@ -50,3 +50,22 @@ class AddedIds(list["str | None"]):
     def stored(self) -> list[str]:
         """The ids without the gaps, each once."""
         return list(dict.fromkeys(id_ for id_ in self if id_ is not None))
+
+
+class Imported(int):
+    """How many memories an import wrote.
+
+    Attributes:
+        rejected: Memories, former versions and waiting turns that `on_write` refused;
+            0 unless the import was judged.
+        quarantined: Those of them that it quarantined, and that were not before.
+    """
+
+    rejected: int
+    quarantined: int
+
+    def __new__(cls, written: int, rejected: int = 0, quarantined: int = 0) -> Imported:
+        """Hold the counts."""
+        made = super().__new__(cls, written)
+        made.rejected, made.quarantined = rejected, quarantined
+        return made

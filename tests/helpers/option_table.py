@@ -45,6 +45,7 @@ FACTORS = {
     "ranking": ("default", "rrf", "mmr", "authors", "rewriter"),
     "include": ("none", "both"),
     "filter": ("none", "fields", "floor"),
+    "import": ("copy", "gate"),
 }
 FILTERS = {
     "none": None,

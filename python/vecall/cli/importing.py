@@ -15,9 +15,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from vecall._duck import read
-from vecall.added import AddedIds
+from vecall.added import AddedIds, Imported
 from vecall.cli.failures import naming
-from vecall.cli.options import add_file, add_json, expanded, opened
+from vecall.cli.options import (
+    add_file,
+    add_json,
+    add_on_write,
+    expanded,
+    named,
+    opened,
+)
 from vecall.cli.owner_batches import (
     Line,
     OwnerBatches,
@@ -33,6 +40,7 @@ from vecall.errors import (
     InvalidArgumentError,
     LimitExceededError,
     VecallError,
+    WriteRejectedError,
 )
 from vecall.service import MemoryService
 from vecall.store import require_unrelated
@@ -94,12 +102,14 @@ def add_commands(commands: Any) -> None:
     command.add_argument("--app", help="app_name of lines without one")
     command.add_argument("--user", help="user_id of lines without one")
     add_file(command)
+    add_on_write(command)
     add_json(command)
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Import the file; on a bad line stop and say which."""
+    options.on_write = named(options.on_write, "on-write")
     with _source(options) as source:
         if source.is_export:
             return _import_export(options, source)
@@ -130,18 +140,35 @@ def _import_export(options: argparse.Namespace, source: _Source) -> int:
     lines = _Counting(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # its vectors come with it
-        with opened(options.path, options.embedder) as memory, naming(source.name):
+        with (
+            opened(options.path, options.embedder, options.on_write) as memory,
+            naming(source.name),
+        ):
             count = memory.sync.import_(
-                lines, app_name=options.app, user_id=options.user
+                lines,
+                app_name=options.app,
+                user_id=options.user,
+                gate=options.on_write is not None,
             )
-    seconds = time.perf_counter() - begin
-    known = lines.memories - count
-    if options.json:
-        print_json({"memories": count, "known": known, "seconds": seconds})
-    else:
-        told = counted(count, "memory", "memories")
-        print(f"{told} in {seconds:.2f} s, {known:,} known already or newer here")
+    _report_export(options, count, lines.memories - count, time.perf_counter() - begin)
     return 0
+
+
+def _report_export(
+    options: argparse.Namespace, count: Imported, others: int, seconds: float
+) -> None:
+    judged = {"rejected": count.rejected, "quarantined": count.quarantined}
+    judged = judged if options.on_write is not None else {}
+    if options.json:
+        facts = {"memories": count, "known": others, **judged, "seconds": seconds}
+        print_json(facts)
+        return
+    told = counted(count, "memory", "memories")
+    why = "known already or newer here" + (", or rejected" if judged else "")
+    print(f"{told} in {seconds:.2f} s, {others:,} {why}")
+    if judged:
+        told = ", ".join(f"{number:,} {name}" for name, number in judged.items())
+        print(f"of memories, former versions and waiting turns: {told} by --on-write")
 
 
 class _Counting:
@@ -176,7 +203,8 @@ class _Import:
         begin = time.perf_counter()
         lines = self._lines()
         first = next(lines, None)  # a file that is refused makes no database
-        with opened(self._options.path, self._options.embedder) as memory:
+        given = self._options
+        with opened(given.path, given.embedder, given.on_write) as memory:
             before = _rows(memory)
             failed = self._write_all(memory, first, lines)
             new = max(0, _rows(memory) - before)
@@ -242,9 +270,13 @@ class _Import:
         try:
             ids = _add(memory, batch)
         except VecallError as error:
-            if len(batch) > 1 and isinstance(error, InvalidArgumentError):
+            refused = isinstance(error, WriteRejectedError)
+            if len(batch) > 1 and (refused or isinstance(error, InvalidArgumentError)):
                 for line in batch:
                     self._write(memory, [line])
+                return
+            if refused:
+                self._left_out["rejected"] += 1
                 return
             first, last = batch[0].number, batch[-1].number
             where = f"line {first}" if first == last else f"lines {first} to {last}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from vecall._embedding import model_of
 from vecall.cli.embedders import add_embedder, chosen
@@ -15,6 +17,7 @@ from vecall.cli.failures import naming
 from vecall.embedders.resolve import AUTO, resolve
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
+from vecall.write_gate import WriteHook
 
 
 def add_path(command: argparse.ArgumentParser) -> None:
@@ -39,6 +42,15 @@ def add_json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
+def add_on_write(command: argparse.ArgumentParser) -> None:
+    """Add --on-write."""
+    command.add_argument(
+        "--on-write",
+        metavar="MODULE:NAME",
+        help="function that judges every write, as on_write of MemoryService",
+    )
+
+
 def expanded(typed: str) -> str:
     """Return the name of a file, a leading "~" or "~user" as the home folder."""
     return os.path.expanduser(typed)  # noqa: PTH111 - it keeps "./"
@@ -57,12 +69,15 @@ def has_local() -> bool:
 
 
 @contextmanager
-def opened(path: str, embedder: str) -> Iterator[MemoryService]:
+def opened(
+    path: str, embedder: str, on_write: WriteHook | None = None
+) -> Iterator[MemoryService]:
     """Open a service on a file and close it after the block.
 
     Args:
         path: The file.
         embedder: The value of --embedder.
+        on_write: Judges every write.
     """
     given = chosen(embedder)
     if given not in (None, AUTO) and not Path(path).exists():
@@ -71,6 +86,31 @@ def opened(path: str, embedder: str) -> Iterator[MemoryService]:
             model_of(given)  # an embedder that fails makes no file
     with (
         naming(path),
-        MemoryService(path, embedder=given, warn_raw=False) as memory,
+        MemoryService(
+            path, embedder=given, warn_raw=False, on_write=on_write
+        ) as memory,
     ):
         yield memory
+
+
+def named(given: str | None, option: str) -> Any:
+    """Return the function that is named as module:name; None where none is.
+
+    Args:
+        given: The name.
+        option: The option that names it, without dashes at its beginning.
+
+    Raises:
+        ConfigError: It cannot be imported, or called.
+    """
+    if given is None:
+        return None
+    module, _, name = given.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        found = None
+    if not callable(found):
+        msg = f"{option}: expected MODULE:NAME of a function that can be imported"
+        raise ConfigError(msg)
+    return found

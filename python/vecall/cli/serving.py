@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import logging
 import os
 import re
@@ -16,7 +15,7 @@ from typing import Any, NoReturn, get_args
 
 from vecall.cli import tokens
 from vecall.cli.embedders import chosen
-from vecall.cli.options import add_file
+from vecall.cli.options import add_file, add_on_write, named
 from vecall.config import Eviction, Limits
 from vecall.errors import ConfigError
 from vecall.service import MemoryService
@@ -86,11 +85,7 @@ def add_commands(commands: Any) -> None:
         metavar="MODULE:NAME",
         help="async function of app_name, user_id and session_id that finds sessions",
     )
-    serve.add_argument(
-        "--on-write",
-        metavar="MODULE:NAME",
-        help="function that judges every write, as on_write of MemoryService",
-    )
+    add_on_write(serve)
     serve.add_argument(
         "--read-only", action="store_true", help="answer questions, refuse every write"
     )
@@ -260,26 +255,3 @@ def trigger(given: str | None) -> Mapping[str, object] | None:
 
 def _end(*_: object) -> NoReturn:
     sys.exit(0)
-
-
-def named(given: str | None, option: str) -> Any:
-    """Return the function that is named as module:name; None where none is.
-
-    Args:
-        given: The name.
-        option: The option that names it, without dashes at its beginning.
-
-    Raises:
-        ConfigError: It cannot be imported, or called.
-    """
-    if given is None:
-        return None
-    module, _, name = given.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError):
-        found = None
-    if not callable(found):
-        msg = f"{option}: expected MODULE:NAME of a function that can be imported"
-        raise ConfigError(msg)
-    return found
