@@ -139,6 +139,33 @@ struct Planes {
   }
 };
 
+// Every number of rows that end or begin at the page, by the kernel and value by value.
+void check_sum_high_rows(const kernels::KernelTable& tier, Fill fill, std::size_t width,
+                         Place place, Random& random) {
+  constexpr std::size_t kRows = 9;
+  const Guarded<std::uint8_t> high(make_bytes(fill, kRows * width / 2, random), place);
+  const Guarded<std::uint8_t> low(make_bytes(fill, kRows * width, random), place);
+  const Guarded<std::int16_t> q(make_query<std::int16_t>(fill, width, kQ16, random),
+                                place);
+  for (std::size_t count = 0; count <= kRows; ++count) {
+    CAPTURE(count);
+    const std::uint8_t* high_rows = high.at_page(count * width / 2).data();
+    const std::uint8_t* low_rows = low.at_page(count * width).data();
+    std::vector<double> expected;
+    for (std::size_t row = 0; row < count; ++row) {
+      std::int64_t sum = 0;
+      for (std::size_t i = 0; i < width; ++i) {
+        const std::int64_t nibble = nibble_at(high_rows + row * width / 2, i, width);
+        sum += (nibble * 256 + low_rows[row * width + i]) * q.all()[i];
+      }
+      expected.push_back(static_cast<double>(sum));
+    }
+    const Guarded<double> out(count, place);
+    tier.sum_high_rows(high_rows, low_rows, q.data(), width, count, out.data());
+    CHECK(std::equal(expected.begin(), expected.end(), out.data()));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("scan and gather estimate every number of rows") {
@@ -197,6 +224,24 @@ TEST_CASE("estimates round in the order of the contract") {
     std::vector<float> out(factors.size());
     tier->scan(rows.query, codes.data(), factors.data(), out.size(), out.data());
     CHECK(first_difference(out, expected) == kSame);
+  }
+}
+
+TEST_CASE("sum_high_rows is exact for every number of rows") {
+  Random random(5);
+  for (const std::size_t width : {64U, 128U, 192U, 384U, 448U, 4096U, 4160U}) {
+    CAPTURE(width);
+    for (const Fill fill : kFills) {
+      CAPTURE(static_cast<int>(fill));
+      for (const Place place : kPlaces) {
+        CAPTURE(place.slack);
+        CAPTURE(place.at_begin);
+        for (const auto* tier : tiers()) {
+          CAPTURE(name_of(*tier));
+          check_sum_high_rows(*tier, fill, width, place, random);
+        }
+      }
+    }
   }
 }
 

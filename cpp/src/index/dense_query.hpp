@@ -29,6 +29,8 @@ struct DenseScratch {
   std::vector<float> estimates;
   std::vector<std::uint32_t> positions;
   std::vector<float> reach;
+  std::vector<double> cosines;
+  std::vector<Slot> scored;  // of the block that is offered, already
   std::vector<const std::uint8_t*> codes;
   std::vector<float> factors;
   std::vector<Slot> slots;

@@ -57,6 +57,11 @@ class Spread {
   std::size_t count_ = 0;
 };
 
+// Where estimates rule out less than 4 rows of 5, to score whole blocks without them is
+// faster than one row at a time; where they are there already, less than 3 of 5.
+constexpr std::size_t kWholeShare = 5;
+constexpr std::size_t kWholeShareAfter = 2;
+
 // From every step-th slot that passes; short vectors are too rough in 4 bits.
 CosineSpread spread_of(const DenseQuery& asked, std::size_t step,
                        DenseScratch& scratch);
@@ -69,31 +74,48 @@ CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch,
   const bool every_row = asked.selection.everything() && rows.all_have_vectors();
   const bool want_spread = asked.want_spread && !rows.space().is_short();
   float* estimates = scratch.estimates.data();
+  const auto passes = [&](Slot slot) {
+    return every_row || (rows.has_vector(slot) && asked.selection.contains(slot));
+  };
+  const bool may_be_whole = rescorer.scores_whole_blocks();
+  bool whole = false;
   Spread spread;
   for (std::size_t begin = 0; begin < rows.slots();) {
     const auto first = static_cast<Slot>(begin);
-    std::size_t count = std::min(kBlockRows, rows.rows_in_chunk(first));
+    const std::size_t rows_here = std::min(kBlockRows, rows.rows_in_chunk(first));
+    const std::size_t most = may_be_whole ? rows_here / kWholeShare : rows_here;
+    const std::size_t most_after = kWholeShareAfter * most;
+    begin += rows_here;
+    if (whole) {
+      whole = rescorer.offer_whole(first, rows_here, passes) > most;
+      continue;
+    }
+    std::size_t count = rows_here;
+    std::size_t found = 0;
     const float* factors = rows.factors(first);
     kernel.scan(asked.query.code(), rows.high(first), factors, count, estimates);
-    begin += count;
     if (every_row) {
-      rescorer.offer(estimates, factors, count,
-                     [first](std::size_t i) { return first + static_cast<Slot>(i); });
+      const auto slot_at = [first](std::size_t i) {
+        return first + static_cast<Slot>(i);
+      };
+      found = rescorer.offer(estimates, factors, count, slot_at, most_after);
     } else {
       scratch.slots.clear();
       scratch.factors.resize(kBlockRows);
       for (std::size_t i = 0; i < count; ++i) {
         const Slot slot = first + static_cast<Slot>(i);
-        if (!rows.has_vector(slot) || !asked.selection.contains(slot)) continue;
+        if (!passes(slot)) continue;
         estimates[scratch.slots.size()] = estimates[i];
         scratch.factors[scratch.slots.size()] = factors[i];
         scratch.slots.push_back(slot);
       }
       count = scratch.slots.size();
       factors = scratch.factors.data();
-      rescorer.offer(estimates, factors, count,
-                     [&](std::size_t i) { return scratch.slots[i]; });
+      const auto slot_at = [&](std::size_t i) { return scratch.slots[i]; };
+      found = rescorer.offer(estimates, factors, count, slot_at, most_after);
     }
+    if (found > most_after) found = rescorer.offer_whole(first, rows_here, passes);
+    whole = found > most && !want_spread;  // the spread is made of estimates
     if (want_spread) spread.add(estimates, factors, count);
   }
   return spread.result();

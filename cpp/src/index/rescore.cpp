@@ -88,7 +88,9 @@ BlockRescorer::BlockRescorer(const DenseQuery& asked, DenseScratch& scratch)
       error_(estimate_error(asked)),
       widest_(deviations(asked.rows, kRescoreDeviations)),
       widest_by_angle_(deviations(asked.rows, kRescoreDeviationsByAngle)),
-      top_(scratch.best, asked.k, asked.rows) {}
+      top_(scratch.best, asked.k, asked.rows) {
+  scratch.scored.clear();
+}
 
 void BlockRescorer::fetch(Slot slot) const noexcept {
   prefetch(asked_.rows, slot);
@@ -97,6 +99,68 @@ void BlockRescorer::fetch(Slot slot) const noexcept {
 void BlockRescorer::score(Slot slot) noexcept {
   const double cosine = full_cosine(asked_.rows, asked_.query, slot, asked_.exact);
   if (top_.wants(cosine)) top_.offer({slot, cosine});
+}
+
+bool BlockRescorer::scores_whole_blocks() const noexcept {
+  const RowSpace& space = asked_.rows.space();
+  const bool by_float32 = space.keeps_float32() && (asked_.exact || space.is_short());
+  return space.has_low() && !by_float32;
+}
+
+void BlockRescorer::score_block(Slot first, std::size_t count) {
+  const RowTable& rows = asked_.rows;
+  scratch_.cosines.resize(std::max(scratch_.cosines.size(), count));
+  double* cosines = scratch_.cosines.data();
+  asked_.query.cosines(rows.space(), rows.high(first), rows.low(first),
+                       rows.rest(first), rows.steps(first), count, cosines);
+  float* above = scratch_.reach.data();
+  const double least = top_.floor();
+  for (std::size_t i = 0; i < count; ++i) {
+    above[i] = static_cast<float>(cosines[i] - least);  // 0 for equal ones alone
+  }
+  for (const Slot slot : scratch_.scored) above[slot - first] = kOut;
+  scratch_.scored.clear();
+}
+
+std::size_t BlockRescorer::best_of_part(Slot first, std::size_t begin,
+                                        std::size_t count) noexcept {
+  constexpr float kAbove = std::numeric_limits<float>::min();
+  const auto& kernel = kernels::active();
+  const float* above = scratch_.reach.data() + begin;
+  const std::size_t better = kernel.reaching(above, count, kAbove);
+  const bool equal_too = better < kernel.reaching(above, count, 0.0F) &&
+                         any_precedes(first + static_cast<Slot>(begin), count);
+  return kernel.at_least(above, count, equal_too ? 0.0F : kAbove,
+                         scratch_.positions.data());
+}
+
+bool BlockRescorer::any_precedes(Slot first, std::size_t count) const noexcept {
+  const RowTable& rows = asked_.rows;
+  const Slot last = top_.last().slot;
+  const RowId id = rows.id(last);
+  const RowId* ids = rows.ids(first);
+  const Micros* times = rows.times(first);
+  bool found = false;
+  if (times == nullptr) {
+    for (std::size_t i = 0; i < count; ++i) found |= ids[i] < id;
+    return found;
+  }
+  const Micros time = rows.time(last);
+  for (std::size_t i = 0; i < count; ++i) {
+    found |= times[i] > time || (times[i] == time && ids[i] < id);
+  }
+  return found;
+}
+
+std::size_t BlockRescorer::near(Slot first, std::size_t count) const noexcept {
+  // An estimate is as likely above the cosine as below.
+  const float* factors = asked_.rows.factors(first);
+  const float wide = margin();
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < count; i += kSampled) {
+    found += scratch_.reach[i] + wide * factors[i] >= 0.0F ? 1 : 0;
+  }
+  return found * kSampled;
 }
 
 float BlockRescorer::margin() const noexcept {

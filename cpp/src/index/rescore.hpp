@@ -32,18 +32,41 @@ class BlockRescorer {
   BlockRescorer(const DenseQuery& asked, DenseScratch& scratch);
 
   // Rows that pass, by slot, estimate and factor. Uses scratch.positions and
-  // scratch.reach; the block is at most as long as they are.
+  // scratch.reach; the block is at most as long as they are. Returns how many
+  // rows were to be scored; if they are more than `most`, the block is to be offered
+  // whole instead.
   template <class SlotAt>
-  void offer(const float* estimates, const float* factors, std::size_t count,
-             SlotAt slot_at);
+  std::size_t offer(const float* estimates, const float* factors, std::size_t count,
+                    SlotAt slot_at, std::size_t most = static_cast<std::size_t>(-1));
+
+  // Whether rows can be scored by offer_whole().
+  [[nodiscard]] bool scores_whole_blocks() const noexcept;
+  // `count` rows of a chunk from `first` on, all of them scored: faster than by one
+  // where estimates rule out few. Those that passes(slot) are offered. Returns how many
+  // rows their estimates would hardly have ruled out.
+  template <class Passes>
+  std::size_t offer_whole(Slot first, std::size_t count, Passes passes);
   // Best first.
   void finish() { top_.finish(); }
 
  private:
   static constexpr std::size_t kFetched = 16;  // rows that come to the cache together
+  static constexpr std::size_t kSampled = 8;   // one row of so many is counted
+  static constexpr std::size_t kPart = 256;    // rows among which equal ones are sought
+  static constexpr float kOut = -4.0F;         // below the floor, however low it is
 
   void fetch(Slot slot) const noexcept;
   void score(Slot slot) noexcept;
+  // Cosines of a whole block into scratch.cosines, and how far they lie above the floor
+  // into scratch.reach.
+  void score_block(Slot first, std::size_t count);
+  // The rows of a part of the block that the floor does not keep out, their places in
+  // the part in scratch.positions; returns how many.
+  std::size_t best_of_part(Slot first, std::size_t begin, std::size_t count) noexcept;
+  // Whether one of the rows precedes the last of the best, were it equal.
+  [[nodiscard]] bool any_precedes(Slot first, std::size_t count) const noexcept;
+  // About how many rows of the block their estimates would not have ruled out.
+  [[nodiscard]] std::size_t near(Slot first, std::size_t count) const noexcept;
   [[nodiscard]] float floor() const noexcept {
     return static_cast<float>(top_.floor());
   }
@@ -59,8 +82,8 @@ class BlockRescorer {
 };
 
 template <class SlotAt>
-void BlockRescorer::offer(const float* estimates, const float* factors,
-                          std::size_t count, SlotAt slot_at) {
+std::size_t BlockRescorer::offer(const float* estimates, const float* factors,
+                                 std::size_t count, SlotAt slot_at, std::size_t most) {
   const auto at_least = kernels::active().at_least;
   std::uint32_t* positions = scratch_.positions.data();
   float* reach = scratch_.reach.data();
@@ -69,14 +92,21 @@ void BlockRescorer::offer(const float* estimates, const float* factors,
   if (floor() == -begun && count >= asked_.k) {
     begun = rank_value(estimates, count, asked_.k);
     const std::size_t found = at_least(estimates, count, begun, positions);
+    if (found > most) return found;  // they are equal
     for (std::size_t i = 0; i < found; ++i) fetch(slot_at(positions[i]));
     for (std::size_t i = 0; i < found; ++i) score(slot_at(positions[i]));
+    scratch_.scored.clear();
+    for (std::size_t i = 0; i < found; ++i) {
+      scratch_.scored.push_back(slot_at(positions[i]));
+    }
   }
   const float wide = margin();
   for (std::size_t i = 0; i < count; ++i) {
     reach[i] = estimates[i] + (wide * factors[i] + EstimateError::kFloatError);
   }
   const std::size_t found = at_least(reach, count, floor(), positions);
+  if (found > most) return found;
+  scratch_.scored.clear();
   for (std::size_t begin = 0; begin < found; begin += kFetched) {
     const std::size_t end = std::min(found, begin + kFetched);
     const float least = floor();  // has risen meanwhile
@@ -90,6 +120,26 @@ void BlockRescorer::offer(const float* estimates, const float* factors,
     }
     for (std::size_t i = 0; i < waiting; ++i) score(slots[i]);
   }
+  return found;
+}
+
+template <class Passes>
+std::size_t BlockRescorer::offer_whole(Slot first, std::size_t count, Passes passes) {
+  score_block(first, count);
+  // Of equal rows first those that precede the others, which the floor then keeps out.
+  const Slot last = first + static_cast<Slot>(count) - 1;
+  const bool forward = asked_.rows.precedes(first, last);
+  for (std::size_t done = 0; done < count; done += kPart) {
+    const std::size_t part = std::min(kPart, count - done);
+    const std::size_t begin = forward ? done : count - done - part;
+    const std::size_t found = best_of_part(first, begin, part);
+    for (std::size_t i = 0; i < found; ++i) {
+      const std::size_t at = begin + scratch_.positions[forward ? i : found - 1 - i];
+      const Scored row{first + static_cast<Slot>(at), scratch_.cosines[at]};
+      if (top_.wants(row.score) && passes(row.slot)) top_.offer(row);
+    }
+  }
+  return near(first, count);
 }
 
 }  // namespace vecall

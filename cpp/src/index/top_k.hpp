@@ -34,6 +34,9 @@ class TopK {
   }
   [[nodiscard]] bool wants(double score) const noexcept { return score >= floor(); }
 
+  // The last of them, which a newcomer must precede. REQUIRES: not empty.
+  [[nodiscard]] const Scored& last() const noexcept { return kept_.front(); }
+
   // REQUIRES: k > 0.
   void offer(Scored row) {
     const auto better = [this](const Scored& a, const Scored& b) {

@@ -56,6 +56,7 @@ void inherit(KernelTable& tier, const KernelTable& next) noexcept {
   if (tier.scan == nullptr) tier.scan = next.scan;
   if (tier.gather == nullptr) tier.gather = next.gather;
   if (tier.sum_high == nullptr) tier.sum_high = next.sum_high;
+  if (tier.sum_high_rows == nullptr) tier.sum_high_rows = next.sum_high_rows;
   if (tier.sum_nibbles == nullptr) tier.sum_nibbles = next.sum_nibbles;
   if (tier.rotate == nullptr) tier.rotate = next.rotate;
   if (tier.at_least == nullptr) tier.at_least = next.at_least;

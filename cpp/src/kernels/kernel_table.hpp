@@ -65,6 +65,11 @@ struct KernelTable {
   // REQUIRES: |q_i| <= 32,512.
   std::int64_t (*sum_high)(const std::uint8_t* high, const std::uint8_t* low,
                            const std::int16_t* q, std::size_t width) noexcept = nullptr;
+  // The same for `count` rows of each plane that lie one after another; doubles hold
+  // such sums without error.
+  void (*sum_high_rows)(const std::uint8_t* high, const std::uint8_t* low,
+                        const std::int16_t* q, std::size_t width, std::size_t count,
+                        double* out) noexcept = nullptr;
   // sum(nibble_i * q_i). REQUIRES: |q_i| <= 32,512.
   std::int64_t (*sum_nibbles)(const std::uint8_t* nibbles, const std::int16_t* q,
                               std::size_t width) noexcept = nullptr;

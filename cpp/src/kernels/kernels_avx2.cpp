@@ -7,6 +7,7 @@
 #include "kernels/kernel_table.hpp"
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
+#include "kernels/row_by_row.hpp"
 
 namespace vecall::kernels {
 
@@ -157,12 +158,16 @@ void gather(const CodeQuery& query, const std::uint8_t* const* rows,
   estimate_rows(query, [rows](std::size_t i) { return rows[i]; }, factors, count, out);
 }
 
-std::int64_t sum_of_int32(__m256i x) noexcept {
-  const __m256i both =
-      _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(x)),
-                       _mm256_cvtepi32_epi64(_mm256_extracti128_si256(x, 1)));
-  return _mm256_extract_epi64(both, 0) + _mm256_extract_epi64(both, 1) +
-         _mm256_extract_epi64(both, 2) + _mm256_extract_epi64(both, 3);
+// Elements of 32 bits as sums of 64, one of each half in an element.
+__m256i halves(__m256i x) noexcept {
+  return _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(x)),
+                          _mm256_cvtepi32_epi64(_mm256_extracti128_si256(x, 1)));
+}
+
+std::int64_t sum_of_int64(__m256i x) noexcept {
+  const __m128i half =
+      _mm_add_epi64(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  return _mm_cvtsi128_si64(half) + _mm_extract_epi64(half, 1);
 }
 
 // 16 bytes as 16 values of 16 bits.
@@ -182,7 +187,7 @@ std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
                       const std::int16_t* q, std::size_t width) noexcept {
   const __m256i low_nibble = _mm256_set1_epi16(0x0F);
   const __m256i high_nibble = _mm256_set1_epi16(0xF0);
-  std::int64_t total = 0;
+  __m256i total = _mm256_setzero_si256();
   for (std::size_t at = 0; at < width; at += kLineValues) {
     // Bytes of this block: a low nibble belongs to value j, a high one to half + j.
     const std::size_t half = width - at >= kLineValues ? 64 : 32;
@@ -194,15 +199,16 @@ std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
       sums[0] = add_products(sums[0], lows, low + at + j, q + at + j);
       sums[1] = add_products(sums[1], highs, low + at + half + j, q + at + half + j);
     }
-    total += sum_of_int32(sums[0]) + sum_of_int32(sums[1]);
+    // 16 products of each element together.
+    total = _mm256_add_epi64(total, halves(_mm256_add_epi32(sums[0], sums[1])));
   }
-  return total;
+  return sum_of_int64(total);
 }
 
 std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
                          std::size_t width) noexcept {
   const __m256i low_nibble = _mm256_set1_epi16(0x0F);
-  std::int64_t total = 0;
+  __m256i total = _mm256_setzero_si256();
   for (std::size_t at = 0; at < width; at += kLineValues) {
     const std::size_t half = width - at >= kLineValues ? 64 : 32;
     __m256i sum = _mm256_setzero_si256();
@@ -213,9 +219,9 @@ std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
       sum = _mm256_add_epi32(
           sum, _mm256_madd_epi16(_mm256_srli_epi16(bytes, 4), load(q + at + half + j)));
     }
-    total += sum_of_int32(sum);
+    total = _mm256_add_epi64(total, halves(sum));
   }
-  return total;
+  return sum_of_int64(total);
 }
 
 std::size_t at_least(const float* values, std::size_t count, float threshold,
@@ -271,6 +277,7 @@ const KernelTable kAvx2Table = {
     .scan = scan,
     .gather = gather,
     .sum_high = sum_high,
+    .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,
     .rotate = rotate,
     .reaching = reaching,

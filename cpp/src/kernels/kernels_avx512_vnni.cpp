@@ -4,17 +4,17 @@
 
 #include <immintrin.h>
 
+#include "kernels/avx512_split.hpp"
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
+#include "kernels/row_by_row.hpp"
 
 namespace vecall::kernels {
 
 namespace {
 
-constexpr std::size_t kLine = 64;         // bytes
-constexpr std::size_t kLineValues = 128;  // nibbles of one line
 constexpr std::size_t kAnyWidth = 0;
 constexpr std::size_t kFlushValues = 512;  // sums of 16-bit products fit until here
 
@@ -38,10 +38,6 @@ float dot(const float* a, const float* b, std::size_t dim) noexcept {
       _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])));
 }
 
-__m256i load32(const std::uint8_t* from) noexcept {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-}
-
 // Sums of one row.
 struct RowSum {
   __m512i low = _mm512_setzero_si512();
@@ -52,32 +48,13 @@ struct RowSum {
     low = _mm512_dpbusd_epi32(low, _mm512_and_si512(codes, mask), q_low);
     high = _mm512_dpbusd_epi32(high, _mm512_andnot_si512(mask, codes), q_high);
   }
-  // The last 64 values of a row whose width is no multiple of 128: their low nibbles in
-  // one half of the register, their high ones in the other, as the query has them.
   void add_half_line(const std::uint8_t* codes, __m512i q) noexcept {
-    const __m512i shifts = _mm512_setr_epi64(0, 0, 0, 0, 4, 4, 4, 4);
-    const __m512i twice = _mm512_broadcast_i64x4(load32(codes));
-    const __m512i values =
-        _mm512_and_si512(_mm512_srlv_epi64(twice, shifts), _mm512_set1_epi8(15));
-    low = _mm512_dpbusd_epi32(low, values, q);
+    low = _mm512_dpbusd_epi32(low, half_line(codes), q);
   }
   [[nodiscard]] __m512i total() const noexcept {
     return _mm512_add_epi32(low, _mm512_srai_epi32(high, 4));
   }
 };
-
-// The sums of four registers, one in each element.
-__m128i sum_each(__m512i a, __m512i b, __m512i c, __m512i d) noexcept {
-  const __m512i ab =
-      _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-  const __m512i cd =
-      _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-  const __m512i all =
-      _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
-  const __m256i half =
-      _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
-  return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-}
 
 __m128 estimates(const CodeQuery& query, __m128i sums, __m128 factors) noexcept {
   const __m128i centred =
@@ -223,6 +200,14 @@ std::int64_t sum_high(const std::uint8_t* high, const std::uint8_t* low,
   return total;
 }
 
+void sum_high_rows(const std::uint8_t* high, const std::uint8_t* low,
+                   const std::int16_t* q, std::size_t width, std::size_t count,
+                   double* out) noexcept {
+  const std::size_t done = split_sums(high, low, q, width, count, out);
+  row_by_row<sum_high>(high + done * (width / 2), low + done * width, q, width,
+                       count - done, out + done);
+}
+
 std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
                          std::size_t width) noexcept {
   const __m512i low_nibble = _mm512_set1_epi16(0x0F);
@@ -290,6 +275,7 @@ const KernelTable kAvx512VnniTable = {
     .scan = scan,
     .gather = gather,
     .sum_high = sum_high,
+    .sum_high_rows = sum_high_rows,
     .sum_nibbles = sum_nibbles,
     .rotate = rotate,
     .reaching = reaching,

@@ -8,6 +8,7 @@
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/neon_rows.hpp"
+#include "kernels/row_by_row.hpp"
 
 namespace vecall::kernels {
 
@@ -153,6 +154,7 @@ const KernelTable kNeonTable = {
     .scan = scan<RowSum>,
     .gather = gather<RowSum>,
     .sum_high = sum_high,
+    .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,
     .at_least = at_least,
 };

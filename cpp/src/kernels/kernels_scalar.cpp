@@ -4,6 +4,7 @@
 #include "kernels/kernel_table.hpp"
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
+#include "kernels/row_by_row.hpp"
 
 namespace vecall::kernels {
 
@@ -148,6 +149,7 @@ const KernelTable kScalarTable = {
     .scan = scan,
     .gather = gather,
     .sum_high = sum_high,
+    .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,
     .rotate = rotate,
     .reaching = reaching,

@@ -72,6 +72,15 @@ class RowTable {
   [[nodiscard]] RowId id(Slot slot) const noexcept {
     return get<RowId>(RowLayout::kId, slot);
   }
+  // The ids of the rows from `slot` on, to the chunk's end, and their times, null where
+  // rows have none.
+  [[nodiscard]] const RowId* ids(Slot slot) const noexcept {
+    return reinterpret_cast<const RowId*>(column(RowLayout::kId, slot));
+  }
+  [[nodiscard]] const Micros* times(Slot slot) const noexcept {
+    return has_meta_ ? reinterpret_cast<const Micros*>(column(RowLayout::kTime, slot))
+                     : nullptr;
+  }
   void prefetch_id(Slot slot) const noexcept {
     __builtin_prefetch(column(RowLayout::kId, slot));
     __builtin_prefetch(column(RowLayout::kFlags, slot));
@@ -157,9 +166,10 @@ class RowTable {
   [[nodiscard]] const float* factors(Slot slot) const noexcept {
     return reinterpret_cast<const float*>(column(RowLayout::kFactor, slot));
   }
-  [[nodiscard]] float step(Slot slot) const noexcept {
-    return get<float>(RowLayout::kStep, slot);
+  [[nodiscard]] const float* steps(Slot slot) const noexcept {
+    return reinterpret_cast<const float*>(column(RowLayout::kStep, slot));
   }
+  [[nodiscard]] float step(Slot slot) const noexcept { return *steps(slot); }
   [[nodiscard]] float factor(Slot slot) const noexcept { return *factors(slot); }
   [[nodiscard]] RowCodes codes(Slot slot) const noexcept;
   // Rows of `slot`'s chunk from it on, at most up to slots().

@@ -160,6 +160,29 @@ double EncodedQuery::cosine(const VectorSpace& space, const std::uint8_t* high,
   return cosine * step16_;
 }
 
+void EncodedQuery::cosines(const VectorSpace& space, const std::uint8_t* high,
+                           const std::uint8_t* low, const std::uint8_t* rest,
+                           const float* steps, std::size_t count,
+                           double* out) const noexcept {
+  const auto& kernel = kernels::active();
+  const std::size_t width = space.width();
+  const auto sum16 = static_cast<double>(sum16_);
+  kernel.sum_high_rows(high, low, q16_.data(), width, count, out);
+  const auto cosine = [&](std::size_t i, double bottom) {
+    const double sum = 16.0 * out[i] + bottom - kMiddle * sum16;
+    return static_cast<double>(steps[i]) * sum * step16_;
+  };
+  if (rest == nullptr) {
+    for (std::size_t i = 0; i < count; ++i) out[i] = cosine(i, kMissingRest * sum16);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* nibbles = rest + i * space.rest_bytes();
+    const std::int64_t bottom = kernel.sum_nibbles(nibbles, q16_.data(), width);
+    out[i] = cosine(i, static_cast<double>(bottom));
+  }
+}
+
 float EncodedQuery::exact_cosine(const float* floats) const noexcept {
   return kernels::active().dot(unit_.data(), floats, unit_.size());
 }

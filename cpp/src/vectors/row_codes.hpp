@@ -63,6 +63,11 @@ class EncodedQuery {
   [[nodiscard]] double cosine(const VectorSpace& space, const std::uint8_t* high,
                               const std::uint8_t* low, const std::uint8_t* rest,
                               float factor, float step) const noexcept;
+  // The same of `count` rows whose planes and steps lie one after another. REQUIRES:
+  // the space has a low plane.
+  void cosines(const VectorSpace& space, const std::uint8_t* high,
+               const std::uint8_t* low, const std::uint8_t* rest, const float* steps,
+               std::size_t count, double* out) const noexcept;
   // The cosine from the float32 vector itself, likewise.
   [[nodiscard]] float exact_cosine(const float* floats) const noexcept;
 

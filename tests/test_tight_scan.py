@@ -1,0 +1,144 @@
+"""A scan that scores whole blocks of tight rows answers as one that scores each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.campaigns import unit
+from vecall import Index, build_info
+from vecall._core import Engine
+
+ROWS, QUERIES, K = 5000, 12, 10
+KEY = ("app", "user")
+
+
+def tight(dim: int, spread: float, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that lie this far from one direction, and queries likewise."""
+    rng = np.random.default_rng([dim, rows])
+    both = unit(rng.standard_normal((1, dim)))
+    noise = rng.standard_normal((rows + QUERIES, dim)) / np.sqrt(dim)
+    both = (both + spread * noise).astype(np.float32)
+    return both[:rows], both[rows:]
+
+
+def index_of(vectors: np.ndarray, ids: np.ndarray | None = None, **options) -> Index:
+    index = Index(vectors.shape[1], "flat", **options)
+    ids = np.arange(len(vectors), dtype=np.int64) if ids is None else ids
+    index.add(ids, vectors)
+    return index
+
+
+@pytest.mark.parametrize("codec", ["int4", "int4+8", "int4+8+4"])
+@pytest.mark.parametrize("dim", [40, 100, 384])
+@pytest.mark.parametrize("spread", [1.0, 0.1, 0.01, 0.0])
+def test_rows_in_blocks_get_the_scores_that_each_gets_alone(dim, spread, codec):
+    vectors, queries = tight(dim, spread)
+    index = index_of(vectors, codec=codec)
+    # A third of the rows at most is looked up row by row.
+    some = np.sort(np.random.default_rng(1).permutation(ROWS)[: ROWS // 4])
+    alone = index_of(vectors[some], some, codec=codec)
+    for query in queries:
+        first, second = alone.search(query, K), index.search(query, K, only=some)
+        assert [one.tobytes() for one in first] == [one.tobytes() for one in second]
+
+
+@pytest.mark.parametrize("dim", [33, 384, 4160])
+@pytest.mark.parametrize("spread", [1.0, 0.1, 0.01])
+def test_the_best_of_tight_rows_are_those_of_brute_force(dim, spread):
+    vectors, queries = tight(dim, spread, 2000 if dim > 1000 else ROWS)
+    index = index_of(vectors)
+    cosines = unit(queries) @ unit(vectors).T
+    for query, true in zip(queries, cosines, strict=True):
+        found, scores = index.search(query, K)
+        assert np.abs(scores - true[found]).max() <= 3e-4
+        assert true[found].min() >= np.sort(true)[-K] - 2e-4
+        assert len(set(found.tolist())) == K
+
+
+def test_rows_that_were_removed_or_do_not_pass_are_never_returned():
+    vectors, queries = tight(384, 0.01)
+    index = index_of(vectors)
+    index.remove(np.arange(0, ROWS, 10))
+    left = np.setdiff1d(np.arange(ROWS), np.arange(0, ROWS, 10))
+    fresh = index_of(vectors[left], left)
+    passing = left[left % 3 > 0]
+    alone = index_of(vectors[passing], passing)
+    for query in queries:
+        for first, second in (
+            (index.search(query, K), fresh.search(query, K)),
+            (index.search(query, K, only=passing), alone.search(query, K)),
+        ):
+            assert [one.tobytes() for one in first] == [one.tobytes() for one in second]
+
+
+@pytest.mark.parametrize("k", [1, 10, 300, 3000, ROWS])
+@pytest.mark.parametrize("order", ["ascending", "descending", "mixed"])
+def test_of_equal_rows_the_smallest_ids_come_back(order, k):
+    vectors, queries = tight(64, 0.0)
+    ids = np.arange(ROWS, dtype=np.int64)
+    if order == "descending":
+        ids = ids[::-1].copy()
+    elif order == "mixed":
+        ids = np.random.default_rng(3).permutation(ids)
+    found, scores = index_of(vectors, ids).search(queries[0], k)
+    assert found.tolist() == list(range(k))
+    assert len(set(scores.tolist())) == 1
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending", "mixed"])
+def test_of_equal_rows_the_newest_come_back(order):
+    vectors, queries = tight(64, 0.0)
+    times = np.arange(ROWS, dtype=np.int64) // 3  # some are of one time
+    if order == "descending":
+        times = times[::-1].copy()
+    elif order == "mixed":
+        times = np.random.default_rng(3).permutation(times)
+    engine = Engine(64, kind="flat")
+    ids = np.arange(ROWS, dtype=np.int64)
+    none = np.zeros(ROWS, np.uint64)
+    never = np.full(ROWS, np.iinfo(np.int64).max)
+    words, places = none[:0], np.zeros(ROWS + 1, np.int64)
+    engine.add_rows(
+        KEY, ids, times, never, none, places[1:] * 1.0, words, places, vectors
+    )
+    expected = sorted(ids.tolist(), key=lambda row: (-times[row], row))
+    for k in (1, 10, 500):
+        assert engine.search(KEY, queries[0], k)[0].tolist() == expected[:k]
+
+
+def test_every_instruction_set_finds_the_same_tight_rows():
+    program = textwrap.dedent("""
+        import hashlib
+        from test_tight_scan import K, index_of, tight
+        digest = hashlib.sha256()
+        for dim in (100, 384):
+            for spread in (2.0, 0.5, 0.01):
+                vectors, queries = tight(dim, spread, 3000)
+                for codec in ("int4", "int4+8", "int4+8+4"):
+                    index = index_of(vectors, codec=codec)
+                    for query in queries:
+                        for part in index.search(query, K):
+                            digest.update(part.tobytes())
+        print(digest.hexdigest())
+    """)
+    said = set()
+    for isa in build_info()["runnable_isas"]:
+        where = os.environ | {
+            "VECALL_ISA": isa,
+            "PYTHONPATH": str(Path(__file__).parent),
+        }
+        ran = subprocess.run(
+            [sys.executable, "-c", program],
+            env=where,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        said.add(ran.stdout)
+    assert len(said) == 1
