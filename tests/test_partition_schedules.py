@@ -1,7 +1,8 @@
 """Loading, eviction, publishing and the rest, under schedules that a scheduler chooses.
 
 `VECALL_TEST_SCALE=100` runs each small program under every schedule, and 6,000 programs
-that are made by chance under one each.
+that are made by chance under one each. On a file two programs have too many schedules;
+100,000 of them are run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from typing import Any
 import pytest
 from helpers.campaigns import SCALE
 from helpers.every_schedule import every_schedule
-from helpers.schedule_programs import ONE_PROCESS, TWO_PROCESSES, one_after_the_other
+from helpers.schedule_programs import (
+    ONE_PROCESS,
+    TOO_MANY_ON_FILE,
+    TWO_PROCESSES,
+    one_after_the_other,
+)
 from helpers.scheduled_world import Program, World, play
 from helpers.scheduler import ByChance, Scheduler, run_one
 from vecall.store import Database
@@ -54,7 +60,8 @@ def play_all(database: Database, program: Program, **options: Any) -> None:
 
     counted = every_schedule(run, MOST if database.path else 3 * MOST)
     _log.info("%s: %s", program.__name__, counted)
-    assert counted.complete or SCALE < 100, "there are more schedules than that"
+    if SCALE >= 100 and (database.path is None or program not in TOO_MANY_ON_FILE):
+        assert counted.complete, "there are more schedules than that"
 
 
 @pytest.mark.parametrize("program", ONE_PROCESS, ids=lambda program: program.__name__)

@@ -108,3 +108,7 @@ TWO_PROCESSES: list[Program] = [
     forgotten_by_the_other,
     loaded_by_both,
 ]
+TOO_MANY_ON_FILE: list[Program] = [
+    evicted_and_searched_again,
+    two_searches_and_an_eviction,
+]
