@@ -1,12 +1,14 @@
 """What simple means find on the same sets: the bounds that ranking must not fall below.
 
 Each ranks a user's texts for a question by itself: bm25s by words (Lù, 2024; its own
-tokens, English stop words and stems), the embedder's cosine alone, and the sum of both
-after min-max normalisation, each side half. A text without a score is not returned.
+tokens, English stop words and stems), the embedder's cosine alone, the cosine of each
+text's best passage, and the sum of the first two after min-max normalisation, each side
+half. A text without a score is not returned.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,7 +22,11 @@ from vecall.types import MemoryEntry
 
 WORDS = "bm25s"
 COSINE = "cosine"
+PASSAGES = "cosine, passages"
 BOTH = "min-max"
+LONGEST = 500  # characters of a passage
+
+_ENDS = re.compile(r"(?<=[.!?\u3002\n])\s+")
 
 
 def rivals(one: Set, embedder: Embedder | None) -> Iterator[tuple[str, list[Answer]]]:
@@ -35,6 +41,7 @@ def rivals(one: Set, embedder: Embedder | None) -> Iterator[tuple[str, list[Answ
         sides = {WORDS: _by_words(texts, questions)}
         if embedder is not None:
             sides[COSINE] = _by_cosine(texts, questions, embedder)
+            sides[PASSAGES] = _by_passages(texts, questions, embedder)
             sides[BOTH] = _scaled(sides[WORDS]) + _scaled(sides[COSINE])
         for name, scores in sides.items():
             found.setdefault(name, []).extend(
@@ -82,6 +89,29 @@ def _by_cosine(
         for side in sides
     )
     return np.maximum(left.astype(np.float64) @ right.astype(np.float64).T, 0.0)
+
+
+def _by_passages(
+    texts: list[str], questions: list[str], embedder: Embedder
+) -> NDArray[np.float64]:
+    """Return each text's best cosine of a passage, a row a question."""
+    cut = [passages(text) for text in texts]
+    begins = np.cumsum([0, *(len(each) for each in cut[:-1])])
+    flat = [passage for each in cut for passage in each]
+    return np.maximum.reduceat(_by_cosine(flat, questions, embedder), begins, axis=1)
+
+
+def passages(text: str) -> list[str]:
+    """Return a text as pieces of whole sentences, of at most `LONGEST` characters."""
+    cut = [""]
+    for sentence in _ENDS.split(text):
+        for begin in range(0, max(len(sentence), 1), LONGEST):
+            part = sentence[begin : begin + LONGEST]
+            if len(cut[-1]) + 1 + len(part) > LONGEST and cut[-1]:
+                cut.append(part)
+            else:
+                cut[-1] = f"{cut[-1]} {part}".strip()
+    return cut
 
 
 def _scaled(scores: NDArray[np.float64]) -> NDArray[np.float64]:
