@@ -152,6 +152,21 @@ def test_a_request_that_is_cancelled_takes_no_turn():
         asyncio.run(cut_short())
 
 
+def test_another_event_loop_leaves_those_alone_who_wait():
+    turns = Turns()
+
+    async def scenario() -> int:
+        tasks = [asyncio.ensure_future(turns.turn("a")) for _ in range(50)]
+        await asyncio.sleep(0)
+        other = threading.Thread(target=lambda: asyncio.run(turns.turn("a")))
+        other.start()
+        other.join()
+        done, _ = await asyncio.wait(tasks, timeout=20)
+        return len(done)
+
+    assert asyncio.run(scenario()) == 50
+
+
 SIZES = {
     ("POST", SEARCH): 256 * 1024,
     ("POST", f"{MEMORIES}/used"): 256 * 1024,

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from weakref import WeakKeyDictionary
 
 _EACH = 4  # requests of one token in a round
 
 
 class Turns:
-    """Lets requests of each token go on, a few in a round."""
+    """Lets requests of each token go on, a few in a round of their event loop."""
 
     def __init__(self) -> None:
-        """Begin with nobody waiting."""
-        self._begin_on(None)
-
-    def _begin_on(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        self._loop = loop
-        self._went: Counter[str] = Counter()  # in this round
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        """Begin without requests."""
+        self._rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Rounds]
+        self._rounds = WeakKeyDictionary()
 
     async def turn(self, token: str) -> None:
         """Wait for a turn of a token; the first requests of a round do not wait.
@@ -31,14 +28,31 @@ class Turns:
             token: The id of the token; "" where a request has none.
         """
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._begin_on(loop)
+        rounds = self._rounds.get(loop)
+        if rounds is None:
+            rounds = self._rounds[loop] = _Rounds()
+        granted = rounds.ask(loop, token)
+        if granted is not None:
+            await granted
+
+
+class _Rounds:
+    """The requests of one event loop, on whose thread alone this is used."""
+
+    def __init__(self) -> None:
+        self._went: Counter[str] = Counter()  # in this round
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    def ask(
+        self, loop: asyncio.AbstractEventLoop, token: str
+    ) -> asyncio.Future[None] | None:
+        """Return what the request waits for; None if it may go on at once."""
         if self._went[token] < _EACH and token not in self._waiting:
             self._go(loop, token)
-            return
+            return None
         granted = loop.create_future()
         self._waiting.setdefault(token, deque()).append(granted)
-        await granted
+        return granted
 
     def _go(self, loop: asyncio.AbstractEventLoop, token: str) -> None:
         if not self._went:
@@ -46,8 +60,6 @@ class Turns:
         self._went[token] += 1
 
     def _next_round(self, loop: asyncio.AbstractEventLoop) -> None:
-        if loop is not self._loop:
-            return
         self._went.clear()
         for token, queue in list(self._waiting.items()):
             while queue and self._went[token] < _EACH:
