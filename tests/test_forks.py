@@ -253,3 +253,60 @@ def test_a_child_that_closes_takes_nothing_from_its_parent(open_service, tmp_pat
     path = tmp_path / "m.db"
     assert run(CLOSING_CHILD, path) == "10"
     assert open_service(path).sync.stats()["memories"] == 10
+
+
+# Threads of the parent change, search and save an index at the moment of each fork.
+BUSY_INDEX = """
+import faulthandler, os, pickle, sys, threading, time
+import numpy as np
+from vecall import Index
+
+index = Index(96, kind=sys.argv[1], flat_bytes=0)
+vectors = np.random.default_rng(1).standard_normal((1200, 96)).astype(np.float32)
+ids = np.arange(1200, dtype=np.int64)
+index.add(ids, vectors)
+over = threading.Event()
+
+def repeat(work):
+    while not over.is_set():
+        work()
+
+def changes():
+    index.add(ids[600:], vectors[600:])
+    index.remove(ids[900:])
+
+saves = lambda: pickle.dumps(index)
+works = (changes, lambda: index.search(vectors[0], 5), saves, index.build)
+threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
+for thread in threads:
+    thread.start()
+ends = []
+for fork in range(int(sys.argv[2])):
+    time.sleep(0.01 * (fork % 5) + 0.02)
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(20, exit=True)
+        code = 4
+        try:
+            index.add(ids[900:], vectors[900:])
+            index.remove(ids[:10])
+            index.build()
+            copy = pickle.loads(pickle.dumps(index))
+            for each in (index, copy):
+                found = [each.search(vectors[n], 1)[0][0] for n in range(10, 1200, 119)]
+                right = found == list(range(10, 1200, 119)) and len(each) == 1190
+                code = code if not right else code - 2
+        finally:
+            os._exit(code)
+    ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+over.set()
+for thread in threads:
+    thread.join()
+print(*ends)
+"""
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_children_of_threads_that_change_an_index_use_it(kind):
+    """No lock of the parent's threads is held in a child, and no change is halved."""
+    assert run(BUSY_INDEX, kind, 10) == " ".join(["0"] * 10)

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "partition/partition.hpp"
+#include "sync/fork_gate.hpp"
 
 namespace vecall {
 
@@ -21,6 +22,7 @@ constexpr std::chrono::milliseconds kRetryAfter{200};
 void add_rows(const Ref<Partition>& partition, const RowBatch& batch) {
   bool to_link = false;
   {
+    const auto pass = ForkGate::enter();
     const std::unique_lock lock(partition->mutex());
     partition->add(batch);
     to_link = partition->has_links_to_make();
@@ -41,6 +43,7 @@ std::size_t remove_rows(const Ref<Partition>& partition, std::span<const RowId> 
   std::size_t removed = 0;
   bool to_link = false;
   {
+    const auto pass = ForkGate::enter();
     const std::unique_lock lock(partition->mutex());
     removed = partition->remove(ids);
     to_link = partition->has_links_to_make();
@@ -55,6 +58,9 @@ Linker& Linker::shared() {
 }
 
 Linker::Linker() {
+  // First, as at a fork the last to be registered goes first: the linker's thread
+  // enters the gate with its own lock held.
+  ForkGate::shared();
   pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
 }
 

@@ -5,6 +5,7 @@
 
 #include "index/flat_search.hpp"
 #include "partition/addition.hpp"
+#include "sync/fork_gate.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
@@ -31,7 +32,9 @@ struct SearchScratch {
 Partition::Partition(Ref<const PartitionSpace> space, PartitionKey key)
     : key_(key.app.empty() && key.user.empty() ? OwnedKey() : OwnedKey(key)),
       space_(std::move(space)),
-      rows_(space_->rows) {}
+      rows_(space_->rows) {
+  ForkGate::shared();  // forks are seen from the first lock on
+}
 
 Partition::~Partition() = default;
 
@@ -138,6 +141,7 @@ bool Partition::has_links_to_make() const noexcept {
 }
 
 bool Partition::link_some() {
+  const auto pass = ForkGate::enter();
   GraphIndex* graph = nullptr;
   {
     const std::shared_lock lock(mutex_);

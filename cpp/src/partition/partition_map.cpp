@@ -5,7 +5,13 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "sync/fork_gate.hpp"
+
 namespace vecall {
+
+PartitionMap::PartitionMap(Ref<const PartitionSpace> space) : space_(std::move(space)) {
+  ForkGate::shared();  // forks are seen from the first lock on
+}
 
 std::size_t PartitionMap::place_of(PartitionKey key,
                                    std::uint32_t hash) const noexcept {
@@ -46,6 +52,7 @@ Ref<Partition> PartitionMap::find_or_create(PartitionKey key) {
   if (auto found = find(key)) return found;
   auto made = make_ref<Partition>(space_, key);
   const std::uint32_t hash = key.hash();
+  const auto pass = ForkGate::enter();
   const std::unique_lock lock(mutex_);
   grow_if_full();
   const std::size_t at = place_of(key, hash);
@@ -60,6 +67,7 @@ Ref<Partition> PartitionMap::find_or_create(PartitionKey key) {
 void PartitionMap::put(Ref<Partition> partition) {
   const std::uint32_t hash = partition->key().hash();
   Ref<Partition> replaced;  // freed after the lock is
+  const auto pass = ForkGate::enter();
   const std::unique_lock lock(mutex_);
   grow_if_full();
   const std::size_t at = place_of(partition->key(), hash);
@@ -72,6 +80,7 @@ void PartitionMap::put(Ref<Partition> partition) {
 // algorithm R).
 bool PartitionMap::erase(PartitionKey key) {
   Ref<Partition> erased;  // freed after the lock is
+  const auto pass = ForkGate::enter();
   const std::unique_lock lock(mutex_);
   if (partitions_.empty()) return false;
   const std::size_t mask = partitions_.size() - 1;
@@ -112,6 +121,7 @@ std::vector<Ref<Partition>> PartitionMap::sweep(std::size_t most) {
 std::vector<Ref<Partition>> PartitionMap::sweep_some(
     std::size_t steps, std::size_t most, std::unordered_set<const Partition*>& taken) {
   std::vector<Ref<Partition>> found;
+  const auto pass = ForkGate::enter();
   const std::lock_guard hand(hand_mutex_);
   const std::shared_lock lock(mutex_);  // marks are atomic: searches go on
   for (; steps > 0 && found.size() < most && !partitions_.empty(); --steps) {

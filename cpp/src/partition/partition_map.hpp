@@ -20,7 +20,7 @@ namespace vecall {
 
 class PartitionMap {
  public:
-  explicit PartitionMap(Ref<const PartitionSpace> space) : space_(std::move(space)) {}
+  explicit PartitionMap(Ref<const PartitionSpace> space);
 
   // Null if there is none. The partition stays alive while the pointer is held, even if
   // it is erased meanwhile.

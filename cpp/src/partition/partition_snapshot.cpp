@@ -8,6 +8,7 @@
 
 #include "index/graph_snapshot.hpp"
 #include "rows/row_table_snapshot.hpp"
+#include "sync/fork_gate.hpp"
 #include "terms/postings_snapshot.hpp"
 #include "vecall/errors.hpp"
 
@@ -51,6 +52,7 @@ std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
       const std::shared_lock lock(partition.mutex());
       graph = partition.graph_.get();
     }
+    auto pass = ForkGate::enter();
     std::unique_lock<std::mutex> paused;
     if (graph != nullptr) paused = GraphSnapshot::pause(*graph);
     std::optional<SnapshotWriter> writer;
@@ -59,8 +61,11 @@ std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
       // A graph that came meanwhile may be growing.
       if (partition.graph_.get() == graph) writer = save_locked(partition, tag);
     }
-    // Writers of the partition do not wait for the checksums.
-    if (writer) return std::move(*writer).finish();
+    if (!writer) continue;
+    // Neither writers of the partition nor a fork wait for the checksums.
+    if (paused.owns_lock()) paused.unlock();
+    pass.unlock();
+    return std::move(*writer).finish();
   }
 }
 

@@ -1,0 +1,35 @@
+#pragma once
+
+// No process forks in the middle of a change: fork waits for all changes that were
+// begun, and new ones wait until it is done. A child would otherwise have data that is
+// half changed, under a lock that no thread of it holds.
+//
+// Nobody who is in the gate waits for the interpreter, which the forking thread holds,
+// nor enters the gate a second time.
+
+#include <shared_mutex>
+
+#include "sync/shared_mutex.hpp"
+
+namespace vecall {
+
+class ForkGate {
+ public:
+  using Pass = std::shared_lock<SharedMutex>;
+
+  static ForkGate& shared();
+
+  // Held while something changes that a child of fork would have. Taken before any
+  // other lock but that of the linker's thread, which fork takes before the gate.
+  [[nodiscard]] static Pass enter() { return Pass(shared().mutex_); }
+
+ private:
+  ForkGate();
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+
+  SharedMutex mutex_;
+};
+
+}  // namespace vecall
