@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vecall.calibration import Calibration, Weights
 from vecall.errors import InvalidMemoryError
-from vecall.importance import DEFAULT_PRIOR, weight_of
+from vecall.importance import DAY, DEFAULT_PRIOR, weight_of
 from vecall.ranking import Ranking
 from vecall.store import Row
 from vecall.types import MemoryEntry
@@ -99,7 +100,14 @@ def prior_of(row: Row) -> float:
 
 def importance_of(row: Row, now: float) -> float:
     """Return the weight of a memory if it is used, in [0, 1]; see `weight_of`."""
-    return weight_of(row.importance, row.uses, now - row.time)
+    # Counted from the middle of the day, where no rounding makes it another one.
+    days = (now - row.time) // DAY
+    return _weight_after(row.importance, row.uses, days)
+
+
+@lru_cache(4_096)  # the memories of an answer are of few days, and were seldom used
+def _weight_after(prior: float | None, uses: int | None, days: float) -> float:
+    return weight_of(prior, uses, (days + 0.5) * DAY)
 
 
 class Scoring:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 DEFAULT_PRIOR = 0.5
-_DAY = 86_400.0  # seconds
+DAY = 86_400.0
+"""Seconds by which age is counted: within a day a memory weighs the same."""
+
 _HALF_FADED = 90.0  # days
 _RECENCY_WEIGHT = 0.7  # log-odds that a memory loses as it ages
 _USE_WEIGHT = 1.4  # log-odds that it gains as it is used
@@ -26,14 +27,10 @@ def weight_of(prior: float | None, uses: int | None, age: float) -> float:
         uses: How often it was used.
         age: In seconds.
     """
-    days = max(age, 0.0) // _DAY
-    return _weight(DEFAULT_PRIOR if prior is None else prior, uses or 0, days)
-
-
-@lru_cache(4_096)  # the memories of an answer are few days, and were seldom used
-def _weight(prior: float, uses: int, days: float) -> float:
+    prior = DEFAULT_PRIOR if prior is None else prior
+    days = max(age, 0.0) // DAY
     faded = 1.0 - 0.5 ** (days / _HALF_FADED)
-    used = 1.0 - 0.5 ** (uses / _HALF_USED)
+    used = 1.0 - 0.5 ** ((uses or 0) / _HALF_USED)
     change = _USE_WEIGHT * used - _RECENCY_WEIGHT * faded
     if change == 0.0 or not 0.0 < prior < 1.0:
         return prior

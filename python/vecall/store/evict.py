@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import nsmallest
 from typing import NamedTuple
 
 from vecall.config import Eviction
 from vecall.errors import LimitExceededError
-from vecall.importance import weight_of
-from vecall.slices import in_slices
 from vecall.store.batches import select_in
 from vecall.store.delete import Doomed, bury, delete_rows
+from vecall.store.lowest_value import lowest_value
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import StoredRow
 from vecall.store.sweep import clear_away
@@ -168,19 +166,12 @@ def _in_order(partition: PartitionWriter, eviction: Eviction, most: int) -> list
                 (partition.id, most),
             )
         ]
+    if eviction == "lowest_value":
+        return lowest_value(partition, most)
     live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
     own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
-    if eviction == "lru":
-        order = f"ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
-        return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, most))]
-    found = execute(
-        f"SELECT rid, importance_prior, uses, {_OLDEST} {live}", own
-    ).fetchall()
-    weighed = (
-        (weight_of(prior, uses, partition.now - time), rid)
-        for rid, prior, uses, time in in_slices(found)
-    )
-    return [rid for _, rid in nsmallest(most, weighed)]
+    order = f"ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
+    return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, most))]
 
 
 def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[Doomed]:
