@@ -1,129 +1,265 @@
-"""Fits what turns scores into confidence, and writes it into the package.
+"""Fits what turns scores into confidence, and says what it is worth on each kind.
 
-    python bench/fit_calibration.py
+    python bench/fit_calibration.py [--locomo FILE] [--beam FILE] [--write]
 
-Fitted on bench/conversations/assistants.jsonl, languages.jsonl and the demo's; neither
-people.jsonl nor LoCoMo is looked at, so that `vecall eval` can judge on them. Every
-conversation is told three times: each session as a user of its own, as it is, and all
-of a file as one user, so that the weights hold for a dozen memories and for a thousand.
-Every user is also asked as many questions that belong to another user of the same file,
-to which he has no answer.
+Fitted on the sets of bench/recall but people, held-out-assistants, LoCoMo and BEAM, on
+which it is judged. Every user is asked his own questions, and as many that belong to
+another user of the same set. Each set counts alike, strangers' questions a third.
+
+The map on queries has seen the questions of the sets that it was fitted on. So their
+vectors here go through maps that were fitted without the user. The weights of other
+embedders are fitted on the local model without a map as well as with one, without a
+look at the cosine, and are also judged on an embedder that knows nothing but the
+trigrams of letters.
+
+The table has, for each set, the weights that are written and, under "kind apart", those
+that were fitted without all sets of that kind.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
+from sys import path as search_path
+from sys import stderr
+from typing import Any, NamedTuple
 
-from vecall import MemoryService
-from vecall.calibration import Calibration, Signals, fit
-from vecall.cli.datasets import Conversation, Question, read_demo, read_jsonl
-from vecall.embedders import CachedEmbedder
+import numpy as np
+from numpy.typing import NDArray
+from vecall.calibration import Calibration, Signals, Weights, fit
+from vecall.cli import metrics
+from vecall.cli.datasets import Conversation
+from vecall.cli.evaluation import Mode, own_questions, strangers, told
+from vecall.cli.query_maps import examples_of
+from vecall.cli.terminal import Progress, table
+from vecall.embedders import Embedder, QueryMap
 from vecall.embedders.local import LocalEmbedder
-from vecall.types import Event, Session
+from vecall.embedders.query_map import fit as fit_map
+from vecall.ranking import Ranking
 
-APP = "calibration"
-FOLDER = Path(__file__).parent / "conversations"
+search_path.insert(0, str(Path(__file__).parent / "recall"))
+from sets import Set, all_sets
+
 PACKAGE = Path(__file__).parent.parent / "python/vecall/calibrated.json"
-TOP_K = 5
+HELD_OUT = ("people", "held-out-assistants", "locomo", "beam")
+FOLDS = 5
+STRANGERS_SHARE = 0.35
+DIMENSIONS = 256
+
+
+class Trigrams:
+    """An embedder that knows of a text which three letters follow each other."""
+
+    model_id = "trigrams"
+    dimensions = DIMENSIONS
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return float32 (len(texts), dimensions): signed counts of hashed trigrams."""
+        vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            padded = f" {text.lower()} "
+            for i in range(len(padded) - 2):
+                digest = blake2b(padded[i : i + 3].encode(), digest_size=4).digest()
+                number = int.from_bytes(digest, "little")
+                row[number % DIMENSIONS] += 1 if number >> 31 else -1
+            row[0] += 0.1  # never all zeros
+        return vectors
+
+
+class Hits(NamedTuple):
+    """What searches of one set with one embedder found."""
+
+    signals: NDArray[np.float64]
+    relevant: NDArray[np.float64]
+    is_own: NDArray[np.bool_]
+    importance: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Case:
-    """One user's memory and the questions to it."""
+class Searched:
+    """One way of searching: its name, and the hits of each set."""
 
-    sessions: list[Session]
-    questions: list[Question]
-
-
-def renamed(told: Conversation, user: str, prefix: str) -> Case:
-    """Move a conversation to another user; ids and sessions get a prefix."""
-
-    def name(event: Event) -> Event:
-        return replace(event, id=f"{prefix}{event.id}")
-
-    sessions = [
-        Session(APP, user, prefix + s.id, [name(event) for event in s.events])
-        for s in told.sessions
-    ]
-    questions = [
-        replace(q, evidence=frozenset(f"{prefix}{id_}" for id_ in q.evidence))
-        for q in told.questions
-    ]
-    return Case(sessions, questions)
+    name: str
+    vectors: bool
+    hits: dict[str, Hits]
 
 
-def cases(conversations: list[Conversation], source: str) -> Iterator[Case]:
-    """Tell conversations session by session, as they are, as one, and ask strangers."""
-    chance = random.Random(0)
-    everything = Case([], [])
-    for told in conversations:
-        user = f"{source}-{told.user_id}"
-        yield renamed(told, user, "")
-        whole = renamed(told, f"{source}-all", f"{told.user_id}:")
-        everything.sessions.extend(whole.sessions)
-        everything.questions.extend(whole.questions)
-        for session in told.sessions:
-            ids = {str(event.id) for event in session.events}
-            here = [q for q in told.questions if q.evidence and q.evidence <= ids]
-            gone = [q for q in told.questions if not q.evidence & ids]
-            few = [replace(q, evidence=frozenset()) for q in gone[:3]]
-            alone = replace(session, app_name=APP, user_id=f"{user}-{session.id}")
-            yield Case([alone], here + few)
-        others = [
-            replace(q, evidence=frozenset())
-            for other in conversations
-            if other is not told
-            for q in other.questions
-            if q.evidence
-        ]
-        asked = chance.sample(others, min(len(told.questions), len(others)))
-        yield Case(renamed(told, f"{user}-asked", "").sessions, asked)
-    yield everything
-
-
-def collect(memory: MemoryService, told: list[Case]) -> tuple[list[Signals], list[int]]:
-    """Ask all questions; return the signals of all hits and which were right."""
+def collected(
+    one: Set, groups: Sequence[tuple[list[Conversation], Embedder | None]]
+) -> Hits:
+    """Ask the users of each group with its embedder."""
     signals: list[Signals] = []
     relevant: list[int] = []
-    for case in told:
-        for session in case.sessions:
-            memory.sync.add_session_to_memory(session)
-        user = case.sessions[0].user_id
-        for question in case.questions:
-            found = memory.sync.search_memory(
-                app_name=APP,
-                user_id=user,
-                query=question.text,
-                top_k=TOP_K,
-                explain=True,
-            )
-            for entry in found.memories:
-                signals.append(Signals.of(entry))
-                relevant.append(int(entry.event_id in question.evidence))
-    return signals, relevant
+    own: list[bool] = []
+    others = strangers(one.conversations)
+    for conversations, embedder in groups:
+        users = {each.user_id for each in conversations}
+        mode = Mode("fit", embedder, Ranking())
+        with told(conversations, embedder, None) as subject:
+            for is_own, asked in (
+                (True, own_questions(conversations)),
+                (False, [pair for pair in others if pair[0] in users]),
+            ):
+                for answer in subject.ask(asked, mode, Progress(one.name, len(asked))):
+                    signals += [hit.signals for hit in answer.hits]
+                    relevant += [hit.relevant for hit in answer.hits]
+                    own += [is_own] * len(answer.hits)
+    importance = np.where(own, 1.0, STRANGERS_SHARE)
+    return Hits(
+        np.array(signals, float),
+        np.array(relevant, float),
+        np.array(own),
+        importance / importance.sum(),
+    )
+
+
+def maps_apart(sets: Sequence[Set]) -> dict[tuple[str, str], QueryMap]:
+    """Return for each user of the map's own sets a map that was fitted without him."""
+    embedder = LocalEmbedder(query_map=None)
+    users = [
+        (one.name, each)
+        for one in sets
+        if one.name not in HELD_OUT
+        for each in one.conversations
+    ]
+    examples = [examples_of([each], embedder) for _, each in users]
+    found = {}
+    for fold in range(FOLDS):
+        rest = [e for i, some in enumerate(examples) if i % FOLDS != fold for e in some]
+        query_map = fit_map(rest)
+        for name, each in users[fold::FOLDS]:
+            found[name, each.user_id] = query_map
+    return found
+
+
+def ways(sets: Sequence[Set]) -> Iterator[Searched]:
+    """Search all sets by words, with the local model, and with other embedders."""
+    yield _same("words", sets, None)
+    yield _same("trigrams", sets, Trigrams())
+    yield _same("local without map", sets, LocalEmbedder(query_map=None))
+    apart = maps_apart(sets)
+    hits = {}
+    for one in sets:
+        groups: dict[int, tuple[list[Conversation], Embedder | None]] = {}
+        for each in one.conversations:
+            query_map = apart.get((one.name, each.user_id))
+            embedder = LocalEmbedder() if query_map is None else _mapped(query_map)
+            group = groups.setdefault(id(query_map), ([], embedder))
+            group[0].append(each)
+        hits[one.name] = collected(one, list(groups.values()))
+    yield Searched("local", True, hits)
+
+
+def _mapped(query_map: QueryMap) -> LocalEmbedder:
+    return LocalEmbedder(query_map=query_map)
+
+
+def _same(name: str, sets: Sequence[Set], embedder: Embedder | None) -> Searched:
+    hits = {one.name: collected(one, [(one.conversations, embedder)]) for one in sets}
+    return Searched(name, embedder is not None, hits)
+
+
+def fitted(some: Sequence[Hits], *, vectors: bool, cosine: bool = True) -> Weights:
+    """Fit on the hits of several sets, each of which counts alike."""
+    signals = np.concatenate([hits.signals for hits in some])
+    if not cosine:
+        signals[:, Signals._fields.index("unsaid")] = 0.0
+    importance = np.concatenate([hits.importance for hits in some])
+    return fit(
+        signals,
+        np.concatenate([hits.relevant for hits in some]),
+        vectors=vectors,
+        importance=importance * len(importance) / importance.sum(),
+    )
+
+
+def rows_of(
+    way: Searched, kinds: dict[str, str], sources: Sequence[Searched], cosine: bool
+) -> tuple[Weights, list[list[str]]]:
+    """Fit the weights of one way of searching, and return its part of the table."""
+
+    def fit_without(kind: str | None) -> Weights:
+        some = [
+            hits
+            for source in sources
+            for name, hits in source.hits.items()
+            if name not in HELD_OUT and kinds[name] != kind
+        ]
+        return fitted(some, vectors=way.vectors, cosine=cosine)
+
+    weights = fit_without(None)
+    parts: list[tuple[str, list[str]]] = [(name, [name]) for name in kinds]
+    parts += [
+        (f"all: {kind}", [name for name in kinds if kinds[name] == kind])
+        for kind in dict.fromkeys(kinds.values())
+    ]
+    apart = {kind: fit_without(kind) for kind in set(kinds.values())}
+    rows = []
+    for shown, names in parts:
+        right: list[int] = []
+        said: list[float] = []
+        without: list[float] = []
+        for name in names:
+            hits = way.hits[name]
+            own = hits.signals[hits.is_own].tolist()
+            right += map(int, hits.relevant[hits.is_own])
+            said += [weights.probability(one) for one in own]
+            without += [apart[kinds[name]].probability(one) for one in own]
+        rows.append(
+            [
+                shown,
+                way.name,
+                "held out" if set(names) <= set(HELD_OUT) else "",
+                f"{len(right):,}",
+                *_judged(said, right),
+                *_judged(without, right),
+                f"{metrics.constant_brier(right):.3f}",
+            ]
+        )
+    return weights, rows
+
+
+def _judged(said: Sequence[float], right: Sequence[int]) -> list[str]:
+    ece = metrics.expected_calibration_error(said, right)
+    return [f"{ece:.3f}", f"{metrics.brier(said, right):.3f}"]
 
 
 def main() -> None:
-    """Fit both weights and write them."""
-    sources = {
-        "assistants": read_jsonl(FOLDER / "assistants.jsonl", APP),
-        "languages": read_jsonl(FOLDER / "languages.jsonl", APP),
-        "demo": read_demo(APP),
-    }
-    told = [case for name, one in sources.items() for case in cases(one, name)]
-    embedder = CachedEmbedder(LocalEmbedder())
-    fitted = []
-    for chosen in (None, embedder):
-        with MemoryService(embedder=chosen, warn_raw=False) as memory:
-            signals, relevant = collect(memory, told)
-        weights = fit(signals, relevant, vectors=chosen is not None)
-        share = sum(relevant) / len(relevant)
-        print(f"{len(relevant):,} hits, {100 * share:.1f} % relevant: {weights}")
-        fitted.append(weights)
-    Calibration(fitted[0], {embedder.model_id: fitted[1]}).save(PACKAGE)
+    """Fit, print the table, and write the weights if that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--locomo", type=Path, help="the path of LoCoMo's JSON")
+    parser.add_argument("--beam", type=Path, help="the path of BEAM's JSON")
+    parser.add_argument("--write", action="store_true", help="into the package")
+    options = parser.parse_args()
+    given = all_sets(locomo=options.locomo, beam=options.beam)
+    sets = [one for one in given if not one.lenient]
+    kinds = {one.name: one.kind for one in sets}
+    found: dict[str, Searched] = {}
+    for way in ways(sets):
+        found[way.name] = way
+        print(f"searched: {way.name}", file=stderr)
+    plain = [found["local"], found["local without map"]]
+    words, local = found["words"], found["local"]
+    rows: list[list[Any]] = []
+    made: dict[str, Weights] = {}
+    for way, sources, cosine in (
+        (words, [words], True),
+        (local, [local], True),
+        (found["local without map"], plain, False),
+        (found["trigrams"], plain, False),
+    ):
+        made[way.name], judged = rows_of(way, kinds, sources, cosine)
+        rows += judged
+    head = ("set", "embedder", "", "hits", "ECE", "Brier", "ECE, kind apart", "Brier",
+            "constant's")  # fmt: skip
+    print(table(head, rows))
+    print(made)
+    if options.write:
+        models = {LocalEmbedder.model_id: made["local"]}
+        Calibration(made["words"], models, made["trigrams"]).save(PACKAGE)
 
 
 if __name__ == "__main__":

@@ -62,14 +62,12 @@ def unknown_model(texts):
     return [[1.0, 2.0, 3.0] for _ in texts]
 
 
-def test_a_floor_on_a_confidence_that_nobody_calibrated_is_refused(open_service):
-    service = open_service(embedder=unknown_model)
-    with pytest.raises(ConfigError, match=r"min_confidence.*not calibrated"):
-        service.sync.search_memory(
-            app_name="app", user_id="alice", query="zebra", min_confidence=0.5
-        )
-    with pytest.raises(ConfigError, match=r"min_confidence.*not calibrated"):
-        open_service(embedder=unknown_model, min_confidence=0.5)
+def test_a_floor_on_the_confidence_needs_no_calibration_of_the_model(open_service):
+    service = open_service(embedder=unknown_model, min_confidence=0.001)
+    service.sync.add_memory(**ALICE, memories=["a zebra"])
+    assert service.sync.search_memory(**ALICE, query="zebra").memories
+    found = service.sync.search_memory(**ALICE, query="zebra", min_confidence=1.0)
+    assert found.memories == []
 
 
 @pytest.mark.parametrize("floor", [-0.1, 1.1, float("nan"), True, "0.5"])

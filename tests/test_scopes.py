@@ -198,9 +198,13 @@ def test_the_best_of_all_places_come_first(open_service):
         assert few == answer[:top_k]
 
 
-def test_places_take_turns_where_nothing_is_calibrated(open_service):
+def test_places_take_turns_where_the_scorer_gives_no_confidence(open_service):
     """S4.61: a user's own memories first, then the places by name."""
-    service = open_service(scopes=BOTH, embedder=Recorder())
+    service = open_service(
+        scopes=BOTH,
+        embedder=Recorder(),
+        scorer=lambda memory, query: (None, memory.importance),
+    )
     for scope in ("user", *PLACES):
         texts = [f"zebra {number} {scope}" for number in range(3)]
         service.sync.add_memory(**ALICE, memories=texts, scope=scope)

@@ -15,6 +15,7 @@ from helpers.memories import ALICE, SECRET
 from helpers.tools import SCOPE, Watched, run, watched_service
 from vecall import (
     ConfigError,
+    InMemoryMemoryService,
     InvalidArgumentError,
     MemoryService,
     SearchMemoryResponse,
@@ -109,9 +110,10 @@ def test_a_search_that_fails_does_not_end_the_turn(
     assert told.startswith("searched by words alone: ")
     assert SECRET not in caplog.text
     caplog.clear()
-    assert block_of(memory, "zebra", min_confidence=0.5) == ""
+    with InMemoryMemoryService() as matching:
+        assert block_of(matching, "zebra", min_confidence=0.5) == ""
     assert len(caplog.messages) == 1
-    assert "calibrat" in caplog.text, "what its owner has to change"
+    assert "scorer" in caplog.text, "what its owner has to change"
 
 
 def test_a_cancelled_turn_is_cancelled():
@@ -186,7 +188,7 @@ def test_of_equals_the_last_in_rank_is_shed_first(open_service: Callable):
 
 
 def test_without_confidence_the_last_in_rank_is_shed_first(open_service: Callable):
-    """S0.43: an embedder that is not calibrated has a budget too."""
+    """S0.43: a scorer that gives no confidence leaves the budget in force."""
 
     def near(texts: Sequence[str]) -> list[list[float]]:
         place = {"one": 1.0, "two": 0.8, "three": 0.6, "ask": 1.0}
@@ -198,7 +200,9 @@ def test_without_confidence_the_last_in_rank_is_shed_first(open_service: Callabl
             )
         ]
 
-    memory: MemoryService = open_service(embedder=near)
+    memory: MemoryService = open_service(
+        embedder=near, scorer=lambda memory, query: (None, memory.importance)
+    )
     memory.sync.add_memory(**ALICE, memories=["one", "two", "three"])
     ranked = [m.text for m in memory.sync.search_memory(**ALICE, query="ask").memories]
     assert ranked == ["one", "two", "three"]

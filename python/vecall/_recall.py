@@ -24,7 +24,7 @@ from vecall.embedders import Vectors
 from vecall.errors import BusyError, RerankerError, RewriterError
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
-from vecall.ranking import Ranking, Rewriter
+from vecall.ranking import DENSE, Ranking, Rewriter
 from vecall.store import Row
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
@@ -273,7 +273,9 @@ class Recall:
         best = hits[0].score if hits else 0.0
         coverage, trust, mean, deviation, rows = summary.tolist()
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
-        answer = Answer(coverage, trust, rows, best, has_vector)
+        dense = ranking.weights.get("dense", DENSE)
+        scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
+        answer = Answer(coverage, trust, rows, best, has_vector, scale)
         return hits, answer
 
     def _response(
@@ -281,14 +283,13 @@ class Recall:
     ) -> SearchMemoryResponse:
         memories = []
         scoring, floor = self._scoring, request.min_confidence
-        known = request.ranking.keeps_calibration
         for hit, row in found:
             memory = to_entry(
                 row,
                 importance_of(row, now),
                 hit.score,
                 hit.similarity,
-                scoring.confidence(hit, answer) if known else None,
+                scoring.confidence(hit, answer),
                 hit.explained(answer) if request.explain else None,
             )
             memory = scoring.judged(memory, request.query)

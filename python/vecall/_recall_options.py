@@ -22,8 +22,8 @@ FLOOR_OF_WORDS = (
 )
 
 NOT_CALIBRATED = (
-    "min_confidence: is a floor on the confidence, and this embedder or way of ranking "
-    "is not calibrated; `vecall eval --calibrate` fits weights for an embedder"
+    "min_confidence: is a floor on the confidence, which matches of texts do not have; "
+    "give a scorer, or use MemoryService"
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vecall.calibration import Calibration, Weights
+from vecall.calibration import LEAST_FACTOR, Calibration, Weights
 from vecall.errors import InvalidMemoryError
 from vecall.importance import DAY, DEFAULT_PRIOR, weight_of
 from vecall.ranking import Ranking
@@ -35,6 +35,7 @@ class Answer(NamedTuple):
         rows: How many rows passed the filter.
         best: The best score.
         has_vector: Whether the query had one that is not zero.
+        scale: What makes the vectors' parts of the scores those of the default ranking.
     """
 
     coverage: float
@@ -42,6 +43,7 @@ class Answer(NamedTuple):
     rows: float
     best: float
     has_vector: bool
+    scale: float = 1.0
 
 
 @dataclass(slots=True)
@@ -81,15 +83,19 @@ class Hit:
         """Return the engine's score as a share of its best one."""
         return self.engine_score / answer.best if answer.best > 0.0 else 0.0
 
-    def signals(self, answer: Answer) -> tuple[float, float, float, float]:
+    def signals(self, answer: Answer) -> tuple[float, ...]:
         """Return what the confidence is made of: the `Signals`, in their order."""
         relative = self.relative(answer)
-        place, parts = self.place, self.parts
+        place, (covered, _, vectors, _, _, factor) = self.place, self.parts
+        seen, similarity = covered > 0.0, self.similarity
         return (
-            parts[0] * relative,
+            covered * relative,
             _LOG_PLACES[place] if place < len(_LOG_PLACES) else math.log1p(place),
             relative,
-            parts[2] if answer.has_vector else 0.0,
+            1.0 if seen else 0.0,
+            math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
+            vectors * answer.scale if answer.has_vector else 0.0,
+            0.0 if seen or math.isnan(similarity) else similarity,
         )
 
 
@@ -120,20 +126,17 @@ class Scoring:
         self._words = calibration.words
         self._hybrid: Weights | None = None
         if model_id is not None:
-            self._hybrid = calibration.models.get(model_id)
-        self.is_calibrated = model_id is None or self._hybrid is not None
+            self._hybrid = calibration.of_model(model_id)
         self._scorer = scorer
 
     def can_tell(self, ranking: Ranking) -> bool:
         """Whether what is ranked so gets a confidence: by calibration or the scorer."""
-        calibrated = self.is_calibrated and ranking.keeps_calibration
-        return calibrated or self._scorer is not None
+        return ranking.keeps_calibration or self._scorer is not None
 
-    def confidence(self, hit: Hit, answer: Answer) -> float | None:
-        """Return the chance that a hit is relevant; None without calibration."""
-        weights = self._hybrid if answer.has_vector else self._words
-        if weights is None:
-            return None
+    def confidence(self, hit: Hit, answer: Answer) -> float:
+        """Return the chance that a hit is relevant."""
+        hybrid = self._hybrid if answer.has_vector else None
+        weights = self._words if hybrid is None else hybrid
         return weights.probability(hit.signals(answer))
 
     def judged(self, memory: MemoryEntry, query: str) -> MemoryEntry:

@@ -63,7 +63,7 @@ class SearchingMemoryService:
             InvalidArgumentError: top_k < 1, a bad name, filter or vector.
             DimensionError: The vector has another length than the file's vectors.
             ConfigError: min_score or vector without an embedder or in a search by
-                words alone, or min_confidence with an embedder that is not calibrated.
+                words alone.
             EmbedderError: The embedder failed.
             RewriterError: The ranking's rewriter failed.
             RerankerError: The ranking's reranker failed.

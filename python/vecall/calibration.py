@@ -3,7 +3,8 @@
 A logistic regression over what the engine knows of a hit (Platt, "Probabilistic outputs
 for support vector machines", 1999, with more features than the one score). Words alone
 and each embedding model have weights of their own, since a cosine of 0.3 means another
-thing from another model; a model without weights has no confidence.
+thing from another model. A model without weights has those of any model, which do not
+look at the cosine.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,8 @@ from vecall.types import MemoryEntry
 _SHIPPED = Path(__file__).with_name("calibrated.json")
 _RIDGE = 1.0
 _STEPS = 50
+LEAST_FACTOR = 0.01
+"""A smaller factor on a score counts as this one: a weight may be 0."""
 
 
 class Signals(NamedTuple):
@@ -35,13 +38,20 @@ class Signals(NamedTuple):
             `relative`.
         place: log(1 + place in the answer), from 0.
         relative: The score's share of the best one.
+        seen: 1 if the memory holds a word of the query, else 0.
+        factor: log of the factor on the score: of who said it, and whether it asks or
+            tells a time.
         vectors: The vectors' part of the score; 0 without a query vector.
+        unsaid: The cosine where the memory holds no word of the query, else 0.
     """
 
     matched: float
     place: float
     relative: float
+    seen: float = 0.0
+    factor: float = 0.0
     vectors: float = 0.0
+    unsaid: float = 0.0
 
     @staticmethod
     def of(memory: MemoryEntry) -> Signals:
@@ -54,15 +64,20 @@ class Signals(NamedTuple):
         if told is None:
             msg = "signals: search with explain=True"
             raise InvalidMemoryError(msg)
+        covered, relative = told["covered"], told["relative"]
+        seen = covered > 0.0
         return Signals(
-            told["covered"] * told["relative"],
+            covered * relative,
             math.log1p(told["place"]),
-            told["relative"],
+            relative,
+            float(seen),
+            math.log(max(told["factor"], LEAST_FACTOR)),
             told["vectors"],
+            0.0 if seen else memory.similarity or 0.0,
         )
 
 
-WORD_SIGNALS = 3
+WORD_SIGNALS = 5
 """How many of the signals there are without vectors; the first ones."""
 
 
@@ -95,15 +110,26 @@ class Calibration:
     Attributes:
         words: For searches without vectors.
         models: By `model_id`, for searches with vectors.
+        other: For models that are not among these; None is what comes with vecall.
     """
 
     words: Weights
     models: Mapping[str, Weights]
+    other: Weights | None = None
 
     @staticmethod
     def shipped() -> Calibration:
-        """Return what comes with vecall: words, and the local embedder."""
+        """Return what comes with vecall: words, the local embedder, any other one."""
         return _shipped()
+
+    def of_model(self, model_id: str) -> Weights:
+        """Return the weights for searches with a model's vectors."""
+        known = self.models.get(model_id, self.other)
+        if known is not None:
+            return known
+        shipped = _shipped().other
+        assert shipped is not None
+        return shipped
 
     @staticmethod
     def load(path: str | Path) -> Calibration:
@@ -115,23 +141,27 @@ class Calibration:
         try:
             told = json.loads(Path(path).read_text(encoding="utf-8"))
             models = {str(name): _read(one) for name, one in told["models"].items()}
-            return Calibration(_read(told["words"]), models)
+            other = told.get("other")
+            other = None if other is None else _read(other)
+            return Calibration(_read(told["words"]), models, other)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             msg = "calibration: expected a JSON file written by `Calibration.save`"
             raise ConfigError(msg) from None
 
     def save(self, path: str | Path) -> None:
         """Write the weights as JSON."""
-        told = {
+        told: dict[str, object] = {
             "words": _told(self.words),
             "models": {name: _told(one) for name, one in self.models.items()},
         }
+        if self.other is not None:
+            told["other"] = _told(self.other)
         text = json.dumps(told, indent=1) + "\n"
         Path(path).write_text(text, encoding="utf-8")
 
     def with_model(self, model_id: str, weights: Weights) -> Calibration:
         """Return a copy that also knows another model."""
-        return Calibration(self.words, {**self.models, model_id: weights})
+        return replace(self, models={**self.models, model_id: weights})
 
 
 def fit(
@@ -139,15 +169,18 @@ def fit(
     relevant: NDArray[np.float64] | Sequence[float],
     *,
     vectors: bool,
+    importance: NDArray[np.float64] | Sequence[float] | None = None,
 ) -> Weights:
     """Fit weights on hits whose relevance is known.
 
     Newton's method on the ridge-regularised likelihood of standardised signals.
 
     Args:
-        signals: (n, 4), rows of `Signals`.
+        signals: (n, 7), rows of `Signals`.
         relevant: (n,), 1 where the memory was relevant and 0 where it was not.
         vectors: Whether the searches had vectors.
+        importance: (n,), how much each hit counts, above 0; None counts all alike. A
+            mean of 1 leaves the ridge what it is.
 
     Raises:
         ConfigError: Fewer than 100 hits, or all of one kind, or not numbers.
@@ -164,7 +197,12 @@ def fit(
         raise ConfigError(msg)
     if not vectors:
         x = x[:, :WORD_SIGNALS]
-    mean, deviation = x.mean(axis=0), x.std(axis=0)
+    share = np.ones(len(y)) if importance is None else np.asarray(importance, float)
+    if share.shape != y.shape or not np.isfinite(share).all() or share.min() <= 0.0:
+        msg = "calibration: expected n numbers above 0 as importance"
+        raise ConfigError(msg)
+    mean = np.average(x, axis=0, weights=share)
+    deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=share))
     deviation[deviation < 1e-9] = np.inf  # a signal that never changes says nothing
     z = np.column_stack([(x - mean) / deviation, np.ones(len(x))])
     ridge = np.full(z.shape[1], _RIDGE)
@@ -172,8 +210,8 @@ def fit(
     weights = np.zeros(z.shape[1])
     for _ in range(_STEPS):
         p = 1.0 / (1.0 + np.exp(-z @ weights))
-        gradient = z.T @ (y - p) - ridge * weights
-        hessian = (z * (p * (1 - p))[:, None]).T @ z + np.diag(ridge + 1e-9)
+        gradient = z.T @ (share * (y - p)) - ridge * weights
+        hessian = (z * (share * p * (1 - p))[:, None]).T @ z + np.diag(ridge + 1e-9)
         step = np.linalg.solve(hessian, gradient)
         weights += step
         if np.abs(step).max() < 1e-9:

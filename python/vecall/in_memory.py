@@ -35,8 +35,15 @@ Matcher = Callable[[str], float]
 """Takes a memory's text; returns the share of the query that it matches, 0 for none."""
 
 _WORD = re.compile(r"\w+")
-_UNCALIBRATED = Ranking(fusion="vectors")  # matches have no calibrated confidence
 _ONLY_MATCHES = "memories are found by matching text, without ranking or embedder"
+
+
+class _ByMatches(Ranking):
+    """The share of a query that a text matches, which has no calibrated confidence."""
+
+    @property
+    def keeps_calibration(self) -> bool:
+        return False
 
 
 def by_substring(query: str) -> Matcher:
@@ -243,7 +250,7 @@ class InMemoryMemoryService(MemoryService):
                 raise ConfigError(msg)
         self._memory_type = _MEMORIES[match]
         super().__init__(
-            None, embedder=None, top_k=top_k, ranking=_UNCALIBRATED, **options
+            None, embedder=None, top_k=top_k, ranking=_ByMatches(), **options
         )
 
     def with_top_k(self, k: int) -> InMemoryMemoryService:

@@ -26,6 +26,9 @@ WEIGHTS = frozenset(
 )
 """The names that `Ranking.weights` knows; docs/recall.md says what each weighs."""
 
+DENSE = 0.4
+"""The weight of the vectors' side where none is given."""
+
 COSINE_ALONE: dict[str, float] = {
     "dense": 1.0,
     "coverage_power": 0.0,
@@ -141,8 +144,8 @@ class Ranking:
 
     @property
     def keeps_calibration(self) -> bool:
-        """Whether scores mean what the calibration was fitted on."""
-        return self.fusion != "vectors" and not self.weights
+        """Whether the engine's scores, from which confidences are made, rank."""
+        return True
 
     @property
     def compares_texts(self) -> bool:

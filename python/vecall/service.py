@@ -73,12 +73,11 @@ class MemoryService(
         min_score: Floor on the cosine similarity in [-1, 1], inclusive; needs an
             embedder.
         min_confidence: Floor on the confidence in [0, 1], inclusive, so that a search
-            where nothing seems relevant enough returns nothing; needs an embedder that
-            is calibrated, or none, or a scorer.
+            where nothing seems relevant enough returns nothing.
         ranking: How memories are ranked.
         calibration: What turns scores to confidence, or a file that
-            `Calibration.save` wrote; what comes with vecall knows searches by words
-            and the local embedder.
+            `Calibration.save` wrote; what comes with vecall knows searches by words,
+            the local embedder, and other embedders without looking at their cosines.
         scorer: Has the last word on a memory's confidence and importance.
         durability: "full" syncs every write, so that it survives a power cut; "process"
             syncs at checkpoints, so that a write survives the end of the process but a

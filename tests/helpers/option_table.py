@@ -65,8 +65,7 @@ def refused(combination: Combination) -> bool:
         (matches and (embeds or has("ranking") != "default"))
         or (has("service") == "vector" and not embeds)
         or (has("floor") == "min_score" and not embeds)
-        # Neither embedder nor matching is calibrated.
-        or (has("floor") == "min_confidence" and (embeds or matches))
+        or (has("floor") == "min_confidence" and matches)  # which have no confidence
     )
 
 
