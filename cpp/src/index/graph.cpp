@@ -45,6 +45,7 @@ void Graph::reserve(std::size_t slots, std::size_t more) {
 }
 
 void Graph::add_chunks(std::size_t count) {
+  copies_.reserve((chunks_.size() + count) * kChunkRows);
   std::vector<std::unique_ptr<Chunk>> made;
   for (std::size_t i = 0; i < count; ++i) {
     auto& chunk = made.emplace_back(std::make_unique<Chunk>());
@@ -102,7 +103,7 @@ std::size_t Graph::copy_links(Slot slot, int level, Slot* out) const noexcept {
 }
 
 std::size_t Graph::nbytes() const noexcept {
-  return sizeof(*this) + landmarks_.nbytes() +
+  return sizeof(*this) + landmarks_.nbytes() + copies_.nbytes() +
          chunks_.size() * (sizeof(Chunk) + kChunkRows * stride_ * sizeof(Link)) +
          lists_.size() * kListsInPart * upper_stride_ * sizeof(Link);
 }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <vector>
 
+#include "index/copies.hpp"
 #include "index/landmarks.hpp"
 #include "vecall/types.hpp"
 
@@ -97,6 +98,9 @@ class Graph {
   }
   [[nodiscard]] const Landmarks& landmarks() const noexcept { return landmarks_; }
   [[nodiscard]] Landmarks& landmarks() noexcept { return landmarks_; }
+  // Has room for every slot that is linked.
+  [[nodiscard]] const Copies& copies() const noexcept { return copies_; }
+  [[nodiscard]] Copies& copies() noexcept { return copies_; }
   [[nodiscard]] std::size_t nbytes() const noexcept;
 
  private:
@@ -130,6 +134,7 @@ class Graph {
   std::uint32_t used_lists_ = 0;
   std::atomic<std::uint64_t> entry_{kNobody};
   Landmarks landmarks_;
+  Copies copies_;
 };
 
 }  // namespace vecall

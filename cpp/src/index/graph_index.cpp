@@ -77,8 +77,18 @@ void GraphIndex::on_vector(Slot slot, RowTable& rows) noexcept {
   if (next_ && slot < cursor_) stale_.push_back(slot);
 }
 
-void GraphIndex::on_remove() noexcept {
-  if (graph_) ++churn_;
+void GraphIndex::on_remove(Slot slot, const RowTable& rows) noexcept {
+  if (graph_) {
+    ++churn_;
+    graph_->copies().remove(rows, slot);
+  }
+  if (next_) next_->copies().remove(rows, slot);
+}
+
+void GraphIndex::add_entrances(Graph& graph, const RowTable& rows, Slot slot) noexcept {
+  if (!graph.is_linked(slot)) return;
+  graph.landmarks().add(rows, slot);
+  if (rows.has_vector(slot)) graph.copies().add(rows, slot);
 }
 
 std::size_t GraphIndex::pending(const RowTable& rows) const noexcept {
@@ -140,7 +150,7 @@ bool GraphIndex::build_some(SharedMutex& mutex, RowTable& rows) {
   }
   const std::unique_lock lock(mutex);
   for (Slot slot = begin; slot < cursor_; ++slot) {
-    if (next_->is_linked(slot)) next_->landmarks().add(rows, slot);
+    add_entrances(*next_, rows, slot);
   }
   if (cursor_ < rows.slots()) return true;
   finish_build(rows);
@@ -180,7 +190,7 @@ bool GraphIndex::link_pending(SharedMutex& mutex, RowTable& rows) {
       pending_.push_back(slot);  // capacity was reserved with the slice
     } else {
       rows.set_pending(slot, false);
-      if (graph_->is_linked(slot)) graph_->landmarks().add(rows, slot);
+      add_entrances(*graph_, rows, slot);
     }
   }
   linked_ += in_slice_;
@@ -239,10 +249,14 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
   graph_search.descend(*graph_, rows, asked.query, 0);
   graph_search.add_landmarks(*graph_, rows, asked.query);
-  graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit);
   const auto passes = [&](Slot slot) {
     return rows.has_vector(slot) && (every_row || asked.selection.contains(slot));
   };
+  const std::size_t most_copies = std::clamp<std::size_t>(pool / 4, 1, asked.k);
+  graph_search.add_copies(*graph_, rows, asked.query, most_copies, [&](Slot slot) {
+    return !rows.is_pending(slot) && passes(slot);
+  });
+  graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit);
   // The tail was scanned whole; rows of it may have been removed.
   auto passing =
       static_cast<std::size_t>(std::count_if(tail().begin(), tail().end(), passes));

@@ -31,7 +31,8 @@ class GraphIndex {
   // Makes room for `more` rows; the following two cannot fail afterwards.
   void reserve(std::size_t more);
   void on_vector(Slot slot, RowTable& rows) noexcept;
-  void on_remove() noexcept;
+  // REQUIRES: the row's codes are still in its slot.
+  void on_remove(Slot slot, const RowTable& rows) noexcept;
 
   // True once searches may use the graph.
   [[nodiscard]] bool ready() const noexcept { return graph_ != nullptr; }
@@ -64,6 +65,8 @@ class GraphIndex {
   bool build_some(SharedMutex& mutex, RowTable& rows);
   bool link_pending(SharedMutex& mutex, RowTable& rows);
   void finish_build(RowTable& rows);
+  // Makes a linked row a place where searches of the graph begin.
+  static void add_entrances(Graph& graph, const RowTable& rows, Slot slot) noexcept;
   bool begin_build(const RowTable& rows);
   void forget_linked() noexcept;
 

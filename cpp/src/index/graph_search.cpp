@@ -112,14 +112,18 @@ void GraphSearch::add_landmarks(const Graph& graph, const RowTable& rows,
   std::size_t found = 0;
   for (std::size_t i = 0; i < near && found < kLandmarks; ++i) {
     const Slot slot = landmarks.slot(positions_[i]);
-    const auto is_it = [slot](const Entry& entry) { return entry.slot() == slot; };
-    if (std::any_of(pool_.begin(), pool_.end(), is_it)) continue;
+    if (is_in_pool(slot)) continue;
     slots_[found] = slot;
     codes_[found++] = rows.high(slot);
   }
   // Another row may have taken a landmark's slot since.
-  compare(rows, query, found);
-  for (std::size_t i = 0; i < found; ++i) {
+  add_to_pool(rows, query, found);
+}
+
+void GraphSearch::add_to_pool(const RowTable& rows, const EncodedQuery& query,
+                              std::size_t count) {
+  compare(rows, query, count);
+  for (std::size_t i = 0; i < count; ++i) {
     pool_.emplace_back(estimates_[i], slots_[i]);
   }
   std::sort(pool_.begin(), pool_.end(), [](const Entry& a, const Entry& b) {

@@ -5,6 +5,7 @@
 // two heaps; visited slots are bits; the codes of all new neighbours are fetched before
 // the first is compared.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "index/graph.hpp"
 #include "rows/row_table.hpp"
 #include "vectors/row_codes.hpp"
+#include "vectors/row_image.hpp"
 
 namespace vecall {
 
@@ -26,6 +28,12 @@ class GraphSearch {
   // Puts the nearest landmarks into the pool too. REQUIRES: descend() to `level` 0.
   void add_landmarks(const Graph& graph, const RowTable& rows,
                      const EncodedQuery& query);
+
+  // Puts up to `most` rows that hold the query's vector, and pass, into the pool too.
+  // REQUIRES: the same; most > 0.
+  template <class Passes>
+  void add_copies(const Graph& graph, const RowTable& rows, const EncodedQuery& query,
+                  std::size_t most, Passes passes);
 
   // Searches `level` from what the pool holds, with a pool of `ef`. At most kMostCopies
   // rows that reach `copy` join the pool, and, unless there is room for every row, at
@@ -63,6 +71,12 @@ class GraphSearch {
   static constexpr std::size_t kMostEqual = 2;
   static constexpr std::size_t kLandmarks = 4;  // that a search begins at
 
+  [[nodiscard]] bool is_in_pool(Slot slot) const noexcept {
+    return std::any_of(pool_.begin(), pool_.end(),
+                       [slot](const Entry& entry) { return entry.slot() == slot; });
+  }
+  // Puts slots_[0, count) into the pool, which is sorted afterwards.
+  void add_to_pool(const RowTable& rows, const EncodedQuery& query, std::size_t count);
   void begin(const RowTable& rows, std::size_t ef);
   // The unvisited neighbours of a slot into slots_, their codes on the way to the
   // cache.
@@ -109,6 +123,22 @@ class GraphSearch {
   std::vector<float> estimates_;
   std::vector<std::uint32_t> positions_;
   std::vector<float> nearness_;  // of the landmarks
+  RowImage image_;
 };
+
+template <class Passes>
+void GraphSearch::add_copies(const Graph& graph, const RowTable& rows,
+                             const EncodedQuery& query, std::size_t most,
+                             Passes passes) {
+  image_.make(rows.space(), query);
+  std::size_t found = 0;
+  graph.copies().find(rows, image_, [&](Slot slot) {
+    if (!passes(slot) || is_in_pool(slot)) return true;
+    slots_[found] = slot;
+    codes_[found++] = rows.high(slot);
+    return found < std::min(most, slots_.size());
+  });
+  if (found > 0) add_to_pool(rows, query, found);
+}
 
 }  // namespace vecall

@@ -88,7 +88,7 @@ void GraphSnapshot::restore(const SnapshotReader& reader, RowTable& rows,
   for (Slot slot = 0; slot < slots; ++slot) {
     if (!graph->is_linked(slot)) continue;
     graph->landmarks().reserve(rows, 1);
-    graph->landmarks().add(rows, slot);
+    GraphIndex::add_entrances(*graph, rows, slot);
   }
   graph->reserve(slots, 1);
   index.graph_ = std::move(graph);

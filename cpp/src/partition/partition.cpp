@@ -92,7 +92,7 @@ void Partition::release_slot(Slot slot) noexcept {
     if (session != 0) names_->sessions.remove(slot, rows_);
     release_names(session, rows_.author(slot), rows_.kind(slot));
   }
-  if (graph_ && rows_.has_vector(slot)) graph_->on_remove();
+  if (graph_ && rows_.has_vector(slot)) graph_->on_remove(slot, rows_);
   rows_.release(slot);
 }
 

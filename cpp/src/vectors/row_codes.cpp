@@ -54,6 +54,26 @@ void pack(std::uint8_t* out, std::size_t width, NibbleAt nibble) noexcept {
 
 }  // namespace
 
+void make_planes(const VectorSpace& space, const float* rotated, std::uint16_t* codes,
+                 const RowCodes& row) noexcept {
+  const std::size_t width = space.width();
+  const float scale = kLargest / largest_magnitude(rotated, space.dim());
+  for (std::size_t i = 0; i < width; ++i) {
+    // Positive, so that truncation rounds to nearest.
+    codes[i] =
+        static_cast<std::uint16_t>(static_cast<int>(rotated[i] * scale + 32'768.5F));
+  }
+  pack(row.high, width, [codes](std::size_t i) { return codes[i] >> 12; });
+  if (row.low != nullptr) {
+    for (std::size_t i = 0; i < width; ++i) {
+      row.low[i] = static_cast<std::uint8_t>(codes[i] >> 4);
+    }
+  }
+  if (row.rest != nullptr) {
+    pack(row.rest, width, [codes](std::size_t i) { return codes[i] & 15; });
+  }
+}
+
 void RowEncoder::prepare(const VectorSpace& space) {
   rotated_.resize(space.width());
   codes_.resize(space.width());
@@ -62,18 +82,12 @@ void RowEncoder::prepare(const VectorSpace& space) {
 void RowEncoder::encode(const VectorSpace& space, std::span<const float> unit,
                         RowCodes row) noexcept {
   const std::size_t dim = space.dim();
-  const std::size_t width = space.width();
   std::fill(rotated_.begin(), rotated_.end(), 0.0F);
   std::copy(unit.begin(), unit.end(), rotated_.begin());
   space.rotation().apply(rotated_.data());
   const float* x = rotated_.data();
-  const float scale = kLargest / largest_magnitude(x, dim);
-  for (std::size_t i = 0; i < width; ++i) {
-    // Positive, so that truncation rounds to nearest.
-    codes_[i] = static_cast<std::uint16_t>(static_cast<int>(x[i] * scale + 32'768.5F));
-  }
+  make_planes(space, x, codes_.data(), row);
   const std::uint16_t* u = codes_.data();
-  pack(row.high, width, [u](std::size_t i) { return u[i] >> 12; });
   const double squares =
       sum_of(dim, [x](std::size_t i) { return static_cast<double>(x[i]) * x[i]; });
   *row.factor =
@@ -82,9 +96,6 @@ void RowEncoder::encode(const VectorSpace& space, std::span<const float> unit,
                          }));
   *row.step = 0.0F;
   if (row.low != nullptr) {
-    for (std::size_t i = 0; i < width; ++i) {
-      row.low[i] = static_cast<std::uint8_t>(u[i] >> 4);
-    }
     const bool whole = row.rest != nullptr;
     *row.step =
         static_cast<float>(squares / sum_of(dim, [x, u, whole](std::size_t i) {
@@ -92,7 +103,6 @@ void RowEncoder::encode(const VectorSpace& space, std::span<const float> unit,
                                  whole ? static_cast<double>(u[i] & 15) : kMissingRest;
                              return ((u[i] & 0xFFF0) + rest - kMiddle) * x[i];
                            }));
-    if (whole) pack(row.rest, width, [u](std::size_t i) { return u[i] & 15; });
   }
   if (row.floats != nullptr) {
     std::memcpy(row.floats, unit.data(), dim * sizeof(float));

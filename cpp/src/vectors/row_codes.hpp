@@ -31,6 +31,11 @@ struct RowCodes {
   float* step;    // cosine = step * dot(code, query)
 };
 
+// Rounds a rotated vector (width,) to codes (width,) and to those planes that are not
+// null.
+void make_planes(const VectorSpace& space, const float* rotated, std::uint16_t* codes,
+                 const RowCodes& row) noexcept;
+
 // Encodes vectors of norm 1. Keeps its scratch; one a thread.
 class RowEncoder {
  public:
@@ -56,6 +61,9 @@ class EncodedQuery {
 
   // For estimates from the high plane.
   [[nodiscard]] const kernels::CodeQuery& code() const noexcept { return code_; }
+  // REQUIRES for both: encode(). The vector (dim,), and rotated (width,).
+  [[nodiscard]] const float* unit() const noexcept { return unit_.data(); }
+  [[nodiscard]] const float* rotated() const noexcept { return rotated_.data(); }
   // The length of what rounding to 8 bits took from the query, of 1.
   [[nodiscard]] float rounding() const noexcept { return rounding_; }
   // The cosine from all planes of a row; rounding may put it beyond 1, and rows are

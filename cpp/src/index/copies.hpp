@@ -1,0 +1,75 @@
+#pragma once
+
+// Finds rows of a graph that hold a given vector, by a hash of their codes: a search
+// for a vector that a row has begins at that row, whatever the links are.
+//
+// One table of lists for each chunk of slots, so that nothing moves when rows are
+// added. Thread safety: const methods need the partition's lock shared, the others
+// unique.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "rows/row_table.hpp"
+#include "vectors/row_image.hpp"
+
+namespace vecall {
+
+class Copies {
+ public:
+  // Makes room for slots below `slots`; add() cannot fail afterwards. Strong guarantee.
+  void reserve(std::size_t slots);
+  // Takes a row that is linked; nothing happens if it is here. REQUIRES: reserved; the
+  // slot has a vector.
+  void add(const RowTable& rows, Slot slot) noexcept;
+  // Forgets a row, if it is here, while its codes are still in its slot.
+  void remove(const RowTable& rows, Slot slot) noexcept;
+
+  // Calls visit(slot) for each row that is equal to the image, until it returns false.
+  template <class Visit>
+  void find(const RowTable& rows, const RowImage& image, Visit visit) const;
+
+  [[nodiscard]] std::size_t nbytes() const noexcept {
+    return chunks_.size() * sizeof(Chunk);
+  }
+
+  static constexpr std::size_t kChunkRows = 4096;
+
+ private:
+  // A row of the chunk, with four bits of its hash, which spare most looks at rows.
+  using Entry = std::uint16_t;
+  static constexpr Entry kEnd = 0xFFFF;
+  static constexpr Entry kAbsent = 0xFFFE;  // in `next`, of a row that is in no list
+  static constexpr std::uint32_t kTags = 15;
+  struct Chunk {
+    Entry first[kChunkRows];
+    Entry next[kChunkRows];
+  };
+
+  static std::size_t row_of(Entry entry) noexcept { return entry % kChunkRows; }
+  static std::size_t list_of(std::uint32_t hash) noexcept { return hash % kChunkRows; }
+  static Entry entry_of(std::uint32_t hash, std::size_t row) noexcept {
+    return static_cast<Entry>((hash / kChunkRows % kTags) * kChunkRows + row);
+  }
+
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+};
+
+template <class Visit>
+void Copies::find(const RowTable& rows, const RowImage& image, Visit visit) const {
+  const std::uint32_t hash = image.hash();
+  const Entry tag = entry_of(hash, 0);
+  for (std::size_t at = 0; at < chunks_.size(); ++at) {
+    const Chunk& chunk = *chunks_[at];
+    for (Entry entry = chunk.first[list_of(hash)]; entry != kEnd;
+         entry = chunk.next[row_of(entry)]) {
+      if (entry - row_of(entry) != tag) continue;
+      const auto slot = static_cast<Slot>(at * kChunkRows + row_of(entry));
+      if (image.is(rows.codes(slot)) && !visit(slot)) return;
+    }
+  }
+}
+
+}  // namespace vecall
