@@ -13,7 +13,7 @@ import pytest
 from helpers.clocks import SettableClock
 from helpers.life import bytes_with, kept
 from helpers.memories import ALICE
-from vecall import MemoryService
+from vecall import ConflictError, MemoryService
 from vecall.store import AddMemories, Database, memory_id
 from vecall.store.rows import Draft, text_hash
 from vecall.store.upsert import digest_of
@@ -190,3 +190,34 @@ def test_a_purge_leaves_the_count_of_deleted_ids_as_it_was(tmp_path):
             assert service.sync.stats()["deleted_ids"] == 2
             service.sync.purge()
         assert service.sync.stats()["deleted_ids"] == 2
+
+
+@pytest.mark.parametrize("deleted", [0, 1, 2])
+def test_a_key_is_not_good_for_other_memories_after_a_purge(open_service, deleted):
+    """Ids say what the first call was about where a purge dropped its digest."""
+    service = open_service()
+    first = ["tea is green", "bread is brown"]
+    sync, key = service.sync, {"idempotency_key": "k"}
+    ids = sync.add_memory(**ALICE, memories=first, **key)
+    for id_ in ids[:deleted]:
+        sync.delete_memory(**ALICE, memory_id=id_)
+    sync.purge()
+    before = kept(service)
+    others = ["jam"], first[:1], [*first, "jam"], [*first[1:], "jam"]
+    for memories in others:
+        with pytest.raises(ConflictError, match="idempotency_key"):
+            sync.add_memory(**ALICE, memories=memories, **key)
+    assert list(sync.add_memory(**ALICE, memories=first, **key)) == list(ids)
+    assert kept(service) == before
+
+
+def test_a_call_that_left_out_what_was_gone_is_known_after_a_purge(open_service):
+    service = open_service()
+    sync, key = service.sync, {"idempotency_key": "k"}
+    (gone,) = sync.add_memory(**ALICE, memories=["jam"])
+    sync.delete_memory(**ALICE, memory_id=gone)
+    told = {**ALICE, "memories": ["tea", "jam"], "restore": False, **key}
+    first = sync.add_memory(**told)
+    assert first[1] is None
+    sync.purge()
+    assert list(sync.add_memory(**told)) == list(first)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from vecall.errors import ConflictError, VecallError
-from vecall.store.hidden import forms_of, is_hidden, part_of
+from vecall.store.hidden import forms_of, is_hidden, part_of, tombstones
 from vecall.store.partitions import PartitionWriter
 from vecall.store.rows import Draft
 
@@ -30,7 +30,7 @@ class Promise:
         self._partition = partition
         self._key = key
         self._hash = _hash(drafts)
-        self._ids = [draft.id for draft in drafts]
+        self._drafts = {draft.id: draft for draft in drafts}
 
     def kept(self) -> list[str] | None:
         """Return the ids of the call that came first; None if this one does.
@@ -42,14 +42,32 @@ class Promise:
         found = _find(connection, part, self._key)
         if found is None:
             return None
-        if found[0] not in (self._hash, _DROPPED):
+        told: list[str] = json.loads(found[1])
+        if found[0] == self._hash and not any(map(is_hidden, told)):
+            return told
+        forms = forms_of(connection, part, self._drafts)
+        ids = [forms[id_] for id_ in told if id_ in forms]
+        same = found[0] == self._hash
+        if not same and (found[0] != _DROPPED or not self._may_have_given(told, ids)):
             msg = "idempotency_key: was used for other memories of this user"
             raise ConflictError(msg)
-        told: list[str] = json.loads(found[1])
-        if not any(map(is_hidden, told)):
-            return told
-        forms = forms_of(connection, part, self._ids)
-        return [forms[id_] for id_ in told if id_ in forms]
+        return ids
+
+    def _may_have_given(self, told: Sequence[str], ids: Sequence[str]) -> bool:
+        """Whether a call with these memories may have given what was told.
+
+        Args:
+            told: The ids that the file has.
+            ids: Those of them that this call has.
+        """
+        if len(ids) < len(told):
+            return False
+        # The first call left out what was gone, and turns that had expired.
+        missing = self._drafts.keys() - set(ids)
+        facts = [id_ for id_ in missing if not self._drafts[id_].ordered]
+        connection, part = self._partition.connection, self._partition.id
+        gone = {id_ for id_, *_ in tombstones(connection, part, facts)}
+        return gone.issuperset(facts)
 
     def keep(self, ids: Sequence[str]) -> None:
         """Remember the call, and forget those of more than 30 days ago."""
@@ -85,7 +103,7 @@ def _find(
 def drop_digests(connection: sqlite3.Connection) -> None:
     """Keep of every key which ids it gave, and no digest of the texts.
 
-    A call with such a key is still carried out once, whatever it holds. Proposals,
+    A call with such a key is still carried out once, and known by its ids. Proposals,
     which have no hash, go with the digests of what they show.
     """
     connection.execute("DELETE FROM idem WHERE hash IS NULL")
