@@ -18,6 +18,7 @@ from helpers.memories import ALICE, BOB
 from vecall import MemoryService
 from vecall._loader import Loader
 from vecall._promise import Pool, Promise
+from vecall.embedders.cached import CachedEmbedder
 
 
 class InterruptedCallError(BaseException):
@@ -154,6 +155,17 @@ def test_an_interrupted_call_that_embeds_leaves_the_text_to_others(
         return found
 
     assert every_step(interrupted) > 50
+
+
+def test_an_interrupted_cached_embedder_leaves_the_text_to_others(in_time):
+    def interrupted(step: int) -> bool:
+        embedder = CachedEmbedder(Recorder())
+        found = interrupted_at(step, lambda: embedder.embed(["zebra"]))
+        assert len(in_time(lambda: embedder.embed(["zebra"]), timeout_s=5)) == 1
+        assert embedder._kept()._asked == {}
+        return found
+
+    assert every_step(interrupted) > 20
 
 
 def test_a_proposal_to_forget_follows_the_file_to_another_model(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from vecall._promise import Promise
 from vecall.embedders.base import Embedder, Vectors, checked_vectors, is_async
 from vecall.embedders.per_process import PerProcess
 from vecall.errors import ConfigError
@@ -49,23 +50,27 @@ class _Kept:
     def turn(self, keys: Sequence[bytes]) -> Iterator[_Turn]:
         """Divide keys up; if what follows fails, nobody waits for it any longer."""
         turn = _Turn({}, {}, {})
-        with self._lock:
-            for key in keys:
-                if key in self._vectors:
-                    self._vectors.move_to_end(key)
-                    turn.found[key] = self._vectors[key]
-                elif key in self._asked:
-                    turn.others[key] = self._asked[key]
-                else:
-                    future: Future[bytes] = Future()
-                    future.set_running_or_notify_cancel()  # so no waiter cancels it
-                    self._asked[key] = turn.mine[key] = future
         try:
+            with self._lock:
+                for key in keys:
+                    self._take(turn, key)
             yield turn
         except BaseException as error:
             told = error if isinstance(error, Exception) else _AbandonedError()
             self._end(turn.mine, lambda _, future: future.set_exception(told))
             raise
+
+    def _take(self, turn: _Turn, key: bytes) -> None:
+        if key in self._vectors:
+            self._vectors.move_to_end(key)
+            turn.found[key] = self._vectors[key]
+        elif key in self._asked:
+            turn.others[key] = self._asked[key]
+        else:
+            future: Future[bytes] = Promise()
+            future.set_running_or_notify_cancel()  # so no waiter cancels it
+            turn.mine[key] = future  # first, so that an interrupt ends it
+            self._asked[key] = future
 
     def keep(self, turn: _Turn, vectors: Vectors) -> None:
         """Keep the vectors of `turn.mine`, and hand them to whoever waits for them."""
@@ -96,7 +101,8 @@ class _Kept:
         with self._lock:
             ended = [key for key, future in futures.items() if not future.done()]
             for key in ended:
-                self._asked.pop(key, None)
+                if self._asked.get(key) is futures[key]:
+                    del self._asked[key]
         for key in ended:
             tell(key, futures[key])
 
