@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from helpers.embedders import Recorder
 from helpers.memories import ALICE
-from vecall import ConfigError, Limits, MemoryService
+from vecall import (
+    ConfigError,
+    InMemoryMemoryService,
+    Limits,
+    MemoryService,
+    VectorMemoryService,
+)
+from vecall.stored import VectorStoreMemoryService
+from vecall.vector_store import InMemoryVectorStore
 
 
 @pytest.mark.parametrize("path", ["", 5, b"bytes.db", "a\0b", True, ["m.db"]])
@@ -85,3 +95,19 @@ def test_a_floor_on_the_confidence_outside_of_0_and_1_is_refused(open_service, f
 def test_a_limit_that_is_no_number_is_refused(value):
     with pytest.raises(ConfigError, match="max_text_bytes"):
         Limits(max_text_bytes=value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        MemoryService,
+        InMemoryMemoryService,
+        partial(VectorMemoryService, Recorder()),
+        partial(VectorStoreMemoryService, InMemoryVectorStore(), Recorder()),
+    ],
+    ids=["file", "words", "vectors", "store"],
+)
+def test_an_unknown_option_is_named_with_those_that_there_are(make):
+    """A misspelt option is a mistake of configuration, as a bad value is."""
+    with pytest.raises(ConfigError, match=r"rankings: unknown .*top_k"):
+        make(rankings=None)

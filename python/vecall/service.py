@@ -16,6 +16,7 @@ from vecall._housekeeper import Housekeeper
 from vecall._how import How, fact_how
 from vecall._ingest import events_of
 from vecall._inner_parts import Inner
+from vecall._known_options import known_options
 from vecall._life import Life
 from vecall._life_methods import LivingMemoryService
 from vecall._maintenance import Maintenance
@@ -117,6 +118,7 @@ class MemoryService(
 
     _memory_type = Memory
 
+    @known_options
     def __init__(
         self,
         path: str | Path | None = None,

@@ -15,6 +15,7 @@ from vecall._closing import Closing
 from vecall._embedding import Embedding
 from vecall._housekeeper import Housekeeper
 from vecall._inner_parts import Inner, checked_include
+from vecall._known_options import known_options
 from vecall._on_loop import on_loop
 from vecall._rules import checked_seconds, checked_summarizer
 from vecall._stored_memory import StoredMemory
@@ -85,6 +86,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         InvalidArgumentError: top_k or min_score out of range.
     """
 
+    @known_options
     def __init__(
         self,
         store: VectorStore,
