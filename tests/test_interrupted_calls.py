@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
-from vecall import MemoryService
+from vecall import MemoryService, VectorStoreMemoryService
 from vecall._loader import Loader
 from vecall._promise import Pool, Promise
 from vecall.embedders.cached import CachedEmbedder
+from vecall.vector_store import InMemoryVectorStore
 
 
 class InterruptedCallError(BaseException):
@@ -187,3 +188,26 @@ def test_a_proposal_to_forget_follows_the_file_to_another_model(
     monkeypatch.setattr(Loader, "catch_up", moved_first)
     proposal = service.sync.propose_forget(**ALICE, query="zebra")
     assert [memory.text for memory in proposal.memories] == ["I keep a zebra."]
+
+
+@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_session_whose_end_is_interrupted_can_be_ended_again(in_time):
+    """The store's service: who comes next waits for no run that nobody began."""
+
+    def interrupted(step: int) -> bool:
+        with VectorStoreMemoryService(
+            InMemoryVectorStore(), Recorder(), sweep_interval=None
+        ) as service:
+            session = {**ALICE, "id": "s", "events": [{"id": "e", "text": "zebra"}]}
+            service.sync.end_session({**session, "id": "t"})  # threads have started
+            end = partial(service.sync.end_session, session)
+            found = interrupted_at(step, end)
+            in_time(end, timeout_s=5)
+            assert service._sessions._runs == {}
+            ask = partial(service.sync.search_memory, **ALICE, query="zebra")
+            memories = in_time(ask, timeout_s=5).memories
+            assert sorted(memory.session_id for memory in memories) == ["s", "t"]
+            return found
+
+    assert every_step(interrupted) > 50

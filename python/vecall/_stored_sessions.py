@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from vecall._drive import blocking, drive
 from vecall._embedding import Wait
 from vecall._ingest import Scope, SessionHead, session_head, turns_of
 from vecall._model_thread import ModelThread
+from vecall._promise import Promise
 from vecall._stored_memory import StoredMemory
 from vecall._summarizing import Summarizing
 from vecall._waiting_sessions import WaitingSessions
@@ -38,6 +39,10 @@ _log = logging.getLogger("vecall")
 _AT_ONCE = 8  # sessions of which memories are made
 
 Told = dict[str, "Draft | SessionSummary"]
+
+
+class _AbandonedError(Exception):
+    """Who began a run was interrupted: whoever waits for it begins another one."""
 
 
 class StoredSessions:
@@ -189,22 +194,24 @@ class StoredSessions:
         self._memory.check_open()
         self.refuse_nested()
         self._memory.refuse_nested()
-        while True:
-            with self._lock:
-                other = self._runs.get(due)
-                if other is None:
-                    mine = self._runs[due] = Future()
-                    # Running from the start, so that no cancelled caller cancels it.
-                    mine.set_running_or_notify_cancel()
-                    break
-            with suppress(Exception):  # theirs; what waits then is tried again here
-                await wait(other)
-        run = partial(self._run, due, mine, compactions_only)
+        mine: Future[list[str]] = Promise()
+        # Running from the start, so that no cancelled caller cancels it.
+        mine.set_running_or_notify_cancel()
         try:
+            while True:
+                with self._lock:
+                    other = self._runs.setdefault(due, mine)
+                if other is mine:
+                    break
+                with suppress(Exception):  # theirs; what waits then is tried again here
+                    await wait(other)
+            run = partial(self._run, due, mine, compactions_only)
             self._maker.run(run, concurrent=False)
         except BaseException as error:
-            self._end_run(due)
-            mine.set_exception(error)
+            self._end_run(due, mine)
+            told = error if isinstance(error, Exception) else _AbandonedError()
+            with suppress(InvalidStateError):  # it has run
+                mine.set_exception(told)
             raise
         made: list[str] = await wait(mine)
         return made
@@ -212,18 +219,23 @@ class StoredSessions:
     def _run(
         self, due: DueSession, promise: Future[list[str]], compactions_only: bool
     ) -> None:
+        if promise.done():
+            return  # who began it was interrupted
         try:
             ids = drive(self._make(blocking, due, compactions_only))
         except BaseException as error:
-            self._end_run(due)
-            promise.set_exception(error)
+            self._end_run(due, promise)
+            with suppress(InvalidStateError):
+                promise.set_exception(error)
         else:
-            self._end_run(due)
-            promise.set_result(ids)
+            self._end_run(due, promise)
+            with suppress(InvalidStateError):
+                promise.set_result(ids)
 
-    def _end_run(self, due: DueSession) -> None:
+    def _end_run(self, due: DueSession, promise: Future[list[str]]) -> None:
         with self._lock:
-            del self._runs[due]
+            if self._runs.get(due) is promise:
+                del self._runs[due]
 
     async def _make(
         self, wait: Wait, due: DueSession, compactions_only: bool

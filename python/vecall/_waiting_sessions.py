@@ -96,14 +96,12 @@ class WaitingSessions:
             self._check_room(own, more)
             self._sessions[due] = session
             self._sessions.move_to_end(due)
-            session.told.update(new)
-            self._ids += len(new)
-            session.waiting.update({turn.id: turn for turn in more})
             if more:
                 self._of_user[due[:2]] = own
                 own.sessions.add(due)
             own.add(more)
             self._all.add(more)
+            session.waiting.update({turn.id: turn for turn in more})
             if count is not None and len(session.waiting) >= count:
                 delay = 0.0
             if delay is not None and more:
@@ -112,6 +110,9 @@ class WaitingSessions:
                 if session.failures:
                     at = max(at, self._due.get(due, at))
                 self._due[due] = at
+            self._ids += len(new)
+            # Last: a call that a signal interrupts before this can be made again.
+            session.told.update(new)
             self._drop_oldest()
 
     def turns(self, due: DueSession) -> list[Turn]:
