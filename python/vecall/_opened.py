@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from vecall._recall_options import NO_FLOOR, NOT_CALIBRATED, RecallOptions
 from vecall._rules import Rules
 from vecall._serving import Serving, Use
 from vecall._telemetry import Telemetry
+from vecall._warn_caller import warn_caller
 from vecall._writer import Writer
 from vecall.config import Limits, check_min_score, check_name, check_path, check_top_k
 from vecall.embedders import Embedder, automatic
@@ -250,11 +250,9 @@ class Opened:
         self.file_model = None if stored is None else stored.name
         if embedder is None:
             if stored is not None and warn:
-                warnings.warn(
+                warn_caller(
                     f"the file holds vectors of {stored}; opened without an embedder "
-                    "it is searched by words alone",
-                    UserWarning,
-                    stacklevel=5,
+                    "it is searched by words alone"
                 )
             return None
         given = model_of(embedder)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple, cast
 
 from vecall._inner_parts import checked_include
+from vecall._warn_caller import warn_caller
 from vecall.clock import Clock, checked_clock
 from vecall.config import Limits
 from vecall.errors import ConfigError, InvalidArgumentError
@@ -113,10 +113,6 @@ def bounds_of(limits: Limits) -> Bounds | None:
 
 
 def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:
-    """Warn the caller's caller that turns are embedded without a summary, if so."""
+    """Warn the program that turns are embedded without a summary, if so."""
     if summarizer is None and not isinstance(trigger, Compaction):
-        warnings.warn(
-            "turns are embedded as they are, without a summary",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn_caller("turns are embedded as they are, without a summary")
