@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rivals import rivals
 from sets import Set, all_sets
+from simple_means import simple_means
 from vecall.calibration import Calibration
 from vecall.cli.confidence import calibration_figures, silence_figures
 from vecall.cli.evaluation import (
@@ -65,7 +65,7 @@ def ask_rivals(one: Set, modes: Sequence[Mode]) -> Iterator[tuple[str, list[Answ
     embedder = next((mode.embedder for mode in modes if mode.embedder), None)
     if isinstance(embedder, LocalEmbedder):
         embedder = LocalEmbedder(query_map=None)
-    yield from rivals(one, embedder)
+    yield from simple_means(one, embedder)
 
 
 def _confidence(one: Set, own: list[Answer], mode: Mode, subject: Any) -> Any:

@@ -29,7 +29,9 @@ LONGEST = 500  # characters of a passage
 _ENDS = re.compile(r"(?<=[.!?\u3002\n])\s+")
 
 
-def rivals(one: Set, embedder: Embedder | None) -> Iterator[tuple[str, list[Answer]]]:
+def simple_means(
+    one: Set, embedder: Embedder | None
+) -> Iterator[tuple[str, list[Answer]]]:
     """Yield each rival's name and its answers to a set's questions.
 
     Without an embedder only words rank.
