@@ -69,6 +69,18 @@ def test_a_uri_names_a_file(tmp_path: Path, uri: str, file: str) -> None:
     assert (tmp_path / file).stat().st_size > 0
 
 
+@pytest.mark.parametrize(
+    ("option", "authors"),
+    [("", ("user",)), ("?authors=user,kim", ("user", "kim")), ("?authors=", ())],
+)
+def test_a_uri_names_the_authors_that_are_favoured(
+    option: str, authors: tuple[str, ...]
+) -> None:
+    service = VecallMemoryService(uri=f"vecall://:memory:{option}", embedder=None)
+    assert service.memory.authors == authors
+    service.close()
+
+
 def test_without_agents_dir_a_uri_starts_in_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

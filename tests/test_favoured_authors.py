@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 from helpers.conversations import ALICE, session, turn
-from vecall import ConfigError, Ranking
+from vecall import (
+    ConfigError,
+    InMemoryMemoryService,
+    MemoryService,
+    Ranking,
+    VectorMemoryService,
+)
 
 
 def found(service, query, **asked):
@@ -36,8 +42,49 @@ def test_what_a_user_said_comes_before_a_reply_that_repeats_it(open_service):
 
 
 @pytest.mark.parametrize(
-    "authors", ["user", None, {"user"}, [1], [""], ["\ud800"], ["a"] * 65, 7]
+    "authors", ["user", {"user"}, [1], [""], ["\ud800"], ["a"] * 65, 7]
 )
 def test_favoured_authors_that_cannot_be_are_refused(authors):
     with pytest.raises(ConfigError, match=r"^ranking\.authors: "):
         Ranking(authors=authors)
+    with pytest.raises(ConfigError, match=r"^authors: "):
+        MemoryService(authors=authors)
+
+
+def test_a_service_favours_the_authors_that_it_is_given(open_service):
+    """MemoryService(authors=): for all its searches, but where a ranking names some."""
+    for authors, first in ((None, "e1"), (("agent",), "e2"), (("kim", "agent"), "e2")):
+        service = open_service(authors=authors)
+        service.sync.add_session_to_memory(
+            session(
+                turn("e1", "My parrot eats walnuts.", author="user"),
+                turn("e2", "Your parrot eats walnuts.", author="agent"),
+            )
+        )
+        query = "what does the parrot eat"
+        assert found(service, query)[0].event_id == first
+        # A ranking of a search without authors of its own has the service's.
+        other = Ranking(weights={"session": 0.1})
+        assert found(service, query, ranking=other)[0].event_id == first
+        own = Ranking(authors=("user",))
+        assert found(service, query, ranking=own)[0].event_id == "e1"
+        assert service.authors == (("user",) if authors is None else authors)
+
+
+def test_the_authors_of_a_services_ranking_are_the_services(open_service):
+    service = open_service(ranking=Ranking(authors=["agent", "agent"]))
+    assert service.authors == ("agent",)
+
+
+def test_authors_that_would_change_nothing_are_refused():
+    two = {"authors": ("agent",), "ranking": Ranking(authors=())}
+    for refused in (
+        lambda: MemoryService(**two),
+        lambda: MemoryService(
+            authors=("agent",), ranking=Ranking(weights={"favoured": 1})
+        ),
+        lambda: InMemoryMemoryService(authors=("agent",)),
+        lambda: VectorMemoryService(lambda texts: [[1.0]] * len(texts), authors=("a",)),
+    ):
+        with pytest.raises(ConfigError, match=r"^authors: "):
+            refused()

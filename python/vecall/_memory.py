@@ -344,6 +344,7 @@ class Memory(Opened):
             ranking,
             bool(asked.explain),
             vector=checked_query_vector(asked.vector, serving.model, ranking),
+            authors=self.authors if ranking.authors is None else ranking.authors,
         )
         others = self._other_keys(asked)
         if ranking.rewriter is not None:

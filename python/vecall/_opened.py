@@ -85,6 +85,7 @@ class Opened:
             raise ConfigError(msg)
         self.min_score = None if min_score is None else check_min_score(min_score)
         self.ranking = recall.ranking
+        self.authors = recall.authors
         self._recall = recall
         self.rules = rules
         self._path = check_path(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from vecall.embedders import Vectors
 from vecall.errors import BusyError, RerankerError, RewriterError
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
-from vecall.ranking import DENSE, Ranking, Rewriter
+from vecall.ranking import DEFAULT_AUTHORS, DENSE, Ranking, Rewriter
 from vecall.store import Row
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
@@ -53,6 +54,7 @@ class Request(NamedTuple):
     explain: bool = False
     only: NDArray[np.int64] | None = None  # rows whose labels and metadata pass
     vector: Vectors | None = None  # of the query, in place of the embedder's
+    authors: Sequence[str] = DEFAULT_AUTHORS  # who is favoured
 
 
 class Recall:
@@ -252,7 +254,7 @@ class Recall:
             question_mark=QUESTION,
             time_mark=marks.time,
             author_marks=list(marks.authors),
-            favoured_authors=_author_keys(tuple(ranking.authors)),
+            favoured_authors=_author_keys(tuple(request.authors)),
             weights=dict(ranking.weights),
             **_options(request),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -9,7 +10,7 @@ from vecall._scoring import Scorer, Scoring
 from vecall.calibration import Calibration
 from vecall.embedders import Embedder
 from vecall.errors import ConfigError
-from vecall.ranking import Ranking
+from vecall.ranking import DEFAULT_AUTHORS, Ranking, checked_authors
 
 NO_FLOOR = (
     "min_score: is a floor on the cosine similarity and needs an embedder; the floor "
@@ -26,6 +27,8 @@ NOT_CALIBRATED = (
     "give a scorer, or use MemoryService"
 )
 
+_NO_FACTOR = 1.0
+
 
 class RecallOptions(NamedTuple):
     """How a service ranks and scores, whatever file it opens."""
@@ -33,6 +36,7 @@ class RecallOptions(NamedTuple):
     ranking: Ranking
     calibration: Calibration
     scorer: Scorer | None
+    authors: Sequence[str]
 
     def scoring(self, embedder: Embedder | None) -> Scoring:
         """Return what scores hits of this embedder, or of words alone."""
@@ -41,9 +45,12 @@ class RecallOptions(NamedTuple):
 
 
 def recall_options(
-    ranking: object, calibration: object, scorer: object
+    ranking: object, calibration: object, scorer: object, authors: object
 ) -> RecallOptions:
     """Check what a service is to rank and score with; None is what ships.
+
+    Returns:
+        The options; the ranking names the authors that are favoured.
 
     Raises:
         ConfigError: Something else than these.
@@ -59,8 +66,24 @@ def recall_options(
     if scorer is not None and not callable(scorer):
         msg = "scorer: expected a function"
         raise ConfigError(msg)
+    ranking = ranking or Ranking()
     return RecallOptions(
-        ranking or Ranking(),
+        ranking,
         calibration or Calibration.shipped(),
         cast("Scorer | None", scorer),
+        _favoured(ranking, authors),
     )
+
+
+def _favoured(ranking: Ranking, authors: object) -> Sequence[str]:
+    """Return the authors that a service favours."""
+    own = ranking.authors
+    if authors is None:
+        return DEFAULT_AUTHORS if own is None else own
+    if own is not None:
+        msg = "authors: the ranking has authors already; give them once"
+        raise ConfigError(msg)
+    if ranking.weights.get("favoured") == _NO_FACTOR:
+        msg = 'authors: the ranking favours none; its weight "favoured" is 1'
+        raise ConfigError(msg)
+    return checked_authors(authors, "authors")

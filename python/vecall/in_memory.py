@@ -224,7 +224,7 @@ class InMemoryMemoryService(MemoryService):
             the newest first. "words" finds those that share a word with it, those with
             the most first, then the newest.
         top_k: Memories in an answer.
-        **options: As of `MemoryService`, but a path, an embedder, a ranking, a
+        **options: As of `MemoryService`, but a path, an embedder, a ranking, authors, a
             calibration or a floor on the score. A floor on the confidence needs a
             scorer.
 
@@ -244,7 +244,7 @@ class InMemoryMemoryService(MemoryService):
         if not isinstance(given, str) or given not in _MEMORIES:
             msg = 'match: must be "substring" or "words"'
             raise ConfigError(msg)
-        for name in ("embedder", "ranking", "calibration"):
+        for name in ("embedder", "ranking", "calibration", "authors"):
             if options.pop(name, None) is not None:
                 msg = f"{name}: {_ONLY_MATCHES}"
                 raise ConfigError(msg)

@@ -26,6 +26,9 @@ WEIGHTS = frozenset(
 )
 """The names that `Ranking.weights` knows; docs/recall.md says what each weighs."""
 
+DEFAULT_AUTHORS = ("user",)
+"""The authors whose memories are favoured where neither service nor search names any."""
+
 DENSE = 0.4
 """The weight of the vectors' side where none is given."""
 
@@ -59,7 +62,8 @@ class Ranking:
 
     Attributes:
         authors: Names of authors whose memories are favoured by the weight "favoured":
-            what a user said comes before a reply that repeats it. () favours none.
+            what a user said comes before a reply that repeats it. () favours none; None
+            favours those of the service, which are ("user",) unless it has others.
         weights: Other weights than the engine's own, by the names in `WEIGHTS`. All are
             from 0 to 10, "dense" from 0 to 1.
         fusion: "convex" adds the two sides' normalised scores, "rrf" their reciprocal
@@ -84,7 +88,7 @@ class Ranking:
         ConfigError: A value outside what is allowed.
     """
 
-    authors: Sequence[str] = ("user",)
+    authors: Sequence[str] | None = None
     weights: Mapping[str, float] = field(default_factory=dict, hash=False)
     fusion: Literal["convex", "rrf", "words", "vectors"] = "convex"
     half_life: float | timedelta | None = None
@@ -96,16 +100,9 @@ class Ranking:
 
     def __post_init__(self) -> None:
         """Check every value."""
-        given_authors: object = self.authors
-        if isinstance(given_authors, str) or not isinstance(given_authors, Sequence):
-            msg = "ranking.authors: expected a sequence of authors' names"
-            raise ConfigError(msg)
-        if len(given_authors) > _MOST_AUTHORS or not all(
-            isinstance(name, str) and _is_name(name) for name in given_authors
-        ):
-            msg = f"ranking.authors: expected at most {_MOST_AUTHORS} names of authors"
-            raise ConfigError(msg)
-        object.__setattr__(self, "authors", tuple(dict.fromkeys(given_authors)))
+        if self.authors is not None:
+            authors = checked_authors(self.authors, "ranking.authors")
+            object.__setattr__(self, "authors", authors)
         given: object = self.weights
         if not isinstance(given, Mapping):
             msg = "ranking.weights: expected a mapping of names to weights"
@@ -162,6 +159,27 @@ class Ranking:
             and self.collapse is None
             and not self.diversity
         )
+
+
+def checked_authors(given: object, option: str) -> tuple[str, ...]:
+    """Return names of authors, each once.
+
+    Args:
+        given: What the caller gave.
+        option: The option's name, for the message.
+
+    Raises:
+        ConfigError: Not a sequence of at most 64 names.
+    """
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        msg = f"{option}: expected a sequence of authors' names"
+        raise ConfigError(msg)
+    if len(given) > _MOST_AUTHORS or not all(
+        isinstance(name, str) and _is_name(name) for name in given
+    ):
+        msg = f"{option}: expected at most {_MOST_AUTHORS} names of authors"
+        raise ConfigError(msg)
+    return tuple(dict.fromkeys(given))
 
 
 def _is_name(name: str) -> bool:

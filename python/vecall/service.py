@@ -76,6 +76,8 @@ class MemoryService(
         min_confidence: Floor on the confidence in [0, 1], inclusive, so that a search
             where nothing seems relevant enough returns nothing.
         ranking: How memories are ranked.
+        authors: Whose memories come first where several say the same: at most 64 names
+            of authors, () for none. None is the ranking's, else ("user",).
         calibration: What turns scores to confidence, or a file that
             `Calibration.save` wrote; what comes with vecall knows searches by words,
             the local embedder, and other embedders without looking at their cosines.
@@ -146,6 +148,7 @@ class MemoryService(
         sweep_interval: float | None = 60.0,
         consolidation: ConsolidationPlan | None = None,
         include: Sequence[Inner] = (),
+        authors: Sequence[str] | None = None,
     ) -> None:
         """Open the file, or make it."""
         chosen = resolve_later(embedder)
@@ -169,7 +172,7 @@ class MemoryService(
             top_k=top_k,
             min_score=min_score,
             min_confidence=min_confidence,
-            recall=recall_options(ranking, calibration, scorer),
+            recall=recall_options(ranking, calibration, scorer, authors),
             rules=rules,
             durability=durability,
             memory_budget=memory_budget,
@@ -205,6 +208,11 @@ class MemoryService(
     def ranking(self) -> Ranking:
         """How searches rank, unless they say otherwise."""
         return self._memory.ranking
+
+    @property
+    def authors(self) -> Sequence[str]:
+        """Whose memories come first, unless a search's ranking says otherwise."""
+        return self._memory.authors
 
     @property
     def trigger(self) -> Trigger | None:

@@ -43,6 +43,7 @@ FACTORS = {
     "limits": ("none", "lru"),
     "consolidation": ("none", "plan"),
     "ranking": ("default", "rrf", "mmr", "authors", "rewriter"),
+    "authors": ("none", "two"),
     "include": ("none", "both"),
     "filter": ("none", "fields", "floor"),
     "import": ("copy", "gate"),
@@ -63,9 +64,21 @@ def refused(combination: Combination) -> bool:
         return True
     return (
         (matches and (embeds or has("ranking") != "default"))
+        or favours_in_vain(combination)
         or (has("service") == "vector" and not embeds)
         or (has("floor") == "min_score" and not embeds)
         or (has("floor") == "min_confidence" and matches)  # which have no confidence
+    )
+
+
+def favours_in_vain(combination: Combination) -> bool:
+    """Whether authors are given where nothing favours them, or where others are."""
+    by_cosine = combination["service"] == "vector"
+    ranking = combination["ranking"]
+    return combination["authors"] == "two" and (
+        combination["service"] in ("words", "substring")
+        or ranking == "authors"
+        or (by_cosine and ranking == "default")
     )
 
 
@@ -76,7 +89,7 @@ def not_for_stores(combination: Combination) -> set[str]:
     return {name for name, values in plain.items() if combination[name] not in values}
 
 
-NOT_FOR_STORES = ("scopes", "hook", "limits", "consolidation")
+NOT_FOR_STORES = ("scopes", "hook", "limits", "consolidation", "authors")
 TABLE = all_pairs(FACTORS, lambda made: not refused(made))
 
 TEA = "Alice likes green tea"
@@ -145,6 +158,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("ranking", "rrf"): {"ranking": Ranking(fusion="rrf")},
     ("ranking", "mmr"): {"ranking": Ranking(diversity=0.3)},
     ("ranking", "authors"): {"ranking": Ranking(authors=("agent", "user"))},
+    ("authors", "two"): {"authors": ("agent", "user")},
     ("ranking", "rewriter"): {"ranking": Ranking(rewriter=lambda query: f" {query}")},
 }
 

@@ -76,6 +76,7 @@ def _trigger(text: str) -> str | Mapping[str, Any]:
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}.__getitem__
 
 _FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    "authors": lambda text: tuple(text.split(",")) if text else (),
     "durability": str,
     "embedder": str,
     "history_ttl": _seconds,
