@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from vecall import (
     MemoryService,
     Ranking,
 )
-from vecall.calibration import Signals, Weights, fit
+from vecall.calibration import WORD_SIGNALS, Signals, Weights, fit
 
 FACTS = [
     "The parrot is called Kiwi",
@@ -181,6 +182,35 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path, text, open_service):
     (tmp_path / "c.json").write_text(text)
     with pytest.raises(ConfigError, match="calibration") as refused:
         open_service(calibration=str(tmp_path / "c.json"))
+    assert "s3cret" not in str(refused.value)
+
+
+WORDS = dict.fromkeys(("bias", *Signals._fields[:WORD_SIGNALS]), 1.0)
+MODEL = dict.fromkeys(("bias", *Signals._fields), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "what"),
+    [
+        # The signals at first: of words three, with vectors four.
+        ({"matched", "place", "relative"}, MODEL, "lacks seen, factor"),
+        (WORDS, {"matched", "place", "relative", "vectors"}, "lacks seen, factor"),
+        (WORDS, {*MODEL} - {"unsaid"}, "lacks unsaid"),
+        (WORDS, {*MODEL, "s3cret"}, "has signals besides"),
+    ],
+)
+def test_a_file_of_other_signals_says_what_it_lacks_and_what_to_do(
+    tmp_path, words, model, what
+):
+    def weights(names):
+        return {"bias": 1.0, **dict.fromkeys(names, 1.0)}
+
+    told = {"words": weights(words), "models": {"mine": weights(model)}}
+    (tmp_path / "c.json").write_text(json.dumps(told))
+    with pytest.raises(ConfigError, match="^calibration: ") as refused:
+        Calibration.load(tmp_path / "c.json")
+    assert what in str(refused.value)
+    assert "vecall eval jsonl FILE --calibrate OUT.json" in str(refused.value)
     assert "s3cret" not in str(refused.value)
 
 

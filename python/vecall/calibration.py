@@ -136,7 +136,8 @@ class Calibration:
         """Read a file that `save` wrote.
 
         Raises:
-            ConfigError: It cannot be read or has another shape.
+            ConfigError: It cannot be read, has another shape, or has the weights of
+                other signals than this version's.
         """
         try:
             told = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -144,6 +145,8 @@ class Calibration:
             other = told.get("other")
             other = None if other is None else _read(other)
             return Calibration(_read(told["words"]), models, other)
+        except ConfigError:  # which is a ValueError
+            raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             msg = "calibration: expected a JSON file written by `Calibration.save`"
             raise ConfigError(msg) from None
@@ -238,11 +241,19 @@ def _told(weights: Weights) -> dict[str, float]:
 
 
 def _read(told: Mapping[str, float]) -> Weights:
-    count = len(told) - 1
-    if count not in (WORD_SIGNALS, len(Signals._fields)):
-        raise ValueError
-    weights = tuple(float(told[name]) for name in Signals._fields[:count])
     bias = float(told["bias"])
+    count = WORD_SIGNALS if len(told) - 1 <= WORD_SIGNALS else len(Signals._fields)
+    names = Signals._fields[:count]
+    lacking = [name for name in names if name not in told]
+    if lacking or len(told) - 1 != count:  # the names of a file are not for a message
+        what = f"lacks {', '.join(lacking)}" if lacking else "has signals besides"
+        msg = (
+            f"calibration: the file's weights are for other signals ({what}), such as "
+            f"those of another version of vecall; fit them again with "
+            f"`vecall eval jsonl FILE --calibrate OUT.json`"
+        )
+        raise ConfigError(msg)
+    weights = tuple(float(told[name]) for name in names)
     if not all(map(math.isfinite, (bias, *weights))):
         raise ValueError
     return Weights(bias, weights)
