@@ -207,7 +207,7 @@ def test_a_file_of_other_signals_says_what_it_lacks_and_what_to_do(
 
     told = {"words": weights(words), "models": {"mine": weights(model)}}
     (tmp_path / "c.json").write_text(json.dumps(told))
-    with pytest.raises(ConfigError, match="^calibration: ") as refused:
+    with pytest.raises(ConfigError, match=r"^calibration: ") as refused:
         Calibration.load(tmp_path / "c.json")
     assert what in str(refused.value)
     assert "vecall eval jsonl FILE --calibrate OUT.json" in str(refused.value)

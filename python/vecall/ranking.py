@@ -27,7 +27,7 @@ WEIGHTS = frozenset(
 """The names that `Ranking.weights` knows; docs/recall.md says what each weighs."""
 
 DEFAULT_AUTHORS = ("user",)
-"""The authors whose memories are favoured where neither service nor search names any."""
+"""Authors whose memories are favoured where neither service nor search names any."""
 
 DENSE = 0.4
 """The weight of the vectors' side where none is given."""
