@@ -9,15 +9,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <random>
-#include <shared_mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
-#include "partition/linker.hpp"
-#include "partition/partition.hpp"
+#include "vecall/index.hpp"
 
 namespace vecall {
 
@@ -55,12 +52,16 @@ class Vectors {
   std::vector<float> centres_;
 };
 
-RowBatch batch_of(RowId first, std::size_t count, Vectors& vectors) {
-  RowBatch batch;
+struct Batch {
+  std::vector<RowId> ids;
+  std::vector<float> vectors;
+};
+
+Batch batch_of(RowId first, std::size_t count, Vectors& vectors) {
+  Batch batch;
   for (std::size_t i = 0; i < count; ++i) {
     batch.ids.push_back(first + static_cast<RowId>(i));
-    batch.has_vector.push_back(1);
-    vectors.append(batch.unit_vectors);
+    vectors.append(batch.vectors);
   }
   return batch;
 }
@@ -73,7 +74,7 @@ struct Latencies {
 };
 
 // Searches for some seconds, each time with another query, in microseconds.
-Latencies measure(const Partition& partition, const std::vector<float>& queries,
+Latencies measure(const Index& index, const std::vector<float>& queries,
                   double seconds) {
   std::vector<double> times;
   std::vector<Hit> hits;
@@ -81,10 +82,7 @@ Latencies measure(const Partition& partition, const std::vector<float>& queries,
   for (std::size_t at = 0; Clock::now() < end; at = (at + 1) % kQueries) {
     const std::span<const float> query(queries.data() + at * kDim, kDim);
     const auto begin = Clock::now();
-    {
-      const std::shared_lock lock(partition.mutex());
-      partition.search({query, 10, 64, false, {}}, hits);
-    }
+    index.search(query, {}, hits);
     const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
     times.push_back(took.count());
   }
@@ -102,25 +100,22 @@ void print(const char* kind, const char* when, const Latencies& of) {
 }
 
 void compare(const char* name, IndexKind kind, std::size_t rows, double seconds) {
-  GraphOptions options;
-  options.kind = kind;
-  const auto partition = make_ref<Partition>(
-      make_ref<const PartitionSpace>(kDim, Codec::kInt4Plus8, false, options));
+  Options options;
+  options.graph.kind = kind;
+  Index index(kDim, options);
   Vectors vectors(2);
   for (std::size_t at = 0; at < rows; at += 1'000) {
-    const RowBatch batch = batch_of(static_cast<RowId>(at), 1'000, vectors);
-    const std::unique_lock lock(partition->mutex());
-    partition->add(batch);
+    const Batch batch = batch_of(static_cast<RowId>(at), 1'000, vectors);
+    index.add(batch.ids, batch.vectors);
   }
-  while (partition->link_some()) {
-  }
+  index.build();
   std::vector<float> queries;
   for (std::size_t i = 0; i < kQueries; ++i) vectors.append(queries);
-  measure(*partition, queries, 0.5);  // warm
-  const Latencies quiet = measure(*partition, queries, seconds);
+  measure(index, queries, 0.5);  // warm
+  const Latencies quiet = measure(index, queries, seconds);
 
   // Made beforehand, so that the writer's time is that of adding.
-  std::vector<RowBatch> batches;
+  std::vector<Batch> batches;
   const auto count = static_cast<std::size_t>((seconds + 1) * kRowsPerSecond);
   for (std::size_t i = 0; i < count; ++i) {
     batches.push_back(batch_of(static_cast<RowId>(rows + i), 1, vectors));
@@ -129,24 +124,20 @@ void compare(const char* name, IndexKind kind, std::size_t rows, double seconds)
   std::size_t added = 0;
   std::thread writer([&] {
     auto next = Clock::now();
-    for (const RowBatch& batch : batches) {
+    for (const Batch& batch : batches) {
       if (over) return;
-      add_rows(partition, batch);
+      index.add(batch.ids, batch.vectors);
       ++added;
       next += std::chrono::microseconds(1'000'000 / kRowsPerSecond);
       std::this_thread::sleep_until(next);
     }
   });
   const auto begin = Clock::now();
-  const Latencies busy = measure(*partition, queries, seconds);
+  const Latencies busy = measure(index, queries, seconds);
   const std::chrono::duration<double> lasted = Clock::now() - begin;
   over = true;
   writer.join();
-  std::size_t tail = 0;
-  {
-    const std::shared_lock lock(partition->mutex());
-    tail = kind == IndexKind::kHnsw ? partition->size() - partition->linked() : 0;
-  }
+  const std::size_t tail = kind == IndexKind::kHnsw ? index.size() - index.linked() : 0;
   print(name, "quiet", quiet);
   print(name, "writes", busy);
   std::printf("%-6s %-7s %9.2f %9.2f %9.2f   %.0f rows/s, %zu not yet linked\n", name,

@@ -1,20 +1,24 @@
 #include <pybind11/stl.h>
 
-#include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "bind_recall.hpp"
 #include "bindings.hpp"
 #include "casters.hpp"
-#include "engine/engine.hpp"
 #include "filters.hpp"
 #include "gil.hpp"
 #include "gil_release.hpp"
 #include "instances.hpp"
 #include "options.hpp"
-#include "query.hpp"
 #include "results.hpp"
 #include "strict.hpp"
+#include "vecall/engine.hpp"
+#include "vecall/normalise.hpp"
 
 namespace vecall::bindings {
 
@@ -28,7 +32,7 @@ using Unlocked = py::call_guard<GilRelease>;
 
 void add(Engine& engine, const Key& key, const IdVector& ids,
          const FloatMatrix& vectors) {
-  require_dim(vectors.columns, engine.dim());
+  check_dim(vectors.columns, engine.dim());
   if (ids.rows != vectors.rows) {
     throw InvalidArgumentError("ids and vectors: must have the same number of rows");
   }
@@ -88,7 +92,7 @@ void add_rows(Engine& engine, const Key& key, const IdVector& ids,
   batch.offsets.assign(offsets.values.begin(), offsets.values.end());
   std::span<const float> matrix;
   if (vectors) {
-    require_dim(vectors->columns, engine.dim());
+    check_dim(vectors->columns, engine.dim());
     if (vectors->rows != ids.rows || (has_vector && has_vector->rows != ids.rows)) {
       throw InvalidArgumentError(
           "vectors and has_vector: every id needs one entry in each");
@@ -114,14 +118,11 @@ HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
   thread_local std::vector<float> unit;
   thread_local std::vector<Hit> hits;
   hits.clear();
-  const bool usable = to_unit(query.values, engine.dim(), unit);
-  const auto partition = engine.find(key.value);
-  if (usable && partition) {
+  if (normalise_query(query.values, engine.dim(), unit)) {
     const Asked asked{session, author, kind, after, before, now, only};
     const SearchQuery question{unit, k.value, ef.value, exact, asked.filter()};
-    with_shared_lock(
-        partition->mutex(), [&] { return partition->search_bytes(ef.value); },
-        [&] { partition->search(question, hits); });
+    with_wait_hook(
+        [&](WaitHook hook) { engine.search(key.value, question, hits, hook); });
   }
   return to_arrays(hits);
 }
@@ -140,28 +141,20 @@ std::optional<py::bytes> snapshot(const Engine& engine, const Key& key,
 
 // The tag that the snapshot was made with.
 py::bytes restore(Engine& engine, const Key& key, const py::bytes& snapshot) {
-  char* data = nullptr;
-  Py_ssize_t length = 0;
-  PyBytes_AsStringAndSize(snapshot.ptr(), &data, &length);
-  SnapshotHeader header{};
+  const std::string_view bytes = snapshot;
+  SnapshotTag tag{};
   {
     const GilRelease release;
-    // A copy is aligned as the sections want it.
-    const auto given = std::as_bytes(std::span(data, static_cast<std::size_t>(length)));
-    const std::vector<std::byte> bytes(given.begin(), given.end());
-    const SnapshotReader reader(bytes);
-    header = reader.header();
-    engine.restore(key.value, reader);
+    tag = engine.restore(key.value, std::as_bytes(std::span(bytes)));
   }
-  return py::bytes(reinterpret_cast<const char*>(header.tag), sizeof(header.tag));
+  return py::bytes(reinterpret_cast<const char*>(tag.data()), tag.size());
 }
 
 std::vector<std::pair<std::string, std::string>> sweep(Engine& engine, Count count) {
   std::vector<std::pair<std::string, std::string>> keys;
   const GilRelease release;
-  for (const auto& partition : engine.sweep(count.value)) {
-    const PartitionKey key = partition->key();
-    keys.emplace_back(key.app, key.user);
+  for (PartitionName& name : engine.sweep(count.value)) {
+    keys.emplace_back(std::move(name.app), std::move(name.user));
   }
   return keys;
 }
@@ -191,9 +184,9 @@ Raises:
                   py::init([](Dim dim, const std::string& kind, Links m,
                               BuildBreadth ef_construction, const std::string& codec,
                               bool keep_float32, FlatBytes flat_bytes, Seed seed) {
-                    return std::make_unique<Engine>(
-                        dim.value, parse_codec(codec), keep_float32,
-                        parse_graph(kind, m, ef_construction, flat_bytes), seed.value);
+                    return Engine(dim.value,
+                                  parse_options(kind, m, ef_construction, codec,
+                                                keep_float32, flat_bytes, seed));
                   }),
                   "dim"_a, py::kw_only(), "kind"_a = "auto", "m"_a = Links{16},
                   "ef_construction"_a = BuildBreadth{100}, "codec"_a = "int4+8",
@@ -298,9 +291,7 @@ Returns:
       "key"_a, Unlocked(), "Memory that one partition holds, 0 for an unknown key.");
   def_strict(
       bound, "__contains__",
-      [](const Engine& self, const Key& key) {
-        return static_cast<bool>(self.find(key.value));
-      },
+      [](const Engine& self, const Key& key) { return self.contains(key.value); },
       "key"_a);
   def_strict(bound, "__len__", &Engine::partitions);
   bound.def_property_readonly("dim", &Engine::dim, "Length of every vector.");

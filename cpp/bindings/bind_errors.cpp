@@ -1,7 +1,6 @@
 #include <exception>
 
 #include "bindings.hpp"
-#include "snapshot/snapshot_file.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall::bindings {

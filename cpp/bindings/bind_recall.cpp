@@ -13,9 +13,10 @@
 #include "gil.hpp"
 #include "instances.hpp"
 #include "options.hpp"
-#include "query.hpp"
 #include "results.hpp"
 #include "strict.hpp"
+#include "vecall/engine.hpp"
+#include "vecall/normalise.hpp"
 
 namespace vecall::bindings {
 
@@ -90,7 +91,8 @@ RecallArrays recall(const Engine& engine, const Key& key,
   thread_local std::vector<float> unit;
   thread_local std::vector<RecallHit> hits;
   hits.clear();
-  if (query && to_unit(query->values, engine.dim(), unit)) asked.unit_vector = unit;
+  if (query && normalise_query(query->values, engine.dim(), unit))
+    asked.unit_vector = unit;
   asked.terms = terms.values;
   asked.k = k.value;
   asked.ef = ef.value;
@@ -102,12 +104,8 @@ RecallArrays recall(const Engine& engine, const Key& key,
   asked.marks = {question_mark, time_mark, author_marks.values};
   asked.favoured = favoured_authors.values;
   asked.candidates = candidates.value;
-  RecallSummary summary;
-  if (const auto partition = engine.find(key.value)) {
-    with_shared_lock(
-        partition->mutex(), [&] { return partition->recall_bytes(asked); },
-        [&] { summary = partition->recall(asked, hits); });
-  }
+  const RecallSummary summary = with_wait_hook(
+      [&](WaitHook hook) { return engine.recall(key.value, asked, hits, hook); });
   return to_arrays(hits, summary);
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+// The binding of Engine.recall, which bind_engine.cpp adds to the class.
+
 #include <pybind11/pybind11.h>
 
-#include "engine/engine.hpp"
+#include "vecall/engine.hpp"
 
 namespace vecall::bindings {
 

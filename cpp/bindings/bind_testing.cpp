@@ -3,8 +3,8 @@
 #include "bindings.hpp"
 #include "casters.hpp"
 #include "kernels/dispatch.hpp"
-#include "query.hpp"
 #include "strict.hpp"
+#include "vecall/normalise.hpp"
 
 namespace vecall::bindings {
 
@@ -25,7 +25,7 @@ void bind_testing(py::module_& module) {
   def_strict_static(
       testing, "dot",
       [](const std::string& isa, const FloatVector& a, const FloatVector& b) {
-        require_dim(b.rows, a.rows);
+        check_dim(b.rows, a.rows);
         return kernels::table_of(isa).dot(a.values.data(), b.values.data(), a.rows);
       },
       "isa"_a, "a"_a, "b"_a, "The dot product by the kernel of one instruction set.");
@@ -33,7 +33,7 @@ void bind_testing(py::module_& module) {
       testing, "normalise",
       [](const FloatVector& vector) {
         py::array_t<float> out(static_cast<py::ssize_t>(vector.rows));
-        require(normalise(vector.values, {out.mutable_data(), vector.rows}));
+        check_fault(normalise(vector.values, {out.mutable_data(), vector.rows}));
         return out;
       },
       "vector"_a, "The vector scaled to norm 1.");

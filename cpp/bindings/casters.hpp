@@ -15,7 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include "partition/partition_map.hpp"
 #include "pin.hpp"
 #include "vecall/errors.hpp"
 #include "vecall/types.hpp"

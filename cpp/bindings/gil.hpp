@@ -3,43 +3,24 @@
 // When the interpreter lock is given away. Releasing it for a few microseconds of work
 // costs milliseconds at the 99th percentile, because a busy Python thread then keeps it
 // for its whole switch interval; keeping it for long work stops every other thread. So
-// short searches keep it, and nobody who holds a partition's lock ever waits for it.
+// the engine says when a call waits or gets long, and no thread that holds a
+// partition's lock ever waits for the interpreter.
 
-#include <pybind11/pybind11.h>
-
-#include <cstddef>
-#include <mutex>
 #include <optional>
-#include <shared_mutex>
+#include <utility>
 
 #include "gil_release.hpp"
-#include "sync/shared_mutex.hpp"
+#include "vecall/wait_hook.hpp"
 
 namespace vecall::bindings {
 
-// Bytes of codes above which a search is long: about 70 us of work.
-inline constexpr std::size_t kLongWork = std::size_t{2} << 20;
-
-// Runs `read` under a shared lock; `work` says, under that lock, how many bytes of
-// codes it looks at.
-template <class Work, class Read>
-void with_shared_lock(SharedMutex& mutex, Work work, Read read) {
+// Calls call(hook): from the moment when the engine calls the hook until the call
+// returns, the interpreter lock is released.
+template <class Call>
+auto with_wait_hook(Call call) {
   std::optional<GilRelease> release;
-  std::shared_lock lock(mutex, std::try_to_lock);
-  if (!lock.owns_lock()) {
-    release.emplace();
-    lock.lock();
-  }
-  if (!release && work() > kLongWork) release.emplace();
-  read();
-  // `lock` was declared last, so it is unlocked before `release` waits for the
-  // interpreter.
-}
-
-// For work that is always short.
-template <class Read>
-void with_shared_lock(SharedMutex& mutex, Read read) {
-  with_shared_lock(mutex, [] { return std::size_t{0}; }, read);
+  const auto before_wait = [&release] { release.emplace(); };
+  return call(WaitHook(before_wait));
 }
 
 }  // namespace vecall::bindings

@@ -1,14 +1,14 @@
 #pragma once
 
-// An engine as an argument, and the base of other such casters. Python can make an
-// object without its __init__: by object.__new__, or in a subclass that does not call
-// it yet. pybind11 would hand out memory that no constructor has filled, so such an
-// object is refused here.
+// An Engine or an Index as an argument. Python can make an object without its __init__:
+// by object.__new__, or in a subclass that does not call it yet. pybind11 would hand
+// out memory that no constructor has filled, so such an object is refused here.
 
 #include <pybind11/pybind11.h>
 
-#include "engine/engine.hpp"
+#include "vecall/engine.hpp"
 #include "vecall/errors.hpp"
+#include "vecall/index.hpp"
 
 namespace pybind11::detail {
 
@@ -30,5 +30,7 @@ struct MadeInstanceCaster : type_caster_base<T> {
 
 template <>
 struct type_caster<vecall::Engine> : MadeInstanceCaster<vecall::Engine> {};
+template <>
+struct type_caster<vecall::Index> : MadeInstanceCaster<vecall::Index> {};
 
 }  // namespace pybind11::detail

@@ -3,11 +3,13 @@
 // The options that Index and Engine share, from what Python calls them.
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include "casters.hpp"
-#include "index/graph_options.hpp"
 #include "vecall/errors.hpp"
+#include "vecall/options.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall::bindings {
@@ -26,18 +28,20 @@ inline Codec parse_codec(const std::string& codec) {
   throw InvalidArgumentError("codec: must be 'int4', 'int4+8' or 'int4+8+4'");
 }
 
-inline GraphOptions parse_graph(const std::string& kind, Links m, BuildBreadth breadth,
-                                FlatBytes flat_bytes) {
-  constexpr std::size_t kMostLinks = 256;
-  constexpr std::size_t kMostBreadth = 100'000;
-  if (m.value > kMostLinks) {
-    throw InvalidArgumentError("m: must be at most 256");
-  }
-  if (breadth.value > kMostBreadth) {
-    throw InvalidArgumentError("ef_construction: must be at most 100000");
-  }
-  return {parse_kind(kind), static_cast<std::uint32_t>(m.value),
-          static_cast<std::uint32_t>(breadth.value), flat_bytes.value};
+inline Options parse_options(const std::string& kind, Links m,
+                             BuildBreadth ef_construction, const std::string& codec,
+                             bool keep_float32, FlatBytes flat_bytes, Seed seed) {
+  const auto narrow = [](std::size_t value) {
+    constexpr std::size_t kMost = std::numeric_limits<std::uint32_t>::max();
+    return static_cast<std::uint32_t>(std::min(value, kMost));
+  };
+  Options options;
+  options.graph = {parse_kind(kind), narrow(m.value), narrow(ef_construction.value),
+                   flat_bytes.value};
+  options.codec = parse_codec(codec);
+  options.keep_float32 = keep_float32;
+  options.seed = seed.value;
+  return options;
 }
 
 inline constexpr const char* kOptionsDoc = R"(

@@ -71,7 +71,9 @@ class Rows {
 
 inline Ref<const PartitionSpace> make_space(std::size_t dim,
                                             const GraphOptions& graph = {}) {
-  return make_ref<const PartitionSpace>(dim, Codec::kInt4Plus8, false, graph);
+  Options options;
+  options.graph = graph;
+  return make_ref<const PartitionSpace>(dim, options);
 }
 
 inline std::vector<Hit> search(const Partition& partition, std::span<const float> query,

@@ -1,7 +1,7 @@
 // One engine under all of its calls at once, while the background links: a campaign for
 // the sanitizers, that also checks what comes back.
 
-#include "engine/engine.hpp"
+#include "vecall/engine.hpp"
 
 #include <doctest.h>
 
@@ -107,8 +107,7 @@ struct Campaign {
   // Of each writer's own ids in kSteady, the version that is there.
   std::array<std::map<std::size_t, std::size_t>, kWriters> models;
 
-  explicit Campaign(const GraphOptions& graph)
-      : engine(kDim, Codec::kInt4Plus8, false, graph) {}
+  explicit Campaign(const Options& options) : engine(kDim, options) {}
 
   void write(std::size_t writer) {
     std::mt19937_64 random(writer);
@@ -142,15 +141,10 @@ struct Campaign {
     while (!over) {
       const PartitionKey key =
           std::array{kSteady, kSteady, kCopied, kComing}[random() % 4];
-      const auto partition = engine.find(key);
-      if (!partition) continue;
       const std::size_t kept = random() % kKept;
       const Vector& query = vectors()[random() % 2 == 0 ? number_of(kept, 0)
                                                         : random() % vectors().size()];
-      {
-        const std::shared_lock lock(partition->mutex());
-        partition->search({query, 1 + random() % 20, 40, random() % 4 == 0, {}}, hits);
-      }
+      engine.search(key, {query, 1 + random() % 20, 40, random() % 4 == 0, {}}, hits);
       judge.judge(hits, query, &Hit::score);
       const std::array<TermHash, 2> terms = {100 + kept, 1 + random() % 7};
       RecallQuery asked;
@@ -158,20 +152,13 @@ struct Campaign {
       asked.terms = terms;
       if (random() % 3 == 0) asked.filter.now = 2'000;
       if (random() % 3 == 0) asked.filter.session = 1 + random() % 5;
-      {
-        const std::shared_lock lock(partition->mutex());
-        partition->recall(asked, recalled);
-      }
+      engine.recall(key, asked, recalled);
       judge.judge(recalled, asked.unit_vector, &RecallHit::similarity);
       // A row that is never removed is always found by its own vector.
       const RowId only[] = {static_cast<RowId>(kept)};
       SearchQuery wanted{vectors()[number_of(kept, 0)], 1, 40, false, {}};
       wanted.filter.only = only;
-      const auto steady = engine.find(kSteady);
-      {
-        const std::shared_lock lock(steady->mutex());
-        steady->search(wanted, hits);
-      }
+      engine.search(kSteady, wanted, hits);
       judge.require(hits.size() == 1 && hits[0].id == only[0] &&
                     hits[0].score > 0.999F);
     }
@@ -181,8 +168,7 @@ struct Campaign {
     std::mt19937_64 random(7);
     while (!over) {
       const auto bytes = engine.snapshot(kSteady, {});
-      const SnapshotReader reader(bytes);
-      engine.restore(kCopied, reader);
+      engine.restore(kCopied, bytes);
       judge.require(engine.size(kCopied) >= kKept);
       if (random() % 2 == 0) engine.drop(kCopied);
       if (random() % 4 == 0) engine.drop(kComing);
@@ -216,13 +202,12 @@ struct Campaign {
       }
     }
     CHECK(engine.size(kSteady) == expected.size());
-    const auto partition = engine.find(kSteady);
+    std::vector<Hit> hits;
     for (const bool linked : {false, true}) {
       CAPTURE(linked);
-      while (linked && partition->link_some()) {
-      }
+      if (linked) engine.build(kSteady);
       const Vector& query = vectors()[number_of(3, 0)];
-      const auto hits = search(*partition, query, kIds, true);
+      engine.search(kSteady, {query, kIds, 64, true, {}}, hits);
       REQUIRE(hits.size() == expected.size());
       for (const Hit& hit : hits) {
         REQUIRE(expected.count(hit.id) == 1);
@@ -232,20 +217,21 @@ struct Campaign {
     }
     std::size_t found = 0;
     for (const auto& [id, number] : expected) {
-      const auto hits = search(*partition, vectors()[number], 1);
+      engine.search(kSteady, {vectors()[number], 1, 64, false, {}}, hits);
       if (!hits.empty() && hits[0].id == id) ++found;
     }
     CHECK(found >= expected.size() * 98 / 100);
   }
 };
 
-GraphOptions small_graph(IndexKind kind) {
-  GraphOptions graph;
+Options small_graph(IndexKind kind) {
+  Options options;
+  GraphOptions& graph = options.graph;
   graph.kind = kind;
   graph.m = 6;
   graph.ef_construction = 30;
   graph.flat_bytes = 100 * 32;  // of 100 rows
-  return graph;
+  return options;
 }
 
 }  // namespace

@@ -62,6 +62,12 @@ class FileError : public Error {
   using Error::Error;
 };
 
+// Nothing has the name of the file.
+class MissingFileError : public FileError {
+ public:
+  using FileError::FileError;
+};
+
 // No room was left for a file.
 class FileFullError : public FileError {
  public:

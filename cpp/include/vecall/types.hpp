@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace vecall {
@@ -34,6 +36,21 @@ inline constexpr std::size_t kMaxDim = 65'536;
 // How many bits of each value of a vector stay in memory. Scans read 4; what they find
 // is scored again from all.
 enum class Codec : std::uint8_t { kInt4 = 0, kInt4Plus8 = 1, kInt4Plus8Plus4 = 2 };
+
+// The two names of a partition. Both are compared whole and apart, so ("a", "b/c") and
+// ("a/b", "c") are different keys.
+struct PartitionKey {
+  std::string_view app;
+  std::string_view user;
+
+  bool operator==(const PartitionKey&) const = default;
+};
+
+// The same with strings of its own.
+struct PartitionName {
+  std::string app;
+  std::string user;
+};
 
 struct Hit {
   RowId id;

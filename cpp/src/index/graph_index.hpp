@@ -17,10 +17,10 @@
 #include "index/dense_query.hpp"
 #include "index/graph.hpp"
 #include "index/graph_linker.hpp"
-#include "index/graph_options.hpp"
 #include "index/graph_search.hpp"
 #include "rows/row_table.hpp"
 #include "sync/shared_mutex.hpp"
+#include "vecall/options.hpp"
 
 namespace vecall {
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// The two names of a partition. Both are compared whole and apart, so ("a", "b/c") and
-// ("a/b", "c") are strangers.
+// A partition's key as the map holds it: hashed, and owned in one block.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,22 +9,17 @@
 #include <memory>
 #include <string_view>
 
+#include "vecall/types.hpp"
+
 namespace vecall {
 
-struct PartitionKey {
-  std::string_view app;
-  std::string_view user;
-
-  bool operator==(const PartitionKey&) const = default;
-
-  [[nodiscard]] std::uint32_t hash() const noexcept {
-    const std::uint64_t both =
-        std::hash<std::string_view>{}(user) ^
-        (std::hash<std::string_view>{}(app) * 0x9E37'79B9'7F4A'7C15ULL);
-    const std::uint64_t mixed = both * 0xD6E8'FEB8'6659'FD93ULL;
-    return static_cast<std::uint32_t>(mixed >> 32);
-  }
-};
+[[nodiscard]] inline std::uint32_t hash_of(PartitionKey key) noexcept {
+  const std::uint64_t both =
+      std::hash<std::string_view>{}(key.user) ^
+      (std::hash<std::string_view>{}(key.app) * 0x9E37'79B9'7F4A'7C15ULL);
+  const std::uint64_t mixed = both * 0xD6E8'FEB8'6659'FD93ULL;
+  return static_cast<std::uint32_t>(mixed >> 32);
+}
 
 // Both names in one block.
 class OwnedKey {

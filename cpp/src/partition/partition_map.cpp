@@ -40,7 +40,7 @@ void PartitionMap::grow_if_full() {
 }
 
 Ref<Partition> PartitionMap::find(PartitionKey key) const {
-  const std::uint32_t hash = key.hash();
+  const std::uint32_t hash = hash_of(key);
   const std::shared_lock lock(mutex_);
   if (partitions_.empty()) return {};
   const Ref<Partition>& found = partitions_[place_of(key, hash)];
@@ -51,7 +51,7 @@ Ref<Partition> PartitionMap::find(PartitionKey key) const {
 Ref<Partition> PartitionMap::find_or_create(PartitionKey key) {
   if (auto found = find(key)) return found;
   auto made = make_ref<Partition>(space_, key);
-  const std::uint32_t hash = key.hash();
+  const std::uint32_t hash = hash_of(key);
   const auto pass = ForkGate::enter();
   const std::unique_lock lock(mutex_);
   grow_if_full();
@@ -65,7 +65,7 @@ Ref<Partition> PartitionMap::find_or_create(PartitionKey key) {
 }
 
 void PartitionMap::put(Ref<Partition> partition) {
-  const std::uint32_t hash = partition->key().hash();
+  const std::uint32_t hash = hash_of(partition->key());
   Ref<Partition> replaced;  // freed after the lock is
   const auto pass = ForkGate::enter();
   const std::unique_lock lock(mutex_);
@@ -84,7 +84,7 @@ bool PartitionMap::erase(PartitionKey key) {
   const std::unique_lock lock(mutex_);
   if (partitions_.empty()) return false;
   const std::size_t mask = partitions_.size() - 1;
-  std::size_t hole = place_of(key, key.hash());
+  std::size_t hole = place_of(key, hash_of(key));
   if (!partitions_[hole]) return false;
   erased = std::move(partitions_[hole]);
   --size_;

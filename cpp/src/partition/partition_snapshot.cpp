@@ -108,18 +108,19 @@ void PartitionSnapshot::save_names(const Partition& partition, SnapshotWriter& w
 
 Ref<const PartitionSpace> PartitionSnapshot::space_of(const SnapshotReader& reader) {
   const SnapshotHeader& header = reader.header();
-  if (header.dim > kMaxDim || header.codec > 2 || header.kind > 2 || header.m < 2 ||
-      header.m > 256 || header.ef_construction < 1 ||
-      header.ef_construction > 100'000 || header.keep_float32 > 1 ||
+  if (header.dim > kMaxDim || header.codec > 2 || header.kind > 2 ||
+      header.m < kLeastLinks || header.m > kMostLinks || header.ef_construction < 1 ||
+      header.ef_construction > kMostBreadth || header.keep_float32 > 1 ||
       header.has_meta > 1 || header.has_graph > 1) {
     refuse_snapshot("an option is outside what is allowed");
   }
-  const GraphOptions graph{static_cast<IndexKind>(header.kind), header.m,
-                           header.ef_construction,
-                           static_cast<std::size_t>(header.flat_bytes)};
-  return make_ref<const PartitionSpace>(header.dim, static_cast<Codec>(header.codec),
-                                        header.keep_float32 != 0, graph,
-                                        header.rotation_seed);
+  Options options;
+  options.graph = {static_cast<IndexKind>(header.kind), header.m,
+                   header.ef_construction, static_cast<std::size_t>(header.flat_bytes)};
+  options.codec = static_cast<Codec>(header.codec);
+  options.keep_float32 = header.keep_float32 != 0;
+  options.seed = header.rotation_seed;
+  return make_ref<const PartitionSpace>(header.dim, options);
 }
 
 Ref<Partition> PartitionSnapshot::restore(const SnapshotReader& reader,

@@ -1,13 +1,13 @@
 #pragma once
 
-// What all partitions of an engine share.
+// What all partitions of an engine share. Immutable after construction, so it is read
+// without a lock.
 
 #include <cstddef>
-#include <cstdint>
 
-#include "index/graph_options.hpp"
 #include "rows/row_space.hpp"
 #include "sync/ref.hpp"
+#include "vecall/options.hpp"
 
 namespace vecall {
 
@@ -15,9 +15,9 @@ struct PartitionSpace : RefCounted {
   RowSpace rows;
   GraphOptions graph;
 
-  PartitionSpace(std::size_t dim, Codec codec, bool keep_float32,
-                 const GraphOptions& options, std::uint64_t seed = kRotationSeed)
-      : rows(dim, codec, keep_float32, seed), graph(options) {}
+  PartitionSpace(std::size_t dim, const Options& options)
+      : rows(dim, options.codec, options.keep_float32, options.seed),
+        graph(options.graph) {}
 };
 
 }  // namespace vecall

@@ -7,14 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "vecall/errors.hpp"
-
 namespace vecall {
-
-class MissingFileError : public FileError {
- public:
-  using FileError::FileError;
-};
 
 // Writes beside `path`, syncs, and renames over it; readable by the owner alone. Throws
 // FileFullError or FileError; what stood there before still does.

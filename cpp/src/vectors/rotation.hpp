@@ -11,11 +11,6 @@
 
 namespace vecall {
 
-// The seed where none was given. Part of a snapshot: codes of another seed are codes of
-// other vectors. Who knows the seed can make vectors whose codes are as wrong as codes
-// can be, so vectors of strangers want a seed that is secret.
-inline constexpr std::uint64_t kRotationSeed = 0x7665'6361'6c6c'0001ULL;
-
 class Rotation {
  public:
   Rotation(std::size_t dim, std::uint64_t seed);

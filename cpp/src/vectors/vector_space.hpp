@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "vecall/options.hpp"
 #include "vecall/types.hpp"
 #include "vectors/rotation.hpp"
 

@@ -1,4 +1,4 @@
-#include "vectors/encode.hpp"
+#include "vecall/normalise.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +36,7 @@ VectorFault normalise(std::span<const float> vector, std::span<float> out) noexc
   return VectorFault::kNone;
 }
 
-void require(VectorFault fault, const std::string& argument) {
+void check_fault(VectorFault fault, const std::string& argument) {
   switch (fault) {
     case VectorFault::kNone:
       return;
@@ -49,6 +49,13 @@ void require(VectorFault fault, const std::string& argument) {
   }
 }
 
+void check_dim(std::size_t got, std::size_t dim, const std::string& argument) {
+  if (got != dim) {
+    throw DimensionError(argument + ": expected dimension " + std::to_string(dim) +
+                         ", got " + std::to_string(got));
+  }
+}
+
 std::vector<float> normalised_rows(std::span<const float> matrix, std::size_t dim,
                                    std::span<const std::uint8_t> wanted) {
   std::vector<float> rows(wanted.size() * dim, 0.0F);
@@ -57,9 +64,19 @@ std::vector<float> normalised_rows(std::span<const float> matrix, std::size_t di
     if (wanted[i] == 0) continue;
     const auto row = matrix.subspan(i * dim, dim);
     std::copy(row.begin(), row.end(), copy.begin());
-    require(normalise(copy, std::span(rows).subspan(i * dim, dim)));
+    check_fault(normalise(copy, std::span(rows).subspan(i * dim, dim)));
   }
   return rows;
+}
+
+bool normalise_query(std::span<const float> query, std::size_t dim,
+                     std::vector<float>& unit) {
+  check_dim(query.size(), dim, "query");
+  unit.resize(dim);
+  const VectorFault fault = normalise(query, unit);
+  if (fault == VectorFault::kZero) return false;
+  check_fault(fault, "query");
+  return true;
 }
 
 }  // namespace vecall

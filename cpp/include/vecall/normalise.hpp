@@ -19,7 +19,11 @@ enum class VectorFault { kNone, kNotFinite, kZero };
 VectorFault normalise(std::span<const float> vector, std::span<float> out) noexcept;
 
 // Throws InvalidArgumentError, naming the argument, unless fault is kNone.
-void require(VectorFault fault, const std::string& argument = "vectors");
+void check_fault(VectorFault fault, const std::string& argument = "vectors");
+
+// Throws DimensionError, naming the argument, unless both are equal.
+void check_dim(std::size_t got, std::size_t dim,
+               const std::string& argument = "vectors");
 
 // Returns the rows of a (wanted.size(), dim) matrix scaled to norm 1. Rows that are not
 // wanted stay zero and are not looked at. Reads each value once, so a caller who
@@ -27,5 +31,10 @@ void require(VectorFault fault, const std::string& argument = "vectors");
 // InvalidArgumentError.
 std::vector<float> normalised_rows(std::span<const float> matrix, std::size_t dim,
                                    std::span<const std::uint8_t> wanted);
+
+// Scales a query to norm 1; false for a zero vector, which finds nothing. Throws
+// DimensionError and InvalidArgumentError.
+bool normalise_query(std::span<const float> query, std::size_t dim,
+                     std::vector<float>& unit);
 
 }  // namespace vecall

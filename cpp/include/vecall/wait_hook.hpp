@@ -1,0 +1,30 @@
+#pragma once
+
+// What a caller does before a call waits for a lock or begins long work. The bindings
+// release the interpreter lock there: to release it for a search of a few microseconds
+// would cost more than the search.
+
+#include <memory>
+
+namespace vecall {
+
+// Refers to a callable that outlives the call it is passed to. Called at most once in
+// it. The callable must not wait: it may run while a partition's shared lock is held.
+class WaitHook {
+ public:
+  WaitHook() = default;
+  template <class Callable>
+  explicit WaitHook(const Callable& callable)
+      : callable_(std::addressof(callable)),
+        call_([](const void* of) { (*static_cast<const Callable*>(of))(); }) {}
+
+  void operator()() const {
+    if (call_ != nullptr) call_(callable_);
+  }
+
+ private:
+  const void* callable_ = nullptr;
+  void (*call_)(const void*) = nullptr;
+};
+
+}  // namespace vecall

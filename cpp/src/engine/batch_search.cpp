@@ -1,0 +1,55 @@
+#include "engine/batch_search.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+namespace vecall {
+
+namespace {
+
+// Every step-th query from `begin` on.
+void search_every(const Partition& partition, const BatchQueries& queries,
+                  std::size_t begin, std::size_t step, std::span<RowId> ids,
+                  std::span<float> scores) {
+  const std::size_t dim = partition.dim();
+  std::vector<Hit> hits;
+  for (std::size_t row = begin; row < queries.is_zero.size(); row += step) {
+    if (queries.is_zero[row] != 0) continue;
+    const auto unit = std::span(queries.units).subspan(row * dim, dim);
+    partition.search({unit, queries.k, queries.ef, queries.exact, queries.filter},
+                     hits);
+    for (std::size_t i = 0; i < hits.size(); ++i) {
+      ids[row * queries.k + i] = hits[i].id;
+      scores[row * queries.k + i] = hits[i].score;
+    }
+  }
+}
+
+}  // namespace
+
+void batch_search(const Partition& partition, const BatchQueries& queries,
+                  std::size_t threads, std::span<RowId> ids, std::span<float> scores) {
+  const std::size_t processors =
+      std::max<std::size_t>(1, std::thread::hardware_concurrency());
+  const std::size_t count =
+      std::max<std::size_t>(1, std::min({threads, processors, queries.is_zero.size()}));
+  std::vector<std::exception_ptr> failures(count);
+  const auto search_share = [&](std::size_t share) {
+    try {
+      search_every(partition, queries, share, count, ids, scores);
+    } catch (...) {
+      failures[share] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (std::size_t i = 1; i < count; ++i) helpers.emplace_back(search_share, i);
+    search_share(0);
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+}  // namespace vecall

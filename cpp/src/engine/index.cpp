@@ -1,0 +1,170 @@
+#include "vecall/index.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/aligned_bytes.hpp"
+#include "engine/batch_search.hpp"
+#include "engine/make_space.hpp"
+#include "engine/read_shared.hpp"
+#include "partition/linker.hpp"
+#include "partition/partition_snapshot.hpp"
+#include "snapshot/snapshot_file.hpp"
+#include "vecall/errors.hpp"
+#include "vecall/normalise.hpp"
+
+namespace vecall {
+
+struct Index::State {
+  Ref<Partition> partition;
+  IndexKind kind;
+};
+
+namespace {
+
+void check_k(std::size_t k) {
+  if (k == 0) throw InvalidArgumentError("k: must be at least 1");
+}
+
+}  // namespace
+
+Index::Index(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+Index::Index(std::size_t dim, const Options& options) {
+  if (dim == 0) throw InvalidArgumentError("dim: must be at least 1");
+  state_ = std::make_unique<State>(
+      State{make_ref<Partition>(make_space(dim, options)), options.graph.kind});
+}
+
+Index::~Index() = default;
+Index::Index(Index&&) noexcept = default;
+Index& Index::operator=(Index&&) noexcept = default;
+
+Index Index::load(const std::string& path) {
+  return from_bytes(read_snapshot_file(path));
+}
+
+Index Index::from_bytes(std::span<const std::byte> bytes) {
+  const AlignedBytes aligned(bytes);
+  const SnapshotReader reader(aligned.view());
+  if (reader.header().dim == 0) refuse_snapshot("holds no vectors");
+  const auto space = PartitionSnapshot::space_of(reader);
+  auto state = std::make_unique<State>(
+      State{PartitionSnapshot::restore(reader, space), space->graph.kind});
+  request_links(state->partition);
+  return Index(std::move(state));
+}
+
+void Index::add(std::span<const RowId> ids, std::span<const float> vectors) {
+  if (vectors.size() != ids.size() * dim()) {
+    throw InvalidArgumentError("vectors: every id needs one vector of the index's dim");
+  }
+  RowBatch batch;
+  batch.ids.assign(ids.begin(), ids.end());
+  batch.has_vector.assign(ids.size(), 1);
+  batch.unit_vectors = normalised_rows(vectors, dim(), batch.has_vector);
+  add_rows(state_->partition, batch);
+}
+
+std::size_t Index::remove(std::span<const RowId> ids) {
+  return remove_rows(state_->partition, ids);
+}
+
+void Index::build() {
+  while (state_->partition->link_some()) {
+  }
+}
+
+void Index::search(std::span<const float> query, const SearchOptions& options,
+                   std::vector<Hit>& hits, WaitHook before_wait) const {
+  thread_local std::vector<float> unit;
+  hits.clear();
+  check_k(options.k);
+  if (!normalise_query(query, dim(), unit)) return;
+  SearchQuery one{unit, options.k, options.ef, options.exact, {}};
+  one.filter.only = options.only;
+  const Partition& partition = *state_->partition;
+  read_shared(
+      partition, before_wait, [&] { return partition.search_bytes(options.ef); },
+      [&] { partition.search(one, hits); });
+}
+
+std::vector<Hit> Index::search(std::span<const float> query,
+                               const SearchOptions& options) const {
+  std::vector<Hit> hits;
+  search(query, options, hits);
+  return hits;
+}
+
+void Index::search_batch(std::span<const float> queries, const SearchOptions& options,
+                         std::size_t threads, std::span<RowId> ids,
+                         std::span<float> scores, WaitHook before_wait) const {
+  check_k(options.k);
+  const std::size_t count = queries.size() / dim();
+  if (queries.size() != count * dim() || ids.size() != count * options.k ||
+      scores.size() != ids.size()) {
+    throw InvalidArgumentError(
+        "queries, ids and scores: need dim, k and k values for each query");
+  }
+  BatchQueries batch;
+  batch.units.assign(queries.begin(), queries.end());
+  batch.is_zero.resize(count);
+  std::vector<float> unit;
+  for (std::size_t row = 0; row < count; ++row) {
+    const auto query = std::span(batch.units).subspan(row * dim(), dim());
+    batch.is_zero[row] = normalise_query(query, dim(), unit) ? 0 : 1;
+    std::copy(unit.begin(), unit.end(), query.begin());
+  }
+  batch.k = options.k;
+  batch.ef = options.ef;
+  batch.exact = options.exact;
+  batch.filter.only = options.only;
+  std::fill(ids.begin(), ids.end(), -1);
+  std::fill(scores.begin(), scores.end(), -std::numeric_limits<float>::infinity());
+  read_shared(
+      *state_->partition, before_wait, [] { return kLongWork + 1; },
+      [&] { batch_search(*state_->partition, batch, threads, ids, scores); });
+}
+
+void Index::save(const std::string& path) const {
+  write_snapshot_file(path, to_bytes());
+}
+
+std::vector<std::byte> Index::to_bytes() const {
+  return PartitionSnapshot::save(*state_->partition, {});
+}
+
+std::size_t Index::dim() const noexcept {
+  return state_->partition->dim();
+}
+
+IndexKind Index::kind() const noexcept {
+  return state_->kind;
+}
+
+std::size_t Index::size(WaitHook before_wait) const {
+  const Partition& partition = *state_->partition;
+  return read_shared(partition, before_wait, [&] { return partition.size(); });
+}
+
+bool Index::contains(RowId id, WaitHook before_wait) const {
+  const Partition& partition = *state_->partition;
+  return read_shared(partition, before_wait, [&] { return partition.contains(id); });
+}
+
+std::vector<RowId> Index::ids(WaitHook before_wait) const {
+  const Partition& partition = *state_->partition;
+  return read_shared(partition, before_wait, [&] { return partition.live_ids(); });
+}
+
+std::size_t Index::linked(WaitHook before_wait) const {
+  const Partition& partition = *state_->partition;
+  return read_shared(partition, before_wait, [&] { return partition.linked(); });
+}
+
+std::size_t Index::nbytes(WaitHook before_wait) const {
+  const Partition& partition = *state_->partition;
+  return read_shared(partition, before_wait, [&] { return partition.nbytes(); });
+}
+
+}  // namespace vecall
