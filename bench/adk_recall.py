@@ -41,8 +41,8 @@ from google.adk.memory._sqlite_memory_service import SqliteMemoryService
 from life_data import head, row
 from vecall import MemoryService
 from vecall.adk import VecallMemoryService
-from vecall.cli.datasets import Conversation, Question, read_locomo
-from vecall.cli.metrics import mean, percentile, recall_at
+from vecall.evaluation.datasets import Conversation, Question, read_locomo
+from vecall.evaluation.metrics import mean, percentile, recall_at
 
 K = 10
 

@@ -11,7 +11,7 @@ from google.adk.memory.base_memory_service import SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
-from vecall.cli.datasets import Conversation
+from vecall.evaluation.datasets import Conversation
 
 APP = "bench"
 CORE, ADAPTER, CLASSES = "core", "adapter", "google-adk's classes alone"

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 import pytest
-from vecall.cli.datasets import Conversation, Question, read_locomo
 from vecall.demo import load_conversations
+from vecall.evaluation.datasets import Conversation, Question, read_locomo
 from vecall.types import Event, Session
 
 APP = "bench"

@@ -29,16 +29,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from vecall.calibration import Calibration, Signals, Weights, fit
-from vecall.cli import metrics
-from vecall.cli.datasets import Conversation
-from vecall.cli.evaluation import Mode, own_questions, strangers, told
-from vecall.cli.query_maps import examples_of
 from vecall.cli.terminal import Progress, table
 from vecall.embedders import Embedder, QueryMap
 from vecall.embedders.local import LocalEmbedder
 from vecall.embedders.query_map import fit as fit_map
-from vecall.ranking import Ranking
+from vecall.evaluation import metrics
+from vecall.evaluation.datasets import Conversation
+from vecall.evaluation.query_maps import examples_of
+from vecall.evaluation.runner import Mode, own_questions, strangers, told
+from vecall.ranking.calibration import Calibration, Signals, Weights, fit
+from vecall.ranking.options import Ranking
 
 search_path.insert(0, str(Path(__file__).parent / "recall"))
 from sets import Set, all_sets

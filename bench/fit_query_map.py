@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vecall.cli.datasets import read_demo, read_jsonl
-from vecall.cli.query_maps import examples_of, fitted_map
 from vecall.embedders.local import LocalEmbedder
+from vecall.evaluation.datasets import read_demo, read_jsonl
+from vecall.evaluation.query_maps import examples_of, fitted_map
 
 FOLDER = Path(__file__).parent / "conversations"
 MAPS = Path(__file__).parent.parent / "python/vecall/embedders/query_maps"

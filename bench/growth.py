@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 from vecall import Limits, MemoryService
-from vecall import _writer as writer
 from vecall._core import Engine
-from vecall.config import Eviction
+from vecall.store.writes import writer
+from vecall.validation import Eviction
 
 ROUNDS = 21
 KEY = ("app", "user")

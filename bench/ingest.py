@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from vecall import MemoryService
-from vecall.cli.datasets import read_locomo
+from vecall.evaluation.datasets import read_locomo
 
 APP = "bench"
 

@@ -13,8 +13,8 @@ from typing import Any
 from life_data import APP, head, median, opened, row
 from life_data import texts as made_up
 from vecall import Event, MemoryService, Session
-from vecall.cli.datasets import read_locomo
 from vecall.embedders import LocalEmbedder
+from vecall.evaluation.datasets import read_locomo
 
 LENGTHS = (10, 30, 100, 300, 1_000, 3_000)
 TURNS = 15
@@ -186,6 +186,6 @@ def _one_length(memory: MemoryService, length: int) -> None:
 
 def _read(memory: MemoryService, session: Session) -> None:
     """What cannot be spared: check the turns that are given, and hash them."""
-    from vecall._ingest import Scope, event_drafts
+    from vecall.ingest.drafts import Scope, event_drafts
 
     event_drafts(session.events, session.id, Scope({}), memory.limits)

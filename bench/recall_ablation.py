@@ -24,18 +24,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import Stemmer
 from vecall import Engine
-from vecall._embedding import embedded_text
-from vecall._engine_rows import name_key
-from vecall.cli import datasets
-from vecall.cli.ablation import FIRST, NO_MARKS, NO_NEIGHBOURS, PREVIOUS
-from vecall.cli.evaluation import DEEPEST, DEPTHS, Answer
-from vecall.cli.figures import LOCOMO_GROUPS, measured, recall_figures
 from vecall.embedders.local import LocalEmbedder
+from vecall.evaluation import datasets
+from vecall.evaluation.ablation import FIRST, NO_MARKS, NO_NEIGHBOURS, PREVIOUS
+from vecall.evaluation.figures import LOCOMO_GROUPS, measured, recall_figures
+from vecall.evaluation.runner import DEEPEST, DEPTHS, Answer
+from vecall.index.embedding import embedded_text
+from vecall.index.rows import name_key
 from vecall.lexical import QUESTION, QueryMarks, memory_terms, query_terms, words
-from vecall.lexical.irregular import PLAIN_FORMS
+from vecall.lexical.irregular_forms import PLAIN_FORMS
 from vecall.lexical.languages import ENGLISH, language_of
 from vecall.lexical.stop_words import STOP_WORDS
-from vecall.ranking import COSINE_ALONE
+from vecall.ranking.options import COSINE_ALONE
 from vecall.timestamps import to_datetime, to_seconds
 
 APP = "ablation"

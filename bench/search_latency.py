@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from vecall import FunctionEmbedder, MemoryService
-from vecall.cli.datasets import Conversation, read_locomo
+from vecall.evaluation.datasets import Conversation, read_locomo
 from vecall.types import Session
 
 APP = "bench"

@@ -18,7 +18,7 @@ from google.adk.sessions import InMemorySessionService
 from helpers.adk import PARROT, a_trip, add, entries, ingest, search
 from vecall.adk import VecallMemoryService
 from vecall.adk.uri import parse_uri
-from vecall.write_gate import ALLOW, REJECT
+from vecall.hooks import ALLOW, REJECT
 
 
 @pytest.fixture(autouse=True)

@@ -26,14 +26,14 @@ from helpers.adk import (
     shown_in,
     the_session,
 )
-from vecall._duck import texts_of
 from vecall.adk import (
     PreloadMemoryTool,
     VecallMemoryService,
     load_memory,
     preload_memory,
 )
-from vecall.budget import estimate_tokens
+from vecall.content import texts_of
+from vecall.prompts.budget import estimate_tokens
 
 service = pytest.fixture(adk_service)
 ASK = "Which quiet room do I like?"

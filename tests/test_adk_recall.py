@@ -16,9 +16,9 @@ from google.genai import types
 from helpers.adk import PARROT, ROOM, a_session, an_event, ingest, search
 from vecall import MemoryService
 from vecall.adk import VecallMemoryService
-from vecall.adk.response import neutral
-from vecall.cli.datasets import read_demo
-from vecall.rendering.neutralise import clean, escape
+from vecall.adk.responses import neutral
+from vecall.evaluation.datasets import read_demo
+from vecall.prompts.sanitize import clean, escape
 
 APP = "hotel"
 TOP_K = 10

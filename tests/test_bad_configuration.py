@@ -16,7 +16,7 @@ from vecall import (
     MemoryService,
     VectorMemoryService,
 )
-from vecall.stored import VectorStoreMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
 
 

@@ -20,7 +20,7 @@ from vecall import (
     MemoryService,
     Ranking,
 )
-from vecall.calibration import WORD_SIGNALS, Signals, Weights, fit
+from vecall.ranking.calibration import WORD_SIGNALS, Signals, Weights, fit
 
 FACTS = [
     "The parrot is called Kiwi",

@@ -13,8 +13,8 @@ import pytest
 from helpers.embedders import Recorder, embedded
 from helpers.memories import ALICE, BOB
 from vecall import MemoryService, Scopes
-from vecall.store import known as known_module
 from vecall.store.rows import text_hash
+from vecall.store.writes import existing as known_module
 
 TEXT = "likes green tea"
 TURN = {"text": TEXT, "author": "user", "id": "e1"}

@@ -13,12 +13,13 @@ from helpers.embedders import Recorder
 from helpers.evaluations import asked_of, lines, runner, search, tell, written
 from helpers.ranking import DEFAULTS
 from vecall import MemoryService
-from vecall.calibration import Calibration
-from vecall.cli import ablation, evaluation
-from vecall.cli.confidence import FLOORS
-from vecall.cli.datasets import read_demo, read_jsonl
 from vecall.cli.main import main
-from vecall.ranking import COSINE_ALONE, WEIGHTS, Ranking
+from vecall.evaluation import ablation
+from vecall.evaluation import runner as evaluation
+from vecall.evaluation.confidence import FLOORS
+from vecall.evaluation.datasets import read_demo, read_jsonl
+from vecall.ranking.calibration import Calibration
+from vecall.ranking.options import COSINE_ALONE, WEIGHTS, Ranking
 
 SHARES = {"recall@5", "recall@10", "recall@20", "mrr", "ndcg@10", "questions"}
 

@@ -6,15 +6,15 @@ import json
 
 import pytest
 from helpers.evaluations import runner, written
-from vecall.budget import estimate_tokens
-from vecall.cli.datasets import (
+from vecall.errors import InvalidArgumentError
+from vecall.evaluation.datasets import (
     Conversation,
     Question,
     read_beam,
     read_jsonl,
     with_other_half,
 )
-from vecall.errors import InvalidArgumentError
+from vecall.prompts.budget import estimate_tokens
 from vecall.types import Event, Session
 
 CHAT = {

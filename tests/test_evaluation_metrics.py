@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from vecall.cli import metrics
+from vecall.evaluation import metrics
 
 NAMES = "abcdefghijkl"
 rankings = st.permutations(NAMES).flatmap(

@@ -10,9 +10,10 @@ import sys
 import pytest
 from helpers.embedders import Recorder
 from helpers.evaluations import lines, runner, written
-from vecall.cli import evaluate, evaluation
-from vecall.cli.datasets import read_jsonl
+from vecall.cli import eval_command as evaluate
 from vecall.errors import InvalidArgumentError
+from vecall.evaluation import runner as evaluation
+from vecall.evaluation.datasets import read_jsonl
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from helpers.memories import ALICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import InvalidArgumentError, LeftOut, MemoryEntry, MemoryService
-from vecall._fields import ENTRY, EVENT, SESSION, by_name
+from vecall.ingest.fields import ENTRY, EVENT, SESSION, by_name
 
 # What other systems say, and the same in vecall's own names.
 SAME = {

@@ -25,8 +25,8 @@ from vecall import (
     StorageFullError,
     VecallError,
 )
-from vecall.store import examine, filesystem
-from vecall.store.filesystem import filesystem_in
+from vecall.store import examine
+from vecall.store.file import filesystem
 
 BESIDE = ["", "-wal", "-shm", ".lock", ".snap", ".reserve"]
 
@@ -145,13 +145,13 @@ MOUNTS = (
     ],
 )
 def test_the_mount_that_a_folder_is_seen_through_counts(folder, kind):
-    assert filesystem_in(MOUNTS, Path(folder)) == kind
+    assert filesystem.filesystem_in(MOUNTS, Path(folder)) == kind
 
 
 def test_a_mount_hides_those_that_were_made_below_it_before():
     """What was mounted on /a/b cannot be seen once something is mounted on /a."""
     mounts = ROOT + mount("/a/b", "ext4", id_=2) + mount("/a", "nfs", id_=3)
-    assert filesystem_in(mounts, Path("/a/b/c")) == "nfs"
+    assert filesystem.filesystem_in(mounts, Path("/a/b/c")) == "nfs"
 
 
 def test_without_a_list_of_mounts_nothing_is_refused(

@@ -25,8 +25,8 @@ from vecall import (
     MemoryService,
     Scopes,
 )
-from vecall.presets import VectorMemoryService
-from vecall.stored import VectorStoreMemoryService
+from vecall.services.vector import VectorMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
 
 LABELS = ("author", "kind", "source", "trust")
 WORDS = ("user", "guide", "a,b", "O'Neil", "Ünï")

@@ -15,7 +15,7 @@ from helpers.hostile_files import USERS, calls, make, ones, owner, spoil, sum_up
 from vecall import CorruptFileError, MemoryService, VecallError
 from vecall.cli.main import main
 from vecall.store import SnapshotFolder, examine, recover
-from vecall.store.schema import _hash_of
+from vecall.store.file.schema import _hash_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:the file holds vectors")
 

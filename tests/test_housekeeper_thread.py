@@ -10,7 +10,7 @@ import weakref
 import pytest
 from helpers.memories import SECRET, WAIT_S
 from vecall import ClosedError
-from vecall._housekeeper import Housekeeper
+from vecall.concurrency.periodic import Housekeeper
 
 OFTEN = 0.01
 NEVER = 10_000.0

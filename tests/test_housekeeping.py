@@ -20,7 +20,8 @@ from helpers.clocks import SettableClock
 from helpers.memories import ALICE, SECRET, WAIT_S, texts
 from helpers.processes import HOLDER, child, said, tell
 from vecall import BusyError, ConfigError, MemoryEntry, MemoryService, ReadOnlyError
-from vecall.store import database, examine
+from vecall.store import examine
+from vecall.store.file import database
 
 OFTEN = 0.01
 NEVER = 10_000.0

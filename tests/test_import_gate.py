@@ -18,7 +18,7 @@ from vecall import (
     WriteHookError,
 )
 from vecall.cli.main import main
-from vecall.write_gate import ALLOW, QUARANTINE
+from vecall.hooks import ALLOW, QUARANTINE
 
 TEXTS = (
     "zebra fine",
@@ -240,7 +240,7 @@ def test_two_services_whose_hooks_import_into_each_other_do_not_wait_for_ever(
 def test_the_command_judges_an_import(open_service, tmp_path, monkeypatch, capsys):
     """--on-write judges exports and plain lines, and says what it refused."""
     (tmp_path / "rules_of_import.py").write_text(
-        "from vecall.write_gate import ALLOW, QUARANTINE, REJECT\n"
+        "from vecall.hooks import ALLOW, QUARANTINE, REJECT\n"
         "def judge(write):\n"
         "    text = write.memory.text\n"
         "    held = QUARANTINE if 'held' in text else ALLOW\n"

@@ -12,7 +12,7 @@ from helpers.services import ALICE, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall import ConfigError, Filter, InvalidArgumentError, MemoryEntry, Ranking
-from vecall.in_memory import InMemoryMemoryService
+from vecall.services.in_memory import InMemoryMemoryService
 
 BOTH = pytest.mark.parametrize("match", ["substring", "words"])
 

@@ -16,7 +16,7 @@ from vecall import (
     MessageCount,
     redact,
 )
-from vecall._inner_parts import MEMORY_TOOLS, MOST_CHARS
+from vecall.ingest.inner_parts import MEMORY_TOOLS, MOST_CHARS
 from vecall.tools import (
     ExpandSession,
     ForgetMemory,

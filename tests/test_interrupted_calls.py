@@ -16,9 +16,9 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
 from vecall import MemoryService, VectorStoreMemoryService
-from vecall._loader import Loader
-from vecall._promise import Pool, Promise
+from vecall.concurrency.interruptible import Pool, Promise
 from vecall.embedders.cached import CachedEmbedder
+from vecall.index.partition_cache import Loader
 from vecall.vector_store import InMemoryVectorStore
 
 

@@ -13,7 +13,7 @@ import pytest
 from helpers.embedders import Recorder, embedded, found
 from helpers.memories import ALICE, BOB
 from vecall import ConflictError, EmbedderError
-from vecall._how import fact_how
+from vecall.operations.write_options import fact_how
 
 KEY = {"idempotency_key": "k"}
 FACTS = ["likes green tea", "lives in Porto"]

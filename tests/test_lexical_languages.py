@@ -6,9 +6,9 @@ from datetime import datetime, timezone
 
 import pytest
 from vecall.lexical import memory_terms, query_terms, words
-from vecall.lexical.irregular import PLAIN_FORMS
+from vecall.lexical.features import author_mark
+from vecall.lexical.irregular_forms import PLAIN_FORMS
 from vecall.lexical.languages import language_of
-from vecall.lexical.marks import author_mark
 from vecall.lexical.stop_words import RUSSIAN, STOP_WORDS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from vecall.lexical import QUESTION, QueryMarks, memory_terms, query_terms
-from vecall.lexical.marks import TIME, mark
+from vecall.lexical.features import TIME, mark
 
 
 def known(text: str) -> list[int]:

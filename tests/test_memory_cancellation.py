@@ -8,7 +8,7 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 from helpers.memories import ALICE, Held, texts, until
-from vecall._in_flight import InFlight
+from vecall.concurrency.single_flight import InFlight
 
 
 @pytest.mark.parametrize("durable", [False, True])

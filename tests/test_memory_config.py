@@ -19,8 +19,8 @@ from vecall import (
     MemoryService,
     VectorStoreMemoryService,
 )
-from vecall.lifecycle import Compaction, SessionEnd
-from vecall.memory_config import MemoryConfig
+from vecall.services.config import MemoryConfig
+from vecall.triggers import Compaction, SessionEnd
 from vecall.vector_store import InMemoryVectorStore
 
 ROOM = compaction("zebra room", 1.0, 2.0)

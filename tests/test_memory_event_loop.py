@@ -11,8 +11,8 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-import vecall._memory
-import vecall._observing
+import vecall.operations.sessions
+import vecall.operations.writes
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, Held, texts, until
 from helpers.processes import HOLDER
@@ -189,7 +189,7 @@ def test_texts_of_many_turns_are_hashed_and_counted_on_no_event_loop(
     embedder = Recorder(4)
     service = open_service(embedder=embedder)
     threads: dict[str, set[int]] = {"hash": set(), "aligned": set()}
-    hashed, left = Draft.hash.fget, vecall._memory.aligned
+    hashed, left = Draft.hash.fget, vecall.operations.writes.aligned
     assert hashed is not None
 
     def hash_of(draft: Draft) -> bytes:
@@ -201,7 +201,7 @@ def test_texts_of_many_turns_are_hashed_and_counted_on_no_event_loop(
         return left(*args)
 
     monkeypatch.setattr(Draft, "hash", property(hash_of))
-    monkeypatch.setattr(vecall._memory, "aligned", aligned)
+    monkeypatch.setattr(vecall.operations.writes, "aligned", aligned)
     # Every text twice, so many that they are embedded in more than one part.
     events = [{"content": f"zebra {n % 1_100}", "id": f"e{n}"} for n in range(2_200)]
     ids = asyncio.run(
@@ -243,13 +243,13 @@ def test_turns_of_a_long_session_that_wait_are_worked_on_on_no_event_loop(
     threads: dict[str, set[int]] = {}
 
     def watched(name: str) -> None:
-        plain = getattr(vecall._observing, name)
+        plain = getattr(vecall.operations.sessions, name)
 
         def work(*args: Any) -> Any:
             threads.setdefault(name, set()).add(threading.get_ident())
             return plain(*args)
 
-        monkeypatch.setattr(vecall._observing, name, work)
+        monkeypatch.setattr(vecall.operations.sessions, name, work)
 
     names = ["parted_by_compaction", "events_of", "drafts_of", "in_slices"]
     for name in names:

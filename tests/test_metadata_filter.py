@@ -27,8 +27,8 @@ from vecall import (
     MemoryService,
     Scopes,
 )
-from vecall.presets import VectorMemoryService
-from vecall.stored import VectorStoreMemoryService
+from vecall.services.vector import VectorMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
 
 KEYS = [
     "a", "a.b", "$", "$.a", '"', "'", "\\", "", "key with space", "a\0b", "ключ",

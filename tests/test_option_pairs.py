@@ -39,7 +39,7 @@ from vecall import (
     VecallError,
     render,
 )
-from vecall.stored import VectorStoreMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.tools import ForgetMemory, LoadMemory, PreloadMemory
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from helpers.memories import ALICE, BOB, texts, until
-from vecall import MemoryService, _engine_rows, _filling
+from vecall import MemoryService
+from vecall.index import partition_loader as _filling
+from vecall.index import rows as _engine_rows
 
 KEY = (ALICE["app_name"], ALICE["user_id"])
 

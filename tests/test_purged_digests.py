@@ -16,7 +16,7 @@ from helpers.memories import ALICE
 from vecall import ConflictError, MemoryService
 from vecall.store import AddMemories, Database, memory_id
 from vecall.store.rows import Draft, text_hash
-from vecall.store.upsert import digest_of
+from vecall.store.writes.row_diff import digest_of
 
 PIN = "my PIN is 493817"
 TOLD = {"author": "user", "text": PIN, "timestamp": 5.0}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from helpers.evaluations import lines, runner, written
 from vecall import ConfigError, MemoryService
-from vecall.cli import evaluation
 from vecall.embedders import LocalEmbedder, MappedEmbedder, QueryMap
 from vecall.embedders.query_map import Example, _Normal, fit
+from vecall.evaluation import runner as evaluation
 
 DIM = 16
 ALICE = {"app_name": "app", "user_id": "alice"}

@@ -25,8 +25,8 @@ from vecall import (
     Scopes,
     VectorMemoryService,
 )
-from vecall._blocking import SyncMemoryService
-from vecall.write_gate import ALLOW, QUARANTINE
+from vecall.service._sync import SyncMemoryService
+from vecall.hooks import ALLOW, QUARANTINE
 
 SESSION = {**ALICE, "id": "s", "events": [{"id": "e9", "text": "zebra new"}]}
 

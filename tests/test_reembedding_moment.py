@@ -12,8 +12,8 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, WAIT_S
 from vecall import MemoryService
-from vecall._writer import Writer
 from vecall.store import SwitchModels
+from vecall.store.writes.writer import Writer
 
 KEY = (ALICE["app_name"], ALICE["user_id"])
 

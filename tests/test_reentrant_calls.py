@@ -21,7 +21,7 @@ from vecall import (
 )
 from vecall.embedders import FunctionEmbedder
 from vecall.errors import ReentrantCallError
-from vecall.write_gate import ALLOW, REJECT, Verdict, Write
+from vecall.hooks import ALLOW, REJECT, Verdict, Write
 
 ME = {"app_name": "a", "user_id": "u"}
 AUDIT = {"app_name": "audit", "user_id": "log"}

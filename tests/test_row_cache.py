@@ -6,8 +6,9 @@ import shutil
 import time
 
 from helpers.memories import ALICE, BOB
-from vecall import MemoryEntry, MemoryService, _row_cache
-from vecall._row_cache import RowCache
+from vecall import MemoryEntry, MemoryService
+from vecall.index import row_cache as _row_cache
+from vecall.index.row_cache import RowCache
 from vecall.store import Row
 
 ROWS = 600

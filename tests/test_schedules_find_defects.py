@@ -12,10 +12,10 @@ from helpers import schedule_programs
 from helpers.every_schedule import every_schedule
 from helpers.scheduled_world import Program, play
 from helpers.scheduler import Scheduler
-from vecall._loader import Loader
-from vecall._resident import Resident
-from vecall._shared_work import SharedWork
+from vecall.concurrency.shared_work import SharedWork
 from vecall.errors import VecallError
+from vecall.index.loaded import Resident
+from vecall.index.partition_cache import Loader
 from vecall.store import Database
 
 MOST = 2_000

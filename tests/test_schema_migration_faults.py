@@ -20,7 +20,7 @@ from helpers.old_files import (
     version,
 )
 from helpers.processes import child, said, tell
-from vecall.store import schema as store_schema
+from vecall.store.file import schema as store_schema
 
 
 @pytest.fixture(params=OLD, ids=lambda schema: f"schema {schema}")

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vecall import InvalidMemoryError, MemoryEntry, ScoredMemory, VecallError
-from vecall.scored import TRUST_TIERS
+from vecall.prompts.scored import TRUST_TIERS
 
 SECRET = "xyzzysecret"
 SCORES = ("confidence", "importance")

@@ -21,7 +21,7 @@ from helpers.clocks import DAY, SettableClock
 from helpers.http import ALICE, bearing, error_of
 from helpers.processes import child, said
 from vecall import ConfigError, MemoryService, VecallError
-from vecall.cli import serving
+from vecall.cli import serve_commands as serving
 from vecall.cli.options import named
 from vecall.server import HttpLimits, TokenFile, Tokens, create_app
 from vecall.server.run import Binding, is_loopback, listen, serve
@@ -29,7 +29,7 @@ from vecall.server.run import Binding, is_loopback, listen, serve
 # The commands alone, so that what is tested does not depend on the others.
 COMMAND = """
 import argparse, sys
-from vecall.cli import serving
+from vecall.cli import serve_commands as serving
 top = argparse.ArgumentParser()
 serving.add_commands(top.add_subparsers(required=True))
 options = top.parse_args()

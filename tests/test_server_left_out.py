@@ -8,7 +8,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
 from helpers.http import ALICE, door_to
-from vecall._fields import ENTRY, EVENT
+from vecall.ingest.fields import ENTRY, EVENT
 from vecall.server import HttpLimits
 from vecall.server.schemas import shared_schemas
 

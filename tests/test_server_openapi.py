@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from vecall import MemoryService, Session
 from vecall.server import HttpLimits, Tokens, create_app, mint
-from vecall.server.answers import HttpError
+from vecall.server.responses import HttpError
 from vecall.server.schemas import ref, shared_schemas
 from vecall.server.validation import Validator
 

@@ -11,8 +11,8 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
 from helpers.http import ALICE, door_to, error_of
+from vecall.concurrency.time_slices import Slices
 from vecall.server import HttpLimits
-from vecall.slices import Slices
 
 MEMORIES = f"{ALICE}/memories"
 
@@ -108,7 +108,7 @@ def test_a_history_that_is_too_large_keeps_its_newest_revisions(door):
 
 def test_large_answers_are_not_written_on_the_event_loop(door, monkeypatch):
     """Few and short ones are; megabytes are not."""
-    from vecall.server import memories
+    from vecall.server import pages as memories
 
     threads = []
     real = memories.as_json

@@ -16,7 +16,7 @@ from vecall.server import Tokens, create_app, mint
 MEMORIES = f"{ALICE}/memories"
 HELD = {"content": "held zebra", "id": "q"}
 RULES = """
-from vecall.write_gate import ALLOW, QUARANTINE
+from vecall.hooks import ALLOW, QUARANTINE
 
 def judge(write):
     return QUARANTINE if "held" in write.memory.text else ALLOW

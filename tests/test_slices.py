@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vecall import slices
-from vecall.slices import in_slices
+from vecall.concurrency import time_slices as slices
+from vecall.concurrency.time_slices import in_slices
 
 ITEM_S = 0.0004  # the work for one item
 

@@ -25,8 +25,8 @@ from vecall import (
     ReentrantCallError,
     SummaryError,
     VectorStoreMemoryService,
-    _waiting_sessions,
 )
+from vecall.services import session_buffer as _waiting_sessions
 
 WAIT_S = 15.0
 WORDS = {n: f"turn word{n}" for n in range(20)}

@@ -13,8 +13,8 @@ from helpers.conversations import ALICE
 from hypothesis import given
 from hypothesis import strategies as st
 from vecall import CorruptFileError, InvalidArgumentError, MemoryEntry
-from vecall._entries import to_entry
-from vecall.calibration import Calibration, Signals
+from vecall.ranking.calibration import Calibration, Signals
+from vecall.search.entries import to_entry
 from vecall.store import Row
 
 names = st.none() | st.text(min_size=1, max_size=8)

@@ -21,7 +21,7 @@ from helpers.embedders import Recorder
 from helpers.memories import ALICE, Held, until
 from helpers.operations import walk
 from vecall import Filter, MemoryService, VecallError
-from vecall._telemetry import OPERATIONS
+from vecall.telemetry import OPERATIONS
 
 pytest.importorskip("opentelemetry.sdk")
 

@@ -22,8 +22,8 @@ from vecall import (
     MemoryService,
     NotFoundError,
 )
+from vecall.hooks import QUARANTINE
 from vecall.store import examine
-from vecall.write_gate import QUARANTINE
 
 MINUTE = [60, 60.0, timedelta(minutes=1), "60s", "60"]
 WAYS = ["entry", "call", "service", "event"]

@@ -21,6 +21,7 @@ from vecall import (
     VectorMemoryService,
     VectorStoreMemoryService,
 )
+from vecall.hooks import ALLOW, REJECT
 from vecall.tools import (
     ExpandSession,
     ForgetMemory,
@@ -32,7 +33,6 @@ from vecall.tools import (
     memory_tools,
 )
 from vecall.vector_store import InMemoryVectorStore
-from vecall.write_gate import ALLOW, REJECT
 
 
 class TwoMethods:

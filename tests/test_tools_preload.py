@@ -21,7 +21,7 @@ from vecall import (
     SearchMemoryResponse,
     render,
 )
-from vecall.budget import estimate_tokens
+from vecall.prompts.budget import estimate_tokens
 from vecall.tools import PreloadMemory
 
 FORMATS = ("past_conversations", "bullets", "json", "secure")

@@ -12,8 +12,8 @@ from helpers.memories import ALICE, BOB, SECRET, texts
 from helpers.tools import SCOPE, Watched, call, ids, run, watched_service
 from vecall import Limits, MemoryService
 from vecall.errors import ReadOnlyError
+from vecall.hooks import REJECT, Verdict, Write, redact
 from vecall.tools import ForgetMemory, PreloadMemory, RecallMemory, Remember
-from vecall.write_gate import REJECT, Verdict, Write, redact
 
 SAID = ["My PIN is okapi.", "I like okapi and tea.", "I like tapirs."]
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 from vecall import BusyError, ClosedError, MemoryService
-from vecall.in_memory import InMemoryMemoryService
-from vecall.stored import VectorStoreMemoryService
+from vecall.hooks import ALLOW
+from vecall.services.in_memory import InMemoryMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
-from vecall.write_gate import ALLOW
 
 ME = {"app_name": "a", "user_id": "u"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from helpers.memories import ALICE
-from vecall.store import read
+from vecall.store.reads import partition_reads as read
 
 
 def test_a_user_made_between_two_looks_is_no_damage(

@@ -11,7 +11,6 @@ import pytest
 from helpers.vector_stores.contract import VectorStoreContract
 from helpers.vector_stores.plain import ALICE, Plain, X, three
 from helpers.vector_stores.reference import ReferenceVectorStore
-from vecall.config import Limits
 from vecall.errors import (
     ClosedError,
     ConfigError,
@@ -20,6 +19,7 @@ from vecall.errors import (
     InvalidTypeError,
     LimitExceededError,
 )
+from vecall.validation import Limits
 from vecall.vector_store import (
     InMemoryVectorStore,
     MemorySummary,

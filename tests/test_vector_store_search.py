@@ -22,7 +22,7 @@ from vecall import (
     MemoryService,
     MessageCount,
 )
-from vecall.stored import VectorStoreMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.tools import LoadMemory, PreloadMemory
 from vecall.vector_store import InMemoryVectorStore, VectorStoreFilter, meets
 

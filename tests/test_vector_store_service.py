@@ -20,7 +20,7 @@ from vecall import (
     InvalidMemoryError,
     MemoryEntry,
 )
-from vecall.stored import VectorStoreMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
 
 TEXTS = [f"memory number {n}" for n in range(12)]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from vecall import MemoryService
 from vecall.store import AddMemories, Draft, due_users
-from vecall.store.connections import connect
-from vecall.store.evict import Bounds
+from vecall.store.file.connections import connect
+from vecall.store.writes.quota import Bounds
 
 FEW, MANY = 100, 6_000
 ROUGHLY = 1.3  # a tree of many rows is a level deeper

@@ -34,7 +34,7 @@ from vecall import (
     WriteRejectedError,
     redact,
 )
-from vecall.write_gate import ALLOW, QUARANTINE, REJECT
+from vecall.hooks import ALLOW, QUARANTINE, REJECT
 
 
 @pytest.fixture(params=[Judge, AsyncJudge], ids=["plain", "coroutine"])

@@ -22,7 +22,7 @@ from vecall import (
     Verdict,
     Write,
 )
-from vecall.write_gate import ALLOW, QUARANTINE
+from vecall.hooks import ALLOW, QUARANTINE
 
 HELD = MemoryEntry("held zebra", id="h", kind="fact", source="web", trust="unknown")
 

@@ -25,9 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sets import Set, all_sets
 from simple_means import simple_means
-from vecall.calibration import Calibration
-from vecall.cli.confidence import calibration_figures, silence_figures
-from vecall.cli.evaluation import (
+from vecall.cli.terminal import Progress, table
+from vecall.embedders import LocalEmbedder
+from vecall.evaluation.confidence import calibration_figures, silence_figures
+from vecall.evaluation.figures import SHARES, measured
+from vecall.evaluation.metrics import mean
+from vecall.evaluation.runner import (
     Answer,
     Mode,
     chosen_modes,
@@ -35,10 +38,7 @@ from vecall.cli.evaluation import (
     strangers,
     told,
 )
-from vecall.cli.figures import SHARES, measured
-from vecall.cli.metrics import mean
-from vecall.cli.terminal import Progress, table
-from vecall.embedders import LocalEmbedder
+from vecall.ranking.calibration import Calibration
 
 DRAWS = 2_000
 JUDGED = ("recall@10", "mrr")
@@ -51,7 +51,9 @@ Shares = dict[str, dict[str, dict[str, list[float]]]]
 def ask(one: Set, modes: Sequence[Mode]) -> Iterator[tuple[str, list[Answer], Any]]:
     """Yield each mode's name, its answers and what its confidences are worth."""
     for embedder in {id(mode.embedder): mode.embedder for mode in modes}.values():
-        with told(one.conversations, embedder, Calibration.shipped()) as subject:
+        with told(
+            one.conversations, embedder, Calibration.shipped(), Progress
+        ) as subject:
             for mode in modes:
                 if mode.embedder is not embedder:
                     continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from vecall.cli.datasets import (
+from vecall.evaluation.datasets import (
     Conversation,
     read_beam,
     read_demo,
@@ -14,7 +14,7 @@ from vecall.cli.datasets import (
     read_locomo,
     with_other_half,
 )
-from vecall.cli.evaluation import APP
+from vecall.evaluation.runner import APP
 
 CONVERSATIONS = Path(__file__).parent.parent / "conversations"
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from sets import Set
-from vecall.budget import estimate_tokens
-from vecall.cli.datasets import Conversation, Question
-from vecall.cli.evaluation import DEEPEST, READ, Answer
 from vecall.embedders import Embedder
+from vecall.evaluation.datasets import Conversation, Question
+from vecall.evaluation.runner import DEEPEST, READ, Answer
+from vecall.prompts.budget import estimate_tokens
 from vecall.types import MemoryEntry
 
 WORDS = "bm25s"

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from vecall._core import Engine, Index, __version__, build_info
-from vecall.added import AddedIds, Imported, LeftOut
-from vecall.budget import fit_budget
-from vecall.calibration import Calibration
 from vecall.clock import Clock
-from vecall.config import Limits
-from vecall.contract import BaseMemoryService, MemoryProtocol
-from vecall.corrections import (
-    Consolidation,
-    DuplicateGroup,
-    ForgetProposal,
-    Revision,
-)
 from vecall.embedders import Embedder, FunctionEmbedder
 from vecall.errors import (
     BusyError,
@@ -47,27 +36,46 @@ from vecall.errors import (
     WriteHookError,
     WriteRejectedError,
 )
-from vecall.in_memory import InMemoryMemoryService
-from vecall.lifecycle import Compaction, Inactivity, MessageCount, SessionEnd
-from vecall.lifecycle.consolidation_plan import ConsolidationPlan
-from vecall.memory_config import MemoryConfig
-from vecall.presets import VectorMemoryService
-from vecall.ranking import Ranking
-from vecall.rendering import render
+from vecall.filters.trust import TRUST_TIERS
+from vecall.hooks import Verdict, Write, redact
+from vecall.operations.consolidation_plan import ConsolidationPlan
+from vecall.prompts.budget import fit_budget
+from vecall.prompts.render import render
+from vecall.prompts.scored import ScoredMemory
+from vecall.protocols import BaseMemoryService, MemoryProtocol
+from vecall.ranking.calibration import Calibration
+from vecall.ranking.options import Ranking
 from vecall.scopes import Scopes
-from vecall.scored import ScoredMemory
 from vecall.service import MemoryService
-from vecall.stored import VectorStoreMemoryService
+from vecall.services.config import MemoryConfig
+from vecall.services.in_memory import InMemoryMemoryService
+from vecall.services.vector import VectorMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.summaries import (
     CompactionAwareSummaryProvider,
     LlmSummaryProvider,
     SessionSummary,
     SummaryProvider,
 )
-from vecall.types import Event, Filter, MemoryEntry, SearchMemoryResponse, Session
-from vecall.write_gate import Verdict, Write, redact
+from vecall.triggers import Compaction, Inactivity, MessageCount, SessionEnd
+from vecall.types import (
+    AddedIds,
+    Consolidation,
+    DuplicateGroup,
+    Event,
+    Filter,
+    ForgetProposal,
+    Imported,
+    LeftOut,
+    MemoryEntry,
+    Revision,
+    SearchMemoryResponse,
+    Session,
+)
+from vecall.validation import Limits
 
 __all__ = [
+    "TRUST_TIERS",
     "AddedIds",
     "BaseMemoryService",
     "BusyError",

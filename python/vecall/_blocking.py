@@ -10,23 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._blocking_life import SyncLivingMemoryService
-from vecall._drive import blocking, drive
-from vecall._how import How, fact_how
-from vecall._ingest import events_of
-from vecall._life import Life
-from vecall._maintenance import Maintenance
-from vecall._memory import Asked, Memory
-from vecall._observing import Observing
-from vecall._transfer import ImportHow, LineSource, LineTarget
-from vecall.added import AddedIds, Imported
+from vecall.concurrency.join import blocking, drive
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
-from vecall.ranking import Ranking
+from vecall.ingest.drafts import events_of
+from vecall.operations.admin import Maintenance
+from vecall.operations.corrections import Life
+from vecall.operations.sessions import Observing
+from vecall.operations.transfer import ImportHow, LineSource, LineTarget
+from vecall.operations.write_options import How, fact_how
+from vecall.operations.writes import Asked, Memory
+from vecall.ranking.options import Ranking
 from vecall.scopes import Scope
 from vecall.types import (
+    AddedIds,
     Content,
     Event,
     FilterLike,
+    Imported,
     MemoryEntry,
     SearchMemoryResponse,
     Session,

@@ -6,16 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from vecall._consolidating import Asked
-from vecall._drive import blocking, drive
-from vecall._life import Life
-from vecall._observing import Observing
-from vecall.corrections import Consolidation, ForgetProposal, Revision
-from vecall.lifecycle.consolidation_plan import SESSIONS, Fold
+from vecall.concurrency.join import blocking, drive
+from vecall.operations.consolidation import Asked
+from vecall.operations.consolidation_plan import SESSIONS, Fold
+from vecall.operations.corrections import Life
+from vecall.operations.sessions import Observing
 from vecall.scopes import Scope
 from vecall.store import State
 from vecall.summaries import SummaryProvider
-from vecall.types import MemoryEntry, Session
+from vecall.types import Consolidation, ForgetProposal, MemoryEntry, Revision, Session
 
 
 class SyncLivingMemoryService:

@@ -6,16 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from vecall._consolidating import Asked
-from vecall._life import Life
-from vecall._observing import Observing
-from vecall._on_loop import on_loop
-from vecall.corrections import Consolidation, ForgetProposal, Revision
-from vecall.lifecycle.consolidation_plan import SESSIONS, Fold
+from vecall.concurrency.event_loop import on_loop
+from vecall.operations.consolidation import Asked
+from vecall.operations.consolidation_plan import SESSIONS, Fold
+from vecall.operations.corrections import Life
+from vecall.operations.sessions import Observing
 from vecall.scopes import Scope
 from vecall.store import State
 from vecall.summaries import SummaryProvider
-from vecall.types import MemoryEntry, Session
+from vecall.types import Consolidation, ForgetProposal, MemoryEntry, Revision, Session
 
 
 class LivingMemoryService:
@@ -104,7 +103,7 @@ class LivingMemoryService:
             user_id: The user.
             memory_id: Its id, which stays.
             scope: Where it is.
-            max_trust: The highest tier, of `vecall.trust.TRUST_TIERS`, that the memory
+            max_trust: The highest tier, of `vecall.TRUST_TIERS`, that the memory
                 has afterwards; its trust is lowered to it, and never raised.
             **changes: New values of content, author, timestamp, kind, source,
                 custom_metadata, importance or valid_until, as in `MemoryEntry`.

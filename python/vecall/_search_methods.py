@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall._memory import Asked, Memory
-from vecall._on_loop import on_loop
-from vecall.ranking import Ranking
+from vecall.concurrency.event_loop import on_loop
+from vecall.operations.writes import Asked, Memory
+from vecall.ranking.options import Ranking
 from vecall.scopes import Scope
 from vecall.types import FilterLike, SearchMemoryResponse
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vecall._maintenance import Maintenance
-from vecall._on_loop import on_loop
-from vecall._transfer import ImportHow, LineSource, LineTarget
-from vecall.added import Imported
+from vecall.concurrency.event_loop import on_loop
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
+from vecall.operations.admin import Maintenance
+from vecall.operations.transfer import ImportHow, LineSource, LineTarget
 from vecall.scopes import Scope
-from vecall.types import FilterLike, MemoryEntry
+from vecall.types import FilterLike, Imported, MemoryEntry
 
 
 class MaintainedMemoryService:

@@ -7,46 +7,50 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from vecall._at_exit import close_at_exit
-from vecall._blocking import SyncMemoryService
-from vecall._closing import Closing
-from vecall._consolidating import checked_consolidating
-from vecall._drive import blocking, drive
-from vecall._housekeeper import Housekeeper
-from vecall._how import How, fact_how
-from vecall._ingest import events_of
-from vecall._inner_parts import Inner
-from vecall._known_options import known_options
-from vecall._life import Life
+from vecall.service._sync import SyncMemoryService
 from vecall._life_methods import LivingMemoryService
-from vecall._maintenance import Maintenance
-from vecall._memory import Memory
-from vecall._observing import Observing
-from vecall._on_loop import on_loop
-from vecall._recall_options import recall_options
-from vecall._rules import checked_rules, checked_summarizer, warn_of_raw_turns
-from vecall._scoring import Scorer
 from vecall._search_methods import SearchingMemoryService
 from vecall._upkeep_methods import MaintainedMemoryService
-from vecall.added import AddedIds
-from vecall.calibration import Calibration
 from vecall.clock import Clock
-from vecall.config import Limits
-from vecall.contract import BaseMemoryService
+from vecall.concurrency.at_exit import close_at_exit
+from vecall.concurrency.closing import Closing
+from vecall.concurrency.event_loop import on_loop
+from vecall.concurrency.join import blocking, drive
+from vecall.concurrency.periodic import Housekeeper
 from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
-from vecall.lifecycle.consolidation_plan import ConsolidationPlan
-from vecall.lifecycle.triggers import Trigger, checked_trigger
-from vecall.ranking import Ranking
+from vecall.hooks import WriteHook
+from vecall.ingest.drafts import events_of
+from vecall.ingest.inner_parts import Inner
+from vecall.operations.admin import Maintenance
+from vecall.operations.consolidation import checked_consolidating
+from vecall.operations.consolidation_plan import ConsolidationPlan
+from vecall.operations.corrections import Life
+from vecall.operations.known_options import known_options
+from vecall.operations.options import (
+    checked_rules,
+    checked_summarizer,
+    warn_of_raw_turns,
+)
+from vecall.operations.sessions import Observing
+from vecall.operations.write_options import How, fact_how
+from vecall.operations.writes import Memory
+from vecall.protocols import BaseMemoryService
+from vecall.ranking.calibration import Calibration
+from vecall.ranking.options import Ranking
 from vecall.scopes import Scope, Scopes
+from vecall.search.confidence import Scorer
+from vecall.search.ranking_options import recall_options
 from vecall.store import Durability
 from vecall.summaries import SummaryProvider
+from vecall.triggers import Trigger, checked_trigger
 from vecall.types import (
+    AddedIds,
     Content,
     Event,
     MemoryEntry,
     Session,
 )
-from vecall.write_gate import WriteHook
+from vecall.validation import Limits
 
 DEFAULT_MEMORY_BUDGET = 256 * 1024 * 1024
 
@@ -99,7 +103,7 @@ class MemoryService(
         ttl: How long memories live if nobody says: seconds, a timedelta or "3600s".
         history_ttl: How long what an update overwrites is kept; for ever without it.
         read_only: Refuse every write.
-        on_write: Judges every memory but imported ones; see `vecall.write_gate`.
+        on_write: Judges every memory but imported ones; see `vecall.hooks`.
         scopes: Places beside a user's own memories that may be read and written.
         clock: Tells the time.
         sweep_interval: Seconds between two looks, in the background, for what has

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.timestamps import Time, to_seconds
@@ -161,7 +161,7 @@ class Filter:
             kind pass.
         trust: Only memories that were stored with this trust, or with one of 1 to 64.
         source: Only memories with this source, or with one of 1 to 64.
-        min_trust: Only memories of this tier of `vecall.trust.TRUST_TIERS` or a higher
+        min_trust: Only memories of this tier of `vecall.TRUST_TIERS` or a higher
             one. "unknown" passes all, also those with a tier of your own or none; any
             other tier passes neither of these.
         metadata: Only memories whose custom_metadata has each of these 1 to 16 keys
@@ -228,3 +228,145 @@ def check_share(value: object, name: str) -> float:
         msg = f"{name}: must be within [0, 1]"
         raise InvalidArgumentError(msg)
     return float(value) + 0.0  # SQLite gives -0.0 back as 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A memory as it was at some time, or as it is.
+
+    Attributes:
+        memory: What it says.
+        state: "live"; "archived", kept but not found; "quarantined", held until
+            `release_memory`, or, with a time in `at`, held until it was overwritten; or
+            "overwritten", by the revision that follows.
+        at: Seconds since 1970 at which it was overwritten or archived; None for what
+            stands.
+        why: "update" by a later ingest or "edit" by `update_memory` for what was
+            overwritten; "superseded", "merged", "folded", "lapsed" or "archived" for
+            what was archived; None for what is live.
+        by: The id of the memory that stands in its place, where there is one.
+    """
+
+    memory: MemoryEntry
+    state: Literal["live", "archived", "quarantined", "overwritten"]
+    at: float | None = None
+    why: str | None = None
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetProposal:
+    """What would be forgotten, for somebody to look at.
+
+    Attributes:
+        token: To be handed to `confirm_forget`; "" if there is nothing to forget.
+        memories: Which memories it is about, best match first.
+        expires_at: Seconds since 1970 until which the token counts.
+    """
+
+    token: str
+    memories: list[MemoryEntry]
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateGroup:
+    """Memories that say or mean the same.
+
+    Attributes:
+        kept: The id of the newest, which stays.
+        merged: The ids of the others.
+        similarity: The least cosine between one of the others and the newest; None
+            where they are the same word for word, but for fillers.
+    """
+
+    kept: str
+    merged: tuple[str, ...]
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidation:
+    """What a consolidation did; of a dry run, what it would do.
+
+    Attributes:
+        merged: Memories that were archived because another one says the same.
+        folded: Memories that were archived because a summary says it shorter. Of a dry
+            run: memories that the summarizer would be given.
+        summaries: The ids of the summaries; empty for a dry run.
+        groups: What was merged with what.
+        similarity: The threshold of the merge by meaning; None if there was none.
+        dry_run: Whether nothing was changed.
+    """
+
+    merged: int = 0
+    folded: int = 0
+    summaries: tuple[str, ...] = ()
+    groups: tuple[DuplicateGroup, ...] = field(default=(), compare=False)
+    similarity: float | None = field(default=None, compare=False)
+    dry_run: bool = field(default=False, compare=False)
+
+
+LeftOutReason = Literal[
+    "partial", "no_text", "rewound", "deleted", "expired", "evicted", "rejected"
+]
+"""Why an item of a call is not stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """One item that was given and is not stored.
+
+    Attributes:
+        index: Its place in the call, from 0.
+        reason: "partial": a piece of a streamed turn, which follows as a whole;
+            "no_text": it has no text of its own; "rewound": a later rewind of the
+            session takes it back; "deleted": it was deleted, and
+            `restore=True` stores it again; "expired": its time to live was over
+            before; "evicted": it had to make room for others before; "rejected":
+            `on_write` refused it.
+    """
+
+    index: int
+    reason: LeftOutReason
+
+
+class AddedIds(list["str | None"]):
+    """The ids of what a call stored or found stored, aligned with what it was given.
+
+    Attributes:
+        left_out: What is not stored, in order; at these places the list has None.
+    """
+
+    left_out: tuple[LeftOut, ...]
+
+    def __init__(
+        self, ids: Iterable[str | None] = (), left_out: Iterable[LeftOut] = ()
+    ) -> None:
+        """Hold the ids, and why there are none for some items."""
+        super().__init__(ids)
+        self.left_out = tuple(left_out)
+
+    @property
+    def stored(self) -> list[str]:
+        """The ids without the gaps, each once."""
+        return list(dict.fromkeys(id_ for id_ in self if id_ is not None))
+
+
+class Imported(int):
+    """How many memories an import wrote.
+
+    Attributes:
+        rejected: Memories, former versions and waiting turns that `on_write` refused;
+            0 unless the import was judged.
+        quarantined: Those of them that it quarantined, and that were not before.
+    """
+
+    rejected: int
+    quarantined: int
+
+    def __new__(cls, written: int, rejected: int = 0, quarantined: int = 0) -> Imported:
+        """Hold the counts."""
+        made = super().__new__(cls, written)
+        made.rejected, made.quarantined = rejected, quarantined
+        return made

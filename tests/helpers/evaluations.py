@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from vecall import MemoryEntry, MemoryService
-from vecall.cli.datasets import Conversation, Question
 from vecall.cli.main import main
+from vecall.evaluation.datasets import Conversation, Question
 
 NOUNS = (
     "zebra piano lantern canoe kettle violin carpet telescope hammock tractor "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vecall import MemoryService, Verdict, Write, redact
-from vecall.write_gate import ALLOW, QUARANTINE, REJECT
+from vecall.hooks import ALLOW, QUARANTINE, REJECT
 
 from helpers.memories import ALICE
 

@@ -24,8 +24,8 @@ from vecall import (
     Write,
     redact,
 )
+from vecall.hooks import ALLOW, QUARANTINE
 from vecall.vector_store import InMemoryVectorStore
-from vecall.write_gate import ALLOW, QUARANTINE
 
 from helpers.pairs import Combination, all_pairs
 

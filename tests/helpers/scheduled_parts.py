@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from vecall._key_locks import KeyLocks
+from vecall.concurrency.key_locks import KeyLocks
 
 from helpers.scheduler import Mode, Scheduler
 

@@ -13,14 +13,15 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 import pytest
-from vecall import _recall, _serving
-from vecall._drive import drive
-from vecall._newest import Newest
-from vecall._read_threads import ReadThreads
-from vecall._recall import Request, RetiredModelError
-from vecall._scoring import Scoring
-from vecall.calibration import Calibration
+from vecall.concurrency.join import drive
 from vecall.errors import BusyError, ClosedError
+from vecall.index.newest_changes import Newest
+from vecall.index.read_threads import ReadThreads
+from vecall.ranking.calibration import Calibration
+from vecall.search import search_index as _serving
+from vecall.search import searcher as _recall
+from vecall.search.confidence import Scoring
+from vecall.search.searcher import Request, RetiredModelError
 from vecall.store import (
     AddMemories,
     Change,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from vecall import MemoryEntry, MemoryService, VectorMemoryService
-from vecall.in_memory import InMemoryMemoryService
-from vecall.stored import VectorStoreMemoryService
+from vecall.services.in_memory import InMemoryMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
 
 from helpers.embedders import Recorder

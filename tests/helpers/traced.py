@@ -11,24 +11,22 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 import pytest
-from vecall import (
-    _key_locks,
-    _loader,
-    _read_threads,
-    _resident,
-    _row_cache,
-    _serving,
-    _shared_work,
-    _snapshots,
-)
 from vecall._core import Engine
-from vecall._engine_rows import Key
-from vecall._loader import Loader
-from vecall._resident import Resident, Residents
-from vecall._row_cache import RowCache
-from vecall._serving import Serving, Use
-from vecall._shared_work import SharedWork
-from vecall._snapshots import Snapshots
+from vecall.concurrency import key_locks as _key_locks
+from vecall.concurrency import shared_work as _shared_work
+from vecall.concurrency.shared_work import SharedWork
+from vecall.index import loaded as _resident
+from vecall.index import partition_cache as _loader
+from vecall.index import read_threads as _read_threads
+from vecall.index import row_cache as _row_cache
+from vecall.index import snapshots as _snapshots
+from vecall.index.loaded import Resident, Residents
+from vecall.index.partition_cache import Loader
+from vecall.index.row_cache import RowCache
+from vecall.index.rows import Key
+from vecall.index.snapshots import Snapshots
+from vecall.search import search_index as _serving
+from vecall.search.search_index import Serving, Use
 from vecall.store import Row, SnapshotFolder
 
 from helpers.scheduled_parts import (

@@ -8,7 +8,7 @@ except ImportError as error:
     msg = 'vecall.adk needs google-adk: pip install "vecall[adk]"'
     raise ImportError(msg) from error
 
-from vecall.adk.entry import entry
+from vecall.adk.entries import entry
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.adk.plugin import VecallMemoryPlugin
 from vecall.adk.preload_tool import PreloadMemoryTool, preload_memory

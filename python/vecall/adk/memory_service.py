@@ -16,20 +16,20 @@ from google.adk.memory.base_memory_service import (
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 
-from vecall._duck import as_list, read, read_list
-from vecall.adk.entry import to_memories
-from vecall.adk.events import Told, read_events
+from vecall.adk.entries import to_memories
+from vecall.adk.event_reader import Told, read_events
 from vecall.adk.json_values import to_metadata, to_text
-from vecall.adk.response import to_response
+from vecall.adk.responses import to_response
 from vecall.adk.uri import parse_uri
-from vecall.config import Limits, check_filter, check_name
+from vecall.concurrency.time_slices import in_slices
+from vecall.content import as_list, read, read_list
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.service import MemoryService
-from vecall.slices import in_slices
 from vecall.store import memory_id as id_of
 from vecall.tools import Turns, search_or_words
 from vecall.tools.any_service import checked_filter, limits_of, require
 from vecall.types import Filter, FilterLike
+from vecall.validation import Limits, check_filter, check_name
 
 _READ_AT_ONCE = 64  # so many events hold an event loop up for about a millisecond
 _FORGET_AT_ONCE = 256

@@ -15,12 +15,12 @@ from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.plugins.base_plugin import BasePlugin
 
+from vecall.adk.artifact_index import ArtifactText
 from vecall.adk.artifact_text import text_of
-from vecall.adk.artifacts import ArtifactText
-from vecall.adk.followed_session import FollowedSession, Ingest, Key
 from vecall.adk.memory_service import VecallMemoryService
+from vecall.adk.session_tracker import FollowedSession, Ingest, Key
 from vecall.errors import ConfigError
-from vecall.lifecycle import SessionEnd
+from vecall.triggers import SessionEnd
 
 _MOST_EVENTS = 50_000  # of all sessions that are known; 4 kB each, and their blobs
 

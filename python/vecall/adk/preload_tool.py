@@ -12,7 +12,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from vecall import tools
-from vecall.adk.tool import VecallTool
+from vecall.adk.base_tool import VecallTool
 from vecall.tools import DEFAULT_MAX_TOKENS, Placement, PreloadFormat
 from vecall.types import FilterLike
 
@@ -35,7 +35,7 @@ class PreloadMemoryTool(VecallTool):
             no bound. Long texts are cut, as in `vecall.tools.PreloadMemory`.
         min_confidence: Floor on the confidence in [0, 1].
         format: "past_conversations", "bullets", "json" or "secure"; see
-            `vecall.rendering.render`.
+            `vecall.prompts.render.render`.
         placement: "user", or "system" for the end of the system instruction.
         scores: Show confidence and importance.
         secret: As in `render`, for the format "secure".

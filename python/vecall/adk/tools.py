@@ -9,7 +9,7 @@ from google.adk.tools.tool_context import ToolContext
 
 import vecall
 from vecall import tools
-from vecall.adk.tool import Asking, VecallTool
+from vecall.adk.base_tool import Asking, VecallTool
 from vecall.errors import ConfigError
 from vecall.tools import MemoryTool, OnMissing
 

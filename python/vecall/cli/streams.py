@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO, cast
 
-from vecall.rendering.neutralise import clean
+from vecall.prompts.sanitize import clean
 
 # Noncharacters, which `clean` takes out of every text, stand for what vecall means.
 BOLD, DIM, PLAIN, RETURN, ERASE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from vecall._promise import Promise
+from vecall.concurrency.interruptible import Promise
 from vecall.embedders.base import Embedder, Vectors, checked_vectors, is_async
-from vecall.embedders.per_process import PerProcess
+from vecall.embedders.fork_local import PerProcess
 from vecall.errors import ConfigError
 
 _ENTRY_BYTES = 256  # a key, two objects' headers, and the dictionary's share

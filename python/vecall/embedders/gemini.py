@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from vecall.embedders.base import Vectors
-from vecall.embedders.per_process import PerProcess
-from vecall.embedders.remote import Remote, checked_retries, checked_timeout, positive
+from vecall.embedders.fork_local import PerProcess
+from vecall.embedders.http import Remote, checked_retries, checked_timeout, positive
 from vecall.errors import ConfigError
 
 _KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from vecall.embedders.base import Vectors
-from vecall.embedders.per_process import PerProcess
-from vecall.embedders.remote import Remote, checked_retries, checked_timeout, positive
+from vecall.embedders.fork_local import PerProcess
+from vecall.embedders.http import Remote, checked_retries, checked_timeout, positive
 from vecall.errors import ConfigError, EmbedderError
 
 _KEY = "OPENAI_API_KEY"

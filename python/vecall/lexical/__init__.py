@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vecall.lexical.marks import QUESTION, QueryMarks
+from vecall.lexical.features import QUESTION, QueryMarks
 from vecall.lexical.terms import (
     ANALYSIS_VERSION,
     content_words,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from vecall.lexical.marks import mark
+from vecall.lexical.features import mark
 
 MONTHS = (
     "january february march april may june july august september october november "

@@ -9,7 +9,7 @@ from hashlib import blake2b
 import Stemmer
 
 from vecall.lexical.dates import MONTH_NAMES
-from vecall.lexical.irregular import PLAIN_FORMS
+from vecall.lexical.irregular_forms import PLAIN_FORMS
 from vecall.lexical.languages import (
     ARABIC,
     ENGLISH,

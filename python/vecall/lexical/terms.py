@@ -15,6 +15,7 @@ from vecall.lexical.dates import (
     may_name_dates,
 )
 from vecall.lexical.elision import joined_words
+from vecall.lexical.features import TIME, QueryMarks, asks_time, author_mark, text_marks
 from vecall.lexical.identifiers import (
     identifier_parts,
     joined_numbers,
@@ -30,7 +31,6 @@ from vecall.lexical.languages import (
     language_of_script,
     may_be_german,
 )
-from vecall.lexical.marks import TIME, QueryMarks, asks_time, author_mark, text_marks
 from vecall.lexical.stems import (
     CACHE_WORDS,
     PART,

@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vecall.config import Limits
 from vecall.errors import ConfigError
-from vecall.server.answers import HttpError, answer_to, as_response, internal
-from vecall.server.bodies import BodyRules, Sender, read_json, read_query
-from vecall.server.guards import (
+from vecall.server.limits import HttpLimits, RateLimiter
+from vecall.server.openapi import openapi
+from vecall.server.request_body import BodyRules, Sender, read_json, read_query
+from vecall.server.request_checks import (
     authenticate,
     authorize,
     changes,
@@ -31,8 +31,7 @@ from vecall.server.guards import (
     check_origin,
     check_rate,
 )
-from vecall.server.limits import HttpLimits, RateLimiter
-from vecall.server.openapi import openapi
+from vecall.server.responses import HttpError, answer_to, as_response, internal
 from vecall.server.routing import Call, Door, Operation, Router, SessionLoader
 from vecall.server.schemas import ref, shared_schemas
 from vecall.server.table import all_operations
@@ -40,6 +39,7 @@ from vecall.server.tokens import Token, TokenSource
 from vecall.server.turns import Turns
 from vecall.server.validation import Validator
 from vecall.service import MemoryService
+from vecall.validation import Limits
 
 _log = logging.getLogger("vecall.server")
 

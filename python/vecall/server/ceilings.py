@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vecall.server.answers import HttpError
+from vecall.filters.trust import TRUST_TIERS, exceeds
+from vecall.server.responses import HttpError
 from vecall.server.tokens import Token
-from vecall.trust import TRUST_TIERS, exceeds
 
 _NAMES_OF = {"source": ("source",), "author": ("author", "role")}
 

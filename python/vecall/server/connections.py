@@ -11,9 +11,9 @@ from typing import Any, ClassVar, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from vecall.server.answers import HttpError, as_response
 from vecall.server.limits import HttpLimits
 from vecall.server.listener import Listener
+from vecall.server.responses import HttpError, as_response
 
 _log = logging.getLogger("vecall.server")
 

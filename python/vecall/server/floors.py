@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from vecall.errors import NotFoundError
-from vecall.server.answers import HttpError
+from vecall.filters.trust import exceeds, reaches
+from vecall.server.responses import HttpError
 from vecall.server.tokens import Token
-from vecall.trust import exceeds, reaches
 from vecall.types import MemoryEntry
 
 

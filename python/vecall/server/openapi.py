@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import vecall
-from vecall.server.guards import changes
+from vecall.server.request_checks import changes
 from vecall.server.routing import Operation
 from vecall.server.schemas import NAME, Schema, ref
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 
-from vecall.server.answers import HttpError
+from vecall.server.responses import HttpError
 
 
 class Places:

@@ -17,10 +17,10 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vecall.server.answers import NO_MEMORY, HttpError, as_json
-from vecall.server.bodies import BodyPlaces
 from vecall.server.limits import HttpLimits
 from vecall.server.places import Places
+from vecall.server.request_body import BodyPlaces
+from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
 from vecall.server.validation import Schema
 from vecall.service import MemoryService

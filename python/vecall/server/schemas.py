@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from vecall._fields import ENTRY, EVENT
-from vecall.added import LeftOutReason
-from vecall.config import LABEL_FIELDS, MOST_NAMES
-from vecall.metadata_conditions import MOST_KEYS
+from vecall.filters.metadata import MOST_KEYS
+from vecall.filters.trust import TRUST_TIERS
+from vecall.ingest.fields import ENTRY, EVENT
 from vecall.server.limits import HttpLimits
-from vecall.trust import TRUST_TIERS
+from vecall.types import LeftOutReason
+from vecall.validation import LABEL_FIELDS, MOST_NAMES
 
 Schema = dict[str, Any]
 

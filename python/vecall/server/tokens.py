@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol
 
-from vecall.config import Limits, check_name
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.trust import check_tier
+from vecall.filters.trust import check_tier
+from vecall.validation import Limits, check_name
 
 SECRET_BYTES = 32
 

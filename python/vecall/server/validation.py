@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vecall._fields import is_field_name
-from vecall.server.answers import HttpError
+from vecall.ingest.fields import is_field_name
+from vecall.server.responses import HttpError
 
 Schema = dict[str, Any]
 

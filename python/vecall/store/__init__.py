@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from vecall.store.add import AddMemories
-from vecall.store.clock_reset import reset_clock
-from vecall.store.connections import Connection
-from vecall.store.consolidation import (
-    ClaimConsolidation,
-    changed_users,
-    facts_of,
-    last_consolidation,
-    old_facts,
+from vecall.store.erased_names import NOBODY, Why, hidden_in_app
+from vecall.store.file.connections import Connection
+from vecall.store.file.database import Database, Durability
+from vecall.store.file.filesystem import require_unrelated
+from vecall.store.file.sqlite_errors import freeing_frames
+from vecall.store.file.unwritable_database import open_database
+from vecall.store.maintenance.backup_and_purge import backup, purge
+from vecall.store.maintenance.clock_reset import reset_clock
+from vecall.store.maintenance.doctor import Finding, examine, repair
+from vecall.store.maintenance.file_facts import (
+    apps_of,
+    file_facts,
+    forget_hidden,
+    hidden_names,
 )
-from vecall.store.database import Database, Durability
-from vecall.store.delete import DeleteMemories, ForgetUser
-from vecall.store.doctor import Finding, examine, repair
-from vecall.store.evict import Bounds
-from vecall.store.facts import apps_of, file_facts, forget_hidden, hidden_names
-from vecall.store.failures import freeing_frames
-from vecall.store.filesystem import require_unrelated
-from vecall.store.hidden import NOBODY, Why, hidden_in_app
-from vecall.store.history import Past, as_it_stands, history, listed, old_sessions
-from vecall.store.idempotency import ForgottenKeyError, is_used
-from vecall.store.jobs import WriteJob, run_alone
-from vecall.store.known import Known, known_of, vectors_of
+from vecall.store.maintenance.recover import Salvage, recover
 from vecall.store.models import (
     EmbeddingModel,
     active_model,
@@ -31,7 +25,53 @@ from vecall.store.models import (
     has_memories,
     require_same,
 )
-from vecall.store.pending import (
+from vecall.store.partition_lookup import (
+    PartitionState,
+    find_surely,
+    partition_names,
+    partition_state,
+    require_gone,
+)
+from vecall.store.reads.history import Past, as_it_stands, history, listed, old_sessions
+from vecall.store.reads.partition_reads import (
+    changed_since,
+    find,
+    load_partition,
+    load_rows,
+    totals,
+    turns_around,
+    users_of,
+    without_vector,
+)
+from vecall.store.rows import Change, Draft, Row, StoredRow, memory_id, text_hash
+from vecall.store.writes.add import AddMemories
+from vecall.store.writes.archive import ArchiveMemories, MergeMemories, RestoreMemory
+from vecall.store.writes.consolidation import (
+    ClaimConsolidation,
+    changed_users,
+    facts_of,
+    last_consolidation,
+    old_facts,
+)
+from vecall.store.writes.delete import DeleteMemories, ForgetUser
+from vecall.store.writes.existing import Known, known_of, vectors_of
+from vecall.store.writes.expire import Sweep, due_users
+from vecall.store.writes.forget_proposals import LASTS_S, ProposeForget
+from vecall.store.writes.idempotency import ForgottenKeyError, is_used
+from vecall.store.writes.jobs import WriteJob, run_alone
+from vecall.store.writes.model_migration import (
+    MoveVectors,
+    PutNextVectors,
+    SwitchModels,
+    begin_migration,
+    migrating_model,
+    require_migrating,
+    to_be_embedded,
+    unmoved_vectors,
+)
+from vecall.store.writes.quota import Bounds
+from vecall.store.writes.row_state import Reason, State
+from vecall.store.writes.session_buffer import (
     ClaimSession,
     DueSession,
     KeepTurns,
@@ -42,36 +82,8 @@ from vecall.store.pending import (
     told_before,
     waiting_turns,
 )
-from vecall.store.proposals import LASTS_S, ProposeForget
-from vecall.store.read import (
-    PartitionState,
-    changed_since,
-    find,
-    find_surely,
-    load_partition,
-    load_rows,
-    partition_names,
-    partition_state,
-    require_gone,
-    totals,
-    turns_around,
-    users_of,
-    without_vector,
-)
-from vecall.store.reembedding import (
-    MoveVectors,
-    PutNextVectors,
-    SwitchModels,
-    begin_migration,
-    migrating_model,
-    require_migrating,
-    to_be_embedded,
-    unmoved_vectors,
-)
-from vecall.store.rewrite import Reason, State
-from vecall.store.rows import Change, Draft, Row, StoredRow, memory_id, text_hash
-from vecall.store.salvage import Salvage, recover
-from vecall.store.snapshots import (
+from vecall.store.writes.set_vectors import SetVectors
+from vecall.store.writes.snapshot_files import (
     NONCE_BYTES,
     RecordSnapshot,
     SnapshotFolder,
@@ -79,9 +91,7 @@ from vecall.store.snapshots import (
     purges,
     recorded,
 )
-from vecall.store.standing import ArchiveMemories, MergeMemories, RestoreMemory
-from vecall.store.sweep import Sweep, due_users
-from vecall.store.transfer import (
+from vecall.store.writes.transfer import (
     ImportLines,
     export_header,
     export_lines,
@@ -89,10 +99,7 @@ from vecall.store.transfer import (
     free_lines,
     header_model,
 )
-from vecall.store.unwritable import open_database
-from vecall.store.upkeep import backup, purge
-from vecall.store.use import MarkUsed
-from vecall.store.vectors import SetVectors
+from vecall.store.writes.usage import MarkUsed
 
 __all__ = [
     "LASTS_S",

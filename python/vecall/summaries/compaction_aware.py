@@ -9,7 +9,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from vecall._duck import clean, read, read_list, texts_of
+from vecall.content import clean, read, read_list, texts_of
 from vecall.errors import ConfigError
 from vecall.summaries.base import (
     SessionSummary,
@@ -17,7 +17,7 @@ from vecall.summaries.base import (
     checked_summaries,
 )
 from vecall.summaries.llm import LlmSummaryProvider
-from vecall.summaries.turns import time_of
+from vecall.summaries.transcript import time_of
 
 _OPTIONS = {"llm", "prompt", "max_chars"}
 

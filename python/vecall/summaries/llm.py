@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 
 from vecall.errors import ConfigError, SummaryError
-from vecall.summaries.answer import read_answer
 from vecall.summaries.base import SessionSummary
+from vecall.summaries.llm_output import read_answer
 from vecall.summaries.prompt import DEFAULT_PROMPT, checked_prompt, filled
-from vecall.summaries.turns import Turn, turns_of
+from vecall.summaries.transcript import Turn, turns_of
 
 Llm = Callable[[str], str | Awaitable[str]]
 """A model: from a prompt to its answer, plain or asynchronous."""

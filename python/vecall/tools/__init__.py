@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from vecall._duck import read
-from vecall.contract import MemoryProtocol
+from vecall.content import read
 from vecall.errors import ConfigError
+from vecall.protocols import MemoryProtocol
 from vecall.tools.base import MemoryTool, OnMissing
-from vecall.tools.degraded import search_or_words
 from vecall.tools.expand import ExpandSession
+from vecall.tools.fallback import search_or_words
 from vecall.tools.forget import ForgetMemory
+from vecall.tools.insertion import Placement
 from vecall.tools.load import LoadMemory
-from vecall.tools.placement import Placement
 from vecall.tools.preload import PreloadFormat, PreloadMemory
 from vecall.tools.recall import RecallMemory
 from vecall.tools.remember import Remember
+from vecall.tools.shown_memories import Turns
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
-from vecall.tools.turns import Turns
 from vecall.tools.update import UpdateMemory
 from vecall.types import FilterLike
 

@@ -12,14 +12,14 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
 
-from vecall._duck import read, texts_of
-from vecall._stored_rows import scope_of_filter
-from vecall.config import Limits, check_filter
-from vecall.contract import BaseMemoryService
+from vecall.content import read, texts_of
 from vecall.errors import ConfigError, VecallError
-from vecall.stored import VectorStoreMemoryService
+from vecall.protocols import BaseMemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.services.vector_store_rows import scope_of_filter
 from vecall.timestamps import to_seconds
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
+from vecall.validation import Limits, check_filter
 
 _NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "trust")
 

@@ -9,15 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, ClassVar, Literal, get_args
 
-from vecall.config import check_name
-from vecall.contract import MemoryProtocol
 from vecall.errors import (
     ConfigError,
     InvalidArgumentError,
     InvalidTypeError,
     MemoryNotConfiguredError,
 )
+from vecall.protocols import MemoryProtocol
 from vecall.tools.any_service import can, limits_of, require
+from vecall.validation import check_name
 
 OnMissing = Literal["error", "empty"]
 Schema = Mapping[str, Mapping[str, Any]]

@@ -7,20 +7,20 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from vecall.config import check_name
-from vecall.contract import MemoryProtocol
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from vecall.rendering.neutralise import clean
-from vecall.tools.answers import FRAME, NOTE, as_json, checked_look, cost_of
+from vecall.filters.trust import TRUST_TIERS, check_tier, reaches
+from vecall.prompts.sanitize import clean
+from vecall.protocols import MemoryProtocol
 from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema
+from vecall.tools.json_output import FRAME, NOTE, as_json, checked_look, cost_of
 from vecall.tools.snippets import (
     DEFAULT_MAX_TOKENS,
     Piece,
     bounded,
     from_character,
 )
-from vecall.trust import TRUST_TIERS, check_tier, reaches
 from vecall.types import MemoryEntry
+from vecall.validation import check_name
 
 _NO_MEMORY = "id: this user has no such memory"
 _MOST_TURNS = 10

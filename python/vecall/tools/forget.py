@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
-from vecall._duck import as_list
-from vecall.config import check_name, check_query
-from vecall.contract import MemoryProtocol
+from vecall.content import as_list
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
-from vecall.tools.answers import NOTE, checked_look, shown
+from vecall.protocols import MemoryProtocol
 from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema, at_least_one
+from vecall.tools.json_output import NOTE, checked_look, shown
+from vecall.validation import check_name, check_query
 
 
 class ForgetMemory(MemoryTool):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
-from vecall.contract import MemoryProtocol
+from vecall.protocols import MemoryProtocol
 from vecall.tools.base import OnMissing, Schema, at_least_one
 from vecall.tools.search import SearchTool
-from vecall.tools.turns import Turns
+from vecall.tools.shown_memories import Turns
 
 
 class LoadMemory(SearchTool):

@@ -7,17 +7,17 @@ import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
-from vecall._duck import texts_of
-from vecall.budget import counter
-from vecall.contract import MemoryProtocol
+from vecall.content import texts_of
 from vecall.errors import ConfigError
-from vecall.rendering import render
+from vecall.prompts.budget import counter
+from vecall.prompts.render import render
+from vecall.protocols import MemoryProtocol
 from vecall.tools.any_service import checked_filter
 from vecall.tools.base import Answer, MemoryTool, Schema, at_least_one
-from vecall.tools.degraded import search_or_words
-from vecall.tools.placement import Message, Placement, placed
+from vecall.tools.fallback import search_or_words
+from vecall.tools.insertion import Message, Placement, placed
+from vecall.tools.shown_memories import Given, Turns, key_of
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS, bounded, marked
-from vecall.tools.turns import Given, Turns, key_of
 from vecall.types import FilterLike, MemoryEntry, check_share
 
 PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]

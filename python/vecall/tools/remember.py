@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
-from vecall.config import check_name
 from vecall.errors import WriteRejectedError
 from vecall.tools.any_service import taken
 from vecall.tools.base import Answer, Schema
 from vecall.tools.writing import IMPORTANCE, SOURCE, WritingTool, checked_text
+from vecall.validation import check_name
 
 
 class Remember(WritingTool):

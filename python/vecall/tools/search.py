@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, ClassVar
 
-from vecall.config import check_query
-from vecall.contract import MemoryProtocol
-from vecall.tools.answers import NOTE, checked_look, shown
+from vecall.protocols import MemoryProtocol
 from vecall.tools.any_service import checked_filter
 from vecall.tools.base import Answer, MemoryTool, OnMissing
-from vecall.tools.degraded import search_or_words
+from vecall.tools.fallback import search_or_words
+from vecall.tools.json_output import NOTE, checked_look, shown
+from vecall.tools.shown_memories import Turns, key_of
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
-from vecall.tools.turns import Turns, key_of
 from vecall.types import FilterLike
+from vecall.validation import check_query
 
 
 class SearchTool(MemoryTool):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
-from vecall.config import check_name
 from vecall.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -14,6 +13,7 @@ from vecall.errors import (
 )
 from vecall.tools.base import Answer, Schema
 from vecall.tools.writing import IMPORTANCE, SOURCE, WritingTool, checked_text
+from vecall.validation import check_name
 
 _NOT_UPDATED = {"status": "not_updated"}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vecall.config import check_name
-from vecall.contract import MemoryProtocol
 from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.protocols import MemoryProtocol
 from vecall.tools.base import MemoryTool, OnMissing
+from vecall.validation import check_name
 
 SOURCE = "tool"
 """Where a memory comes from that a model wrote."""

@@ -9,8 +9,8 @@ from vecall.vector_store.base import (
     VectorStoreFilter,
 )
 from vecall.vector_store.in_memory import InMemoryVectorStore
+from vecall.vector_store.memory_summary import MemorySummary
 from vecall.vector_store.optional import has_method, needed_method
-from vecall.vector_store.summary import MemorySummary
 from vecall.vector_store.where import applies_where, meets
 
 __all__ = [

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
-from vecall.config import Limits, check_name, check_top_k
+from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ClosedError, ConfigError, DimensionError
-from vecall.slices import in_slices
 from vecall.timestamps import to_micros
+from vecall.validation import Limits, check_name, check_top_k
 from vecall.vector_store.base import Embedding, VectorSearchResult, VectorStoreFilter
 from vecall.vector_store.partition import Hit, Partition, Row
-from vecall.vector_store.rules import (
+from vecall.vector_store.validation import (
     MAX_DIMENSIONS,
     Described,
     Key,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
-from vecall.vector_store.rules import Key, Scope
+from vecall.vector_store.validation import Key, Scope
 
 _NEVER = np.iinfo(np.int64).max
 _NO_SESSION = 0

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vecall.label_conditions import passes
+from vecall.filters.labels import passes
 from vecall.types import Filter
 
 

@@ -1,0 +1,209 @@
+"""Saved artifacts as memories that say where the artifact is."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from google.adk.artifacts.base_artifact_service import BaseArtifactService
+from google.adk.events.event import Event
+from google.genai import types
+
+from vecall.adk.artifact_text import pieces, text_of
+from vecall.content import read
+from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedError
+from vecall.prompts.sanitize import clean
+from vecall.service import MemoryService
+from vecall.store import memory_id
+from vecall.types import Filter
+
+ArtifactText = Callable[[types.Part, str], "str | None | Awaitable[str | None]"]
+"""From an artifact and its name to its text; None where it has none."""
+
+KIND = "document"
+"""The kind of a memory that is a piece of an artifact."""
+
+MOST_TEXT = 250_000
+"""Characters of one artifact that are remembered; the rest of it is not."""
+
+_OF_THE_USER = "user:"  # so begins the name of an artifact that outlives its session
+_MOST_NAME_BYTES = 255
+_MIME_TYPE = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}")
+
+_log = logging.getLogger("vecall")
+
+
+class SavedArtifacts:
+    """What a session's events saved, and did not bring to the memory yet.
+
+    Args:
+        app_name: The app.
+        user_id: The user.
+        session_id: The session.
+        to_text: Reads an artifact.
+    """
+
+    def __init__(
+        self,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        to_text: ArtifactText = text_of,
+    ) -> None:
+        """Start with nothing saved."""
+        self._user: dict[str, Any] = {"app_name": app_name, "user_id": user_id}
+        self._session_id = session_id
+        self._to_text = to_text
+        self._due: dict[str, float | None] = {}
+
+    def due(self) -> list[str]:
+        """Return the names of what is left to be indexed."""
+        return list(self._due)
+
+    def note(self, events: Iterable[Event]) -> None:
+        """Take note of the artifacts that some events saved."""
+        for event in events:
+            for name in read(read(event, "actions"), "artifact_delta") or ():
+                self._due[name] = event.timestamp
+
+    async def index(
+        self, name: str, service: BaseArtifactService, memory: MemoryService
+    ) -> None:
+        """Make memories of the newest version of an artifact, if it is due.
+
+        What fails is logged, without a word of it, and stays due; what can never be
+        indexed is logged and left out.
+        """
+        if name not in self._due:
+            return
+        try:
+            await self._index(service, memory, name, self._due[name])
+        except (InvalidArgumentError, WriteRejectedError) as error:
+            _log.warning("an artifact was left out: %s", type(error).__name__)
+        except Exception as error:
+            _log.warning(
+                "an artifact was not indexed: %s; tried again after the next turn of "
+                "its session",
+                type(error).__name__,
+            )
+            return
+        del self._due[name]
+
+    async def _index(
+        self,
+        service: BaseArtifactService,
+        memory: MemoryService,
+        name: str,
+        timestamp: float | None,
+    ) -> None:
+        if not _can_be_shown(name):
+            _log.warning("an artifact was left out: its name cannot be shown")
+            return
+        where = {**self._user, "session_id": self._session_id, "filename": name}
+        # Not the version of the event: another session may have saved a newer one.
+        versions = await service.list_versions(**where)
+        newest = max(versions, default=0)
+        part = await service.load_artifact(**where, version=newest)
+        entries: list[dict[str, Any]] = []
+        if part is not None and _has_content(part):
+            text = self._to_text(part, name)
+            if inspect.isawaitable(text):
+                text = await text
+            if text is not None and len(text) > MOST_TEXT:
+                text = text[:MOST_TEXT]
+                _log.warning("of an artifact %d characters are remembered", MOST_TEXT)
+            entries = self._entries(name, newest, part, text or "", timestamp)
+        for entry in entries:
+            if await self._is_known(memory, entry["id"]):
+                return
+        session = entries[0]["session_id"] if entries else self._session_of(name)
+        of_this = Filter(session_id=session, author=_author(name), kind=KIND)
+        await memory.delete_where(**self._user, filter=of_this)
+        await memory.add_memory(**self._user, memories=entries, restore=False)
+
+    def _entries(
+        self,
+        name: str,
+        version: int,
+        part: types.Part,
+        text: str,
+        timestamp: float | None,
+    ) -> list[dict[str, Any]]:
+        """Return the pieces of an artifact; the name alone where it has no text.
+
+        The same piece of the same version has the same id, in any process.
+        """
+        session = self._session_of(name)
+        texts = list(pieces(text)) or [""]
+        head = [f"artifact {json.dumps(name, ensure_ascii=False)}, version {version}"]
+        tail = []
+        if session is not None:
+            tail.append(f"in session {json.dumps(session, ensure_ascii=False)} only")
+        if texts == [""] and (mime_type := _mime_type(part)):
+            tail.append(mime_type)
+        entries = []
+        for at, piece in enumerate(texts, 1):
+            place = [f"part {at} of {len(texts)}"] if len(texts) > 1 else []
+            said = f"[{', '.join(head + place + tail)}]\n{piece}".rstrip()
+            artifact = {
+                "filename": name,
+                "version": version,
+                "part": at,
+                "parts": len(texts),
+            }
+            entries.append(
+                {
+                    "content": said,
+                    "id": memory_id("artifact", session, name, str(at), said),
+                    "author": _author(name),
+                    "kind": KIND,
+                    "source": "artifact",
+                    "session_id": session,
+                    "timestamp": timestamp,
+                    "custom_metadata": {"artifact": artifact},
+                }
+            )
+        return entries
+
+    def _session_of(self, name: str) -> str | None:
+        return None if name.startswith(_OF_THE_USER) else self._session_id
+
+    async def _is_known(self, memory: MemoryService, id_: str) -> bool:
+        try:
+            # Archived and held ones count, which nobody gets.
+            await memory.memory_history(**self._user, memory_id=id_)
+        except NotFoundError:
+            return False
+        return True
+
+
+def _author(name: str) -> str:
+    return f"artifact {name}"
+
+
+def _can_be_shown(name: object) -> bool:
+    """Return whether a model can read a name and say it again as it is."""
+    return (
+        isinstance(name, str)
+        and clean(name) == name
+        and not {"\n", "\t"} & set(name)
+        and 0 < len(name.encode()) <= _MOST_NAME_BYTES
+    )
+
+
+def _has_content(part: types.Part) -> bool:
+    """Return whether there is something in it; a rewind leaves an empty artifact."""
+    blob = part.inline_data
+    return bool(blob.data) if blob is not None else bool(part.text or part.file_data)
+
+
+def _mime_type(part: types.Part) -> str | None:
+    for each in (part.inline_data, part.file_data):
+        given = (each.mime_type or "").partition(";")[0] if each else ""
+        if _MIME_TYPE.fullmatch(given):
+            return given
+    return None

@@ -1,0 +1,183 @@
+"""What vecall's tools have in common as tools of google-adk."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Hashable, Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple, get_args
+from weakref import WeakKeyDictionary
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from vecall.adk.memory_service import VecallMemoryService
+from vecall.errors import ConfigError, MemoryNotConfiguredError
+from vecall.tools import MemoryTool, OnMissing, Turns
+from vecall.types import Filter
+from vecall.validation import Limits
+
+# Stands in for a memory where only the options of a tool are to be checked.
+_METHODS = (
+    "add_memory add_session_to_memory confirm_forget expand_session get_memory "
+    "propose_forget search_memory update_memory"
+).split()
+_log = logging.getLogger("vecall")
+
+
+def _takes_anything(**_: object) -> None:
+    """Stand in for a method."""
+
+
+_UNBOUND: Any = SimpleNamespace(
+    limits=Limits(), **dict.fromkeys(_METHODS, _takes_anything)
+)
+
+
+# What turns were given of memories of other classes, for as long as these exist.
+_turns: WeakKeyDictionary[object, Turns] = WeakKeyDictionary()
+
+
+def _turns_of(service: object) -> Turns:
+    try:
+        return _turns.setdefault(service, Turns())
+    except TypeError:  # it cannot be referred to weakly, or is not hashable
+        return Turns()
+
+
+class Asking(NamedTuple):
+    """Who asks in an invocation, and whom.
+
+    Attributes:
+        memory: The memory service below, vecall's or the Runner's own; None where
+            there is none.
+        turns: What the newest turns were given.
+        app_name: The app.
+        user_id: The user.
+        turn: What tells this turn of the user from all others.
+        agent: Whose requests and calls these are; a block is in no other agent's.
+        said: What the user said, or None.
+        filter: Which memories a search may return where the tool does not say; None is
+            all.
+    """
+
+    memory: Any
+    turns: Turns
+    app_name: str
+    user_id: str
+    turn: Hashable
+    agent: str
+    said: types.Content | None
+    filter: Filter | None = None
+
+
+class VecallTool(BaseTool):
+    """A vecall tool that finds the user and the memory in the invocation.
+
+    Args:
+        make: Makes the tool for one user: takes memory, app name, user id and options.
+        memory: The memory; without it that of the Runner.
+        options: What `make` takes besides.
+        on_missing: Where there is no memory, "error" raises and ends the run; "empty"
+            answers as if nothing were remembered, and logs a warning once.
+
+    Raises:
+        ConfigError: An option that cannot be used.
+        InvalidArgumentError: A number or a name that cannot be one.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., MemoryTool],
+        memory: BaseMemoryService | None,
+        options: Mapping[str, Any],
+        on_missing: OnMissing = "error",
+    ) -> None:
+        """Check the options, and take over name and description."""
+        if on_missing not in get_args(OnMissing):
+            msg = 'on_missing: must be "error" or "empty"'
+            raise ConfigError(msg)
+        told = make(_UNBOUND, "app", "user", **options)
+        super().__init__(name=told.name, description=told.description)
+        self._make = make
+        self._memory = memory
+        self._options = dict(options)
+        self._declared = told.declaration()
+        self._on_missing = on_missing
+        self._without_memory = dict(told._without_memory)
+        self._warned = False
+
+    def asking(self, context: ToolContext) -> Asking:
+        """Return who asks in this context, and whom."""
+        invocation: InvocationContext = context._invocation_context
+        service = self._memory or invocation.memory_service
+        if isinstance(service, VecallMemoryService):
+            memory: object = service.memory
+            turns, by_default = service.turns, service.filter
+        else:
+            memory, turns, by_default = service, _turns_of(service), None
+        return Asking(
+            memory,
+            turns,
+            invocation.app_name,
+            invocation.user_id,
+            (invocation.session.id, invocation.invocation_id),
+            context.agent_name,
+            invocation.user_content,
+            by_default,
+        )
+
+    def without_memory(self, asking: Asking) -> dict[str, Any] | None:
+        """Return the answer where there is no memory and nothing is to be raised."""
+        if asking.memory is not None or self._on_missing == "error":
+            return None
+        if not self._warned:
+            self._warned = True
+            _log.warning("%s has no memory service and finds nothing", self.name)
+        return copy.deepcopy(self._without_memory)
+
+    def bound(self, asking: Asking, **more: Any) -> MemoryTool:
+        """Return the tool for who asks.
+
+        Raises:
+            MemoryNotConfiguredError: There is no memory to ask.
+        """
+        if asking.memory is None:
+            msg = f"{self.name}: the Runner has no memory_service"
+            raise MemoryNotConfiguredError(msg)
+        return self._make(
+            asking.memory,
+            asking.app_name,
+            asking.user_id,
+            **self._options,
+            **more,
+        )
+
+    def _get_declaration(self) -> types.FunctionDeclaration | None:
+        if self._declared is None:
+            return None
+        return types.FunctionDeclaration.model_validate(self._declared)
+
+    async def run_async(
+        self, *, args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any]:
+        """Answer a model's call.
+
+        Args:
+            args: What the model gave; names that the declaration lacks are ignored.
+            tool_context: Says whose memory it is.
+
+        Raises:
+            MemoryNotConfiguredError: There is no memory to ask, and `on_missing` is
+                "error".
+            ConfigError: The memory lacks a method that the tool needs.
+            VecallError: The memory failed.
+        """
+        asking = self.asking(tool_context)
+        if (answer := self.without_memory(asking)) is not None:
+            return answer
+        return await self.bound(asking).call(args, turn=(asking.turn, asking.agent))

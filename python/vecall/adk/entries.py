@@ -1,0 +1,110 @@
+"""Explicit memories: google-adk's entries, and what a vecall service reads of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from vecall.adk.json_values import to_metadata
+from vecall.adk.local_time import local_seconds
+from vecall.content import as_list, read
+from vecall.errors import InvalidTypeError
+from vecall.ingest.fields import ENTRY, by_name
+from vecall.timestamps import Time, to_iso, to_seconds
+
+RESERVED_KEY = "vecall"
+"""The key of custom_metadata under which a recalled memory carries its scores."""
+
+_PROVENANCE = ("importance", "session_id", "event_id")
+_OWNER = ("app_name", "user_id")
+_ENTRY_FIELDS = (
+    "content",
+    "parts",
+    "author",
+    "kind",
+    "source",
+    "trust",
+    "valid_until",
+    "supersedes",
+    *_PROVENANCE,
+    *_OWNER,
+)
+
+
+def entry(
+    text: str,
+    *,
+    id: str | None = None,
+    author: str | None = None,
+    timestamp: Time | None = None,
+    custom_metadata: Mapping[str, Any] | None = None,
+) -> MemoryEntry:
+    """Return a google-adk MemoryEntry for a text, which that class refuses as it is.
+
+    Args:
+        text: What to remember.
+        id: Its identity, where it may be written again; derived when not given.
+        author: "user" or the name of an agent.
+        timestamp: When it was said: seconds since 1970, a datetime or ISO 8601; without
+            an offset it is local time.
+        custom_metadata: Your own values, as JSON; what JSON does not know becomes its
+            str(). "ttl" (seconds, a timedelta or "3600s") makes it expire.
+
+    Raises:
+        InvalidArgumentError: A timestamp that is not a time.
+        InvalidTypeError: The text is not a string.
+    """
+    said: object = text
+    if not isinstance(said, str):
+        msg = "text: expected a string"
+        raise InvalidTypeError(msg)
+    seconds = local_seconds(timestamp, "timestamp")
+    given: dict[str, Any] = {} if id is None else {"id": id}
+    return MemoryEntry(
+        content=types.Content(
+            role="user" if author in (None, "user") else "model",
+            parts=[types.Part(text=text)],
+        ),
+        author=author,
+        timestamp=None if seconds is None else to_iso(to_seconds(seconds, "timestamp")),
+        custom_metadata=to_metadata(custom_metadata or {}),
+        **given,
+    )
+
+
+def to_memories(memories: object) -> list[object]:
+    """Return what `add_memory` is given as what a vecall service reads.
+
+    Raises:
+        InvalidTypeError: Not a sequence.
+        InvalidArgumentError: A timestamp that is not ISO 8601, or an unknown field.
+    """
+    return [
+        _to_memory(memory, f"memories[{number}]")
+        for number, memory in enumerate(as_list(memories, "memories"))
+    ]
+
+
+def _to_memory(memory: object, where: str) -> object:
+    if isinstance(memory, str):
+        return memory
+    memory = by_name(memory, ENTRY, where)
+    fields = {name: read(memory, name) for name in _ENTRY_FIELDS}
+    if fields["content"] is None:
+        fields["content"] = read(memory, "text")
+    fields["id"] = read(memory, "id") or None
+    fields["timestamp"] = local_seconds(read(memory, "timestamp"), "timestamp")
+    metadata = read(memory, "custom_metadata")
+    if isinstance(metadata, Mapping):
+        recalled = metadata.get(RESERVED_KEY)
+        own = {key: value for key, value in metadata.items() if key != RESERVED_KEY}
+        metadata = to_metadata(own)
+        # A memory that was recalled, changed and added again keeps where it came from.
+        for name in _PROVENANCE:
+            if fields[name] is None and isinstance(recalled, Mapping):
+                fields[name] = recalled.get(name)
+    fields["custom_metadata"] = metadata
+    return fields

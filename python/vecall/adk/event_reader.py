@@ -1,0 +1,109 @@
+"""From google-adk's events to the mappings that a vecall service reads.
+
+Events that google-adk itself would not show to a model stay out, by the rules in
+`vecall.ingest.conversation`. Foreign objects in metadata become JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from vecall.adk.json_values import to_json, to_text
+from vecall.adk.local_time import local_seconds
+from vecall.content import read
+from vecall.errors import InvalidTypeError
+from vecall.ingest.conversation import ids_of, parted_by_rewind, said_in
+from vecall.ingest.fields import EVENT, by_name
+
+# Of one turn only, or secret: google-adk's own notes and the raw messages of A2A.
+_INTERNAL_METADATA = ("__adk_internal_", "a2a:")
+
+NOTE_KEY = "adk"
+"""The key of custom_metadata under which an event's own notes are kept."""
+
+_LONGEST_NOTE = 512
+
+
+class Told(NamedTuple):
+    """What a conversation says, and what it takes back.
+
+    Attributes:
+        events: The events that count, as mappings.
+        taken_back: The ids of events that a rewind took back.
+    """
+
+    events: list[dict[str, Any]]
+    taken_back: list[str]
+
+
+def read_events(
+    events: Sequence[object],
+    paced: Callable[[Iterable[object]], Iterator[object]] = iter,
+) -> Told:
+    """Return a conversation as a vecall service reads it.
+
+    Args:
+        events: google-adk's events, in order.
+        paced: Goes through them, pausing where others have to be let in.
+    """
+    counted, taken_back = parted_by_rewind(events, paced)
+    return Told([to_event(event) for event in paced(counted)], ids_of(taken_back))
+
+
+def to_event(event: object) -> dict[str, Any]:
+    """Return an event as the mapping that a vecall service reads.
+
+    Raises:
+        InvalidTypeError: It is no event.
+        InvalidArgumentError: A timestamp that is not ISO 8601, or a time out of range.
+    """
+    if event is None or isinstance(event, str | bytes | int | float | list | tuple):
+        msg = "events: expected events as objects or mappings"
+        raise InvalidTypeError(msg)
+    event = by_name(event, EVENT, "events")
+    fields: dict[str, Any] = {
+        "partial": read(event, "partial"),
+        "content": said_in(event),
+        "timestamp": _time(event),
+    }
+    for name in ("id", "author"):
+        value = read(event, name)
+        fields[name] = value if isinstance(value, str) and value else None
+    compaction = read(read(event, "actions"), "compaction")
+    if compaction is not None:
+        fields["actions"] = {"compaction": compaction}
+    metadata = read(event, "custom_metadata")
+    kept: dict[str, Any] = {}
+    if isinstance(metadata, Mapping):
+        kept = {
+            key: value
+            for key, value in to_json(metadata).items()
+            if not key.startswith(_INTERNAL_METADATA)
+        }
+    if notes := _notes(event):
+        kept.setdefault(NOTE_KEY, notes)
+    if kept:
+        fields["custom_metadata"] = kept
+    return fields
+
+
+def _time(event: object) -> Any:
+    """When it was said; an object that invents attributes may have no time in it."""
+    time = read(event, "timestamp")
+    if not isinstance(event, Mapping) and not isinstance(time, float | str | datetime):
+        time = time if type(time) is int else None
+    return local_seconds(time, "event.timestamp")
+
+
+def _notes(event: object) -> dict[str, str]:
+    """What is worth its room beside id, author and time: the branch, if there is one.
+
+    The invocation is not kept. A session has it under the event's id, and for every
+    turn it would take 75 bytes in the file, a sixth more for a short turn.
+    """
+    branch = read(event, "branch")
+    if isinstance(branch, str) and 0 < len(branch) <= _LONGEST_NOTE:
+        return {"branch": to_text(branch)}
+    return {}

@@ -1,0 +1,83 @@
+"""What a search found as google-adk's own classes, so that its tools take them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from google.adk.memory.base_memory_service import SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+import vecall
+from vecall.adk.entries import RESERVED_KEY
+from vecall.adk.json_values import to_json
+from vecall.prompts.sanitize import clean, escape, has_marks
+from vecall.timestamps import to_iso
+
+_SCORES = ("score", "similarity", "confidence", "importance", "session_id", "event_id")
+
+# google-adk prints memories between tags of this name and escapes nothing.
+_TAG = "pastconversations"
+_BETWEEN_LETTERS = re.compile(r"[\W_]+")
+# Finds in folded text whatever spells the tag, and little else: for a twentieth of what
+# it takes to drop all between letters. U+0345 is no letter, but folds to iota.
+_MAY_SPELL = re.compile("[\\W_\u03b9]*".join(_TAG))
+
+# Copies cost a third of what these classes take to check themselves. Their other fields
+# are None, so that copies share nothing.
+_PART = types.Part(text="")
+_CONTENT = types.Content(role="user", parts=[])
+_HAS_ID = "id" in MemoryEntry.model_fields  # since google-adk 1.19
+
+
+def to_response(
+    found: vecall.SearchMemoryResponse, *, scores: bool = True
+) -> SearchMemoryResponse:
+    """Return what a search found as google-adk's classes; every entry has a text."""
+    entries = (_to_entry(each, scores) for each in found.memories)
+    return SearchMemoryResponse(memories=[each for each in entries if each is not None])
+
+
+def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
+    text = neutral(memory.text)
+    if not text.strip():
+        return None
+    scores = {
+        name: value for name in _SCORES if (value := getattr(memory, name)) is not None
+    }
+    said = {
+        "role": "user" if memory.author in (None, "user") else "model",
+        "parts": [_PART.model_copy(update={"text": text})],
+    }
+    fields: dict[str, Any] = {
+        "content": _CONTENT.model_copy(update=said),
+        "author": None if memory.author is None else neutral(memory.author),
+        "timestamp": None if memory.timestamp is None else to_iso(memory.timestamp),
+        "custom_metadata": to_json(memory.custom_metadata),
+    }
+    if scored:
+        fields["custom_metadata"][RESERVED_KEY] = scores
+    if _HAS_ID:
+        fields["id"] = memory.id
+    return MemoryEntry(**fields)
+
+
+def neutral(text: str) -> str:
+    """Return a text that cannot end the block in which google-adk shows memories.
+
+    What nobody can see is gone. A text that has a mark of a chat template, or spells
+    the name of the block's tags in whatever way, has no "<" and nothing that looks like
+    one, and no bracket of such a mark.
+    """
+    shown = text if text.isascii() and text.isprintable() else clean(text)
+    if has_marks(shown):
+        return escape(shown)
+    letters = shown
+    if not shown.isascii():
+        letters = unicodedata.normalize("NFKC", shown)
+    if not _MAY_SPELL.search(letters.casefold()):
+        return shown
+    letters = _BETWEEN_LETTERS.sub("", letters).casefold()
+    return escape(shown) if _TAG in letters else shown

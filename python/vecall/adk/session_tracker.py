@@ -1,0 +1,179 @@
+"""One session of google-adk, and how far it has been handed to the memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Literal, cast
+
+from google.adk.artifacts.base_artifact_service import BaseArtifactService
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+
+from vecall.adk.artifact_index import ArtifactText, SavedArtifacts
+from vecall.adk.memory_service import VecallMemoryService
+from vecall.errors import InvalidArgumentError
+from vecall.ingest.conversation import parted_by_rewind, rewinds_to
+
+_log = logging.getLogger("vecall")
+
+Ingest = Literal["delta", "session", "trigger"]
+Key = tuple[str, str, str]
+"""A session: app, user and session id."""
+
+
+class FollowedSession:
+    """A session that is handed over again and again while it grows.
+
+    Args:
+        key: Which session.
+        service: The memory.
+        session: The session as its last run left it.
+        to_text: Reads artifacts, where they are to be remembered.
+    """
+
+    def __init__(
+        self,
+        key: Key,
+        service: VecallMemoryService,
+        session: Session,
+        to_text: ArtifactText | None = None,
+    ) -> None:
+        """Start with nothing handed over."""
+        self.key = key
+        self.service = service
+        self.session = session
+        self.artifact_service: BaseArtifactService | None = None
+        self._saved = None if to_text is None else SavedArtifacts(*key, to_text)
+        self._copies: list[Session] = []
+        self._last: str | None = None
+        self._refused: set[str] = set()
+
+    def left_by_run(self, session: Session) -> None:
+        """Take note of a session as a run left it.
+
+        Runs at the same time have a copy of the session each, and none of them has what
+        the others said, so each copy is kept until it is handed over.
+        """
+        self.session = session
+        self._copies.append(session)
+
+    def has_more(self) -> bool:
+        """Return whether there are events or artifacts that were not handed over."""
+        events = self.session.events
+        more = bool(events) and events[-1].id != self._last
+        return more or bool(self._copies) or bool(self.artifacts())
+
+    def artifacts(self) -> list[str]:
+        """Return the names of artifacts that are to be remembered."""
+        return [] if self._saved is None else self._saved.due()
+
+    async def hand_over(self, ingest: Ingest | None) -> None:
+        """Give the memory what was said; note the artifacts that were saved.
+
+        An event that the memory does not take, such as one over its limits, is left
+        out: it would be refused the next time too.
+
+        Raises:
+            VecallError: The memory failed; the same is new the next time.
+        """
+        count = len(self._copies)
+        copies = self._uncovered(self._copies[:count])
+        self._copies[:count] = copies
+        for copy in copies or [self.session]:
+            events = list(copy.events)
+            if new := self._after_last(events):
+                await self._tell(new, events, ingest or _chosen(self.service))
+                if self._saved is not None:
+                    self._saved.note(new)
+                self._last = events[-1].id
+            if copies:
+                del self._copies[0]
+
+    async def index(self, name: str) -> None:
+        """Give the memory what an artifact says; what fails is to be done again."""
+        if self._saved is not None and self.artifact_service is not None:
+            memory = self.service.memory
+            await self._saved.index(name, self.artifact_service, memory)
+
+    def _uncovered(self, copies: list[Session]) -> list[Session]:
+        """Return the copies in which there is something new that no later one has."""
+        kept: list[Session] = []
+        known: set[str] = set()
+        for copy in reversed(copies):
+            new = {each.id for each in self._after_last(list(copy.events))}
+            if not new <= known:
+                kept.append(copy)
+            known |= new
+        return kept[::-1]
+
+    async def _tell(
+        self, new: list[Event], events: list[Event], ingest: Ingest
+    ) -> None:
+        # What a rewind takes back was told before, so then the delta says too little.
+        if ingest == "trigger":
+            await self._leaving_out(self._observe, events)
+        elif ingest == "session" or any(map(rewinds_to, new)):
+            await self._leaving_out(self._add_session, events)
+        else:
+            await self._leaving_out(self._add_events, new)
+
+    async def _leaving_out(
+        self, tell: Callable[[list[Event]], Awaitable[None]], events: list[Event]
+    ) -> None:
+        known = len(self._refused)
+        try:
+            await tell(self._good(events))
+        except InvalidArgumentError:
+            counted, _ = parted_by_rewind(self._good(events))
+            await self._part(tell, cast("list[Event]", counted))
+            if (count := len(self._refused) - known) == 0:
+                raise
+            _log.warning("%d turns cannot be remembered and are left out", count)
+            # The parts know of no rewind.
+            await tell(self._good(events))
+
+    def _good(self, events: list[Event]) -> list[Event]:
+        return [each for each in events if each.id not in self._refused]
+
+    async def _part(
+        self, tell: Callable[[list[Event]], Awaitable[None]], events: list[Event]
+    ) -> None:
+        """Tell events that were refused by halves, to find those that are to blame."""
+        if len(events) == 1:
+            self._refused.add(events[0].id)
+            return
+        middle = len(events) // 2
+        for half in filter(None, (events[:middle], events[middle:])):
+            try:
+                await tell(half)
+            except InvalidArgumentError:
+                await self._part(tell, half)
+
+    async def _add_events(self, events: list[Event]) -> None:
+        app_name, user_id, session_id = self.key
+        await self.service.add_events_to_memory(
+            app_name=app_name, user_id=user_id, session_id=session_id, events=events
+        )
+
+    async def _add_session(self, events: list[Event]) -> None:
+        whole = self.session.model_copy(update={"events": events})
+        await self.service.add_session_to_memory(whole)
+
+    async def _observe(self, events: list[Event]) -> None:
+        whole = self.session.model_copy(update={"events": events})
+        await self.service.observe_session(whole)
+
+    def _after_last(self, events: list[Event]) -> list[Event]:
+        for at in range(len(events), 0, -1):
+            if events[at - 1].id == self._last:
+                return events[at:]
+        return events
+
+
+def _chosen(service: VecallMemoryService) -> Ingest:
+    """Return the way of handing over in which nothing of the memory is passed over."""
+    if getattr(service.memory, "trigger", None) is not None:
+        return "trigger"
+    has_summarizer = getattr(service.memory, "summarizer", None) is not None
+    return "session" if has_summarizer else "delta"

@@ -1,0 +1,224 @@
+"""`vecall demo`: remember, be killed, come back, and recall.
+
+The first half runs in a process of its own, which is killed without warning as soon as
+it has reported its last acknowledged write. The second half opens what that left
+behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from vecall.cli.embedders import add_embedder
+from vecall.cli.options import add_json, expanded, opened
+from vecall.cli.terminal import Progress, bold, dim, print_json, show_memory
+from vecall.demo import load_conversations
+from vecall.embedders import has_local
+from vecall.embedders.resolve import AUTO
+from vecall.errors import ConfigError, StorageError
+from vecall.service import MemoryService
+from vecall.types import MemoryEntry
+from vecall.validation import Limits, check_top_k
+
+# Who asks what; the last one asks for another user's memories.
+_QUESTIONS = (
+    ("alice", "What kind of room do I prefer?"),
+    ("bob", "What bird did I like?"),
+    ("mei", "May I use git push --force?"),
+    ("jonas", "What am I allergic to?"),
+    ("jonas", "Wann heiratet meine Schwester?"),
+)
+_INTRUDER = "jonas"
+_SECRET = "What kind of room do I prefer?"
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "demo",
+        help="see recall over conversations that come with vecall",
+        description="Remembers the conversations of four people in a file, kills the "
+        "process, opens the file again, and asks.",
+    )
+    command.add_argument(
+        "--path", type=expanded, help="keep the file here (default: a temporary one)"
+    )
+    command.add_argument("--top-k", type=int, default=3, help="(%(default)s)")
+    command.add_argument(
+        "--interactive", action="store_true", help="ask your own questions at the end"
+    )
+    command.add_argument(
+        "--write-then-hang", action="store_true", help=argparse.SUPPRESS
+    )
+    add_embedder(command)
+    add_json(command)
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run both halves."""
+    if options.embedder == AUTO:
+        options.embedder = "local" if has_local() else "none"
+    if options.write_then_hang:
+        return _write_then_hang(options)
+    check_top_k(options.top_k, Limits())
+    if options.path is not None:
+        if Path(options.path).exists():
+            msg = f"{options.path}: is there already; the demo makes a file of its own"
+            raise ConfigError(msg)
+        return _both_halves(options, options.path)
+    with tempfile.TemporaryDirectory(prefix="vecall-demo-") as folder:
+        return _both_halves(options, str(Path(folder) / "memory.db"))
+
+
+def _write_then_hang(options: argparse.Namespace) -> int:
+    """Remember everything, report it on one line, and wait to be killed."""
+    told = load_conversations()
+    begin = time.perf_counter()
+    with opened(options.path, options.embedder) as memory:
+        turns = 0
+        total = sum(len(session["events"]) for session in told["sessions"])
+        progress = Progress("remembering", total)
+        for session in told["sessions"]:
+            turns += len(memory.sync.add_session_to_memory(session).stored)
+            progress.add(len(session["events"]))
+        progress.finish()
+        seconds = time.perf_counter() - begin
+        report = {"sessions": len(told["sessions"]), "turns": turns, "seconds": seconds}
+        print(json.dumps(report), flush=True)
+        sys.stdin.read()
+    return 0
+
+
+def _both_halves(options: argparse.Namespace, path: str) -> int:
+    told = load_conversations()
+    users = sorted({session["user_id"] for session in told["sessions"]})
+    mode = (
+        "words alone" if options.embedder == "none" else f"words + {options.embedder}"
+    )
+    say = (lambda *_: None) if options.json else print
+    say(bold("1. Four people talk to their assistants, for more than a year"))
+    written = _write_and_kill(options, path)
+    say(
+        f"   {written['turns']} turns of {written['sessions']} sessions "
+        f"({', '.join(users)}) remembered in {written['seconds']:.2f} s, by {mode}."
+    )
+    say(f"   {path}")
+    say(bold("2. kill -9") + dim(f"   process {written['pid']} is gone"))
+    with opened(path, options.embedder) as memory:
+        kept = memory.sync.stats()["memories"]
+        say(bold("3. A new process opens the file") + f"   {kept} memories are there\n")
+        asked = []
+        for user, question in _QUESTIONS:
+            asked.append(_ask(memory, told["app_name"], user, question, options))
+        wall = _show_wall(memory, told["app_name"], options)
+        if options.json:
+            report = {"written": written, "kept": kept, "answers": asked, "wall": wall}
+            print_json(report)
+        elif options.interactive:
+            _converse(memory, told["app_name"], users, options)
+        else:
+            say(dim("\nYour own questions: vecall demo --interactive"))
+    return 0 if kept == written["turns"] and not wall["leaked"] else 1
+
+
+def _write_and_kill(options: argparse.Namespace, path: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "vecall.cli.main", "demo", "--write-then-hang"]
+    command += ["--path", path, "--embedder", options.embedder]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    if not line:
+        msg = "the demo's first half failed; see its message above"
+        raise StorageError(msg)
+    written: dict[str, Any] = json.loads(line)
+    return {**written, "pid": process.pid}
+
+
+def _search(
+    memory: MemoryService, app: str, user: str, question: str, top_k: int
+) -> tuple[list[MemoryEntry], float]:
+    """Search twice and time the second: the first loads the user and the model."""
+    for _ in range(2):
+        begin = time.perf_counter()
+        found = memory.sync.search_memory(
+            app_name=app, user_id=user, query=question, top_k=top_k
+        )
+        seconds = time.perf_counter() - begin
+    return found.memories, seconds
+
+
+def _ask(
+    memory: MemoryService,
+    app: str,
+    user: str,
+    question: str,
+    options: argparse.Namespace,
+) -> dict[str, Any]:
+    memories, seconds = _search(memory, app, user, question, options.top_k)
+    if not options.json:
+        print(f"{bold(user)} asks: {question}  {dim(f'{1e6 * seconds:.0f} us')}")
+        for rank, entry in enumerate(memories, 1):
+            print(show_memory(rank, entry))
+        if not memories:
+            print("     nothing is remembered about that")
+        print()
+    return {
+        "user": user,
+        "question": question,
+        "us": 1e6 * seconds,
+        "memories": [
+            {"event": entry.event_id, "author": entry.author, "text": entry.text}
+            for entry in memories
+        ],
+    }
+
+
+def _show_wall(
+    memory: MemoryService, app: str, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Ask for one user's memories as another and count what comes through."""
+    owner = _QUESTIONS[0][0]
+    theirs, _ = _search(memory, app, owner, _SECRET, 1_000)
+    found, _ = _search(memory, app, _INTRUDER, _SECRET, 1_000)
+    leaked = {entry.id for entry in theirs} & {entry.id for entry in found}
+    if not options.json:
+        print(bold("4. One wall a user"))
+        print(
+            f"   {_INTRUDER} asks {owner}'s question: {len(found)} memories, all of "
+            f"{_INTRUDER}'s own; of {owner}'s {len(theirs)}: {len(leaked)}."
+        )
+    return {"asked_by": _INTRUDER, "owner": owner, "leaked": len(leaked)}
+
+
+def _converse(
+    memory: MemoryService, app: str, users: list[str], options: argparse.Namespace
+) -> None:
+    user = users[0]
+    print(
+        f"\nAsk as {user}. Another name ({', '.join(users)}) changes who asks; an empty"
+    )
+    print("line ends.")
+    while True:
+        try:
+            line = input(f"{user}> ").strip()
+        except EOFError:
+            return
+        if not line:
+            return
+        if line in users:
+            user = line
+        else:
+            _ask(memory, app, user, line, options)

@@ -1,0 +1,329 @@
+"""`vecall eval`: how well recall ranks, how sure it is, how long it takes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from vecall.cli import eval_report as report
+from vecall.cli.options import add_json
+from vecall.cli.terminal import Progress, print_json
+from vecall.errors import ConfigError
+from vecall.evaluation.ablation import DEFAULT, settings
+from vecall.evaluation.confidence import calibration_figures, fitted, silence_figures
+from vecall.evaluation.datasets import (
+    Conversation,
+    chosen,
+    read_beam,
+    read_demo,
+    read_jsonl,
+    read_locomo,
+    with_other_half,
+)
+from vecall.evaluation.figures import (
+    ablation_figures,
+    measured,
+    recall_figures,
+    time_figures,
+)
+from vecall.evaluation.metrics import mean
+from vecall.evaluation.runner import (
+    APP,
+    TOP_K,
+    Answer,
+    Mode,
+    Subject,
+    chosen_modes,
+    own_questions,
+    strangers,
+    told,
+    turns_of,
+)
+from vecall.ranking.calibration import Calibration
+
+_PICTURES = (".png", ".svg")
+_READERS = {"locomo": read_locomo, "beam": read_beam, "jsonl": read_jsonl}
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "eval",
+        help="measure recall on conversations with evidence",
+        description="Every turn becomes a memory, every question a search; recall@k is "
+        "the share of a question's evidence turns among the first k, averaged over "
+        "questions; MRR is the mean of 1 / rank of the first evidence turn among the "
+        "first 20, nDCG counts all of them. Questions without evidence count for "
+        "confidence and silence alone.",
+        epilog="jsonl: one JSON object a line. A turn has user_id, session_id, id, "
+        "author, timestamp (seconds or ISO 8601) and text; a memory of its own has "
+        "user_id, id, timestamp and memory, and may have kind; a question has user_id, "
+        "question, category and evidence, a list of ids, empty where nothing answers "
+        "it.",
+    )
+    command.add_argument(
+        "dataset",
+        choices=("locomo", "beam", "demo", "jsonl"),
+        help="LoCoMo's file, BEAM's, the conversations that come with vecall, or yours",
+    )
+    command.add_argument(
+        "file", type=Path, nargs="?", help="the path of LoCoMo's JSON, BEAM's, or yours"
+    )
+    command.add_argument(
+        "--modes",
+        help="comma-separated: lexical (words alone); names of embedders, such as "
+        "local or openai:MODEL (words and vectors); vectors (cosine alone) and rrf, "
+        "both of the first embedder that is named, else local (default: lexical, and "
+        "local if it is installed)",
+    )
+    command.add_argument(
+        "--conversations",
+        help="which of them, counted from 0: 2-9 or 0,3 (default: all)",
+    )
+    command.add_argument(
+        "--lenient",
+        action="store_true",
+        help="accept the other half of an exchange between user and assistant as "
+        "evidence too",
+    )
+    command.add_argument(
+        "--no-ablation",
+        dest="ablation",
+        action="store_false",
+        help="skip the table of what each part of ranking is worth",
+    )
+    command.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="take confidences from this file instead of what comes with vecall",
+    )
+    command.add_argument(
+        "--calibrate",
+        type=Path,
+        metavar="OUT.json",
+        help="fit confidences of the modes on this data, for MemoryService(calibration="
+        '"OUT.json"); other models stay as they are',
+    )
+    command.add_argument(
+        "--fit-map",
+        type=Path,
+        metavar="OUT.npy",
+        help="fit a map on the vectors of queries for the first embedder of the modes, "
+        'for MappedEmbedder(embedder, "OUT.npy")',
+    )
+    command.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE.png",
+        help="draw recall and reliability, also as .svg; needs vecall[plot]",
+    )
+    add_json(command)
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Evaluate each mode and print the tables."""
+    _check_outputs(options)
+    modes = chosen_modes(options.modes)
+    calibration = Calibration.shipped()
+    if options.calibration is not None:
+        calibration = Calibration.load(options.calibration)
+    conversations = _conversations(options)
+    fitted_figures = None
+    if options.fit_map is not None:
+        fitted_figures = _fit_map(options.fit_map, conversations, modes)
+    results, fits = evaluate(
+        conversations,
+        modes,
+        calibration,
+        ablation=options.ablation,
+        calibrate=options.calibrate is not None,
+    )
+    if options.calibrate is not None:
+        for model_id, weights in fits:
+            if model_id is None:
+                calibration = Calibration(weights, calibration.models)
+            else:
+                calibration = calibration.with_model(model_id, weights)
+        _written(options.calibrate, calibration.save)
+    document = {
+        "dataset": options.dataset,
+        **_sizes(conversations),
+        "top_k": TOP_K,
+        "modes": results,
+    }
+    if fitted_figures is not None:
+        document["query_map"] = fitted_figures
+    if options.plot is not None:
+        from vecall.evaluation.plot import draw
+
+        _written(options.plot, lambda path: draw(document, path))
+    if options.json:
+        print_json(document)
+    else:
+        print(report.text(document))
+    return 0
+
+
+def evaluate(
+    conversations: Sequence[Conversation],
+    modes: Sequence[Mode],
+    calibration: Calibration,
+    *,
+    ablation: bool = True,
+    calibrate: bool = False,
+) -> tuple[dict[str, Any], list[tuple[str | None, Any]]]:
+    """Return every mode's figures, and the weights that were fitted, by model."""
+    results: dict[str, Any] = {}
+    fits = []
+    for embedder in {id(mode.embedder): mode.embedder for mode in modes}.values():
+        with told(conversations, embedder, calibration, Progress) as subject:
+            for mode in modes:
+                if mode.embedder is not embedder:
+                    continue
+                judged = _Judged(subject, mode, conversations)
+                figures = judged.figures()
+                if mode.is_default and ablation:
+                    figures["ablation"] = judged.ablation()
+                if mode.is_default and calibrate:
+                    weights, figures["fitted"] = fitted(
+                        judged.own + judged.strange, vectors=embedder is not None
+                    )
+                    fits.append((subject.model_id, weights))
+                results[mode.name] = figures
+    return {mode.name: results[mode.name] for mode in modes}, fits
+
+
+class _Judged:
+    """The answers of one mode."""
+
+    def __init__(
+        self, subject: Subject, mode: Mode, conversations: Sequence[Conversation]
+    ) -> None:
+        self._subject = subject
+        self._mode = mode
+        self._turns = _sizes(conversations)["turns"]
+        self._asked = own_questions(conversations)
+        self.own = self._ask(self._asked, f"{mode.name}: search")
+        self.strange: list[Answer] = []
+        if mode.is_default:
+            self.strange = self._ask(
+                strangers(conversations), f"{mode.name}: strangers"
+            )
+
+    def _ask(self, asked: Sequence[Any], label: str) -> list[Answer]:
+        return self._subject.ask(asked, self._mode, Progress(label, len(asked)))
+
+    def figures(self) -> dict[str, Any]:
+        """Return recall, time and, of a mode that ranks as services do, confidence."""
+        subject, own, strange = self._subject, self.own, self.strange
+        figures = {
+            **recall_figures(measured(own)),
+            "tokens": mean([answer.tokens for answer in own]),
+            **time_figures([answer.seconds for answer in own]),
+            "turns": self._turns,
+            "ingest_s": subject.ingest_s,
+            "model_id": subject.model_id,
+            "query_embedding": {
+                "queries": len(subject.queries),
+                **time_figures(subject.queries),
+            },
+        }
+        if not self._mode.is_default:
+            return figures
+        confidence = calibration_figures(hit for one in own for hit in one.hits)
+        if confidence is not None:
+            figures["calibration"] = confidence
+            figures["calibration_with_strangers"] = calibration_figures(
+                hit for one in [*own, *strange] for hit in one.hits
+            )
+            figures["silence"] = silence_figures(own, strange)
+        return figures
+
+    def ablation(self) -> list[dict[str, Any]]:
+        """Ask everything again under every setting."""
+        rows = settings(vectors=self._subject.model_id is not None)
+        asked = [
+            (user, question) for user, question in self._asked if question.evidence
+        ]
+        default = measured(self.own)
+        progress = Progress(f"{self._mode.name}: ablation", len(rows) * len(asked))
+        told = []
+        for setting in rows:
+            found = default
+            if setting is not DEFAULT:
+                mode = self._mode._replace(ranking=setting.ranking)
+                answers = self._subject.ask(asked, mode, progress, fully=False)
+                found = measured(answers)
+            told.append(ablation_figures(setting.name, found, default))
+        return told
+
+
+def _fit_map(
+    path: Path, conversations: Sequence[Conversation], modes: Sequence[Mode]
+) -> dict[str, Any]:
+    embedders = [mode.embedder for mode in modes if mode.embedder is not None]
+    if not embedders:
+        msg = "--fit-map: --modes names no embedder"
+        raise ConfigError(msg)
+    from vecall.evaluation.query_maps import examples_of, fitted_map
+
+    query_map, figures = fitted_map(examples_of(conversations, embedders[0]))
+    _written(path, query_map.save)
+    return {"model_id": embedders[0].model_id, **figures}
+
+
+def _conversations(options: argparse.Namespace) -> list[Conversation]:
+    if options.dataset == "demo":
+        conversations = read_demo(APP, unanswerable=True)
+    else:
+        if options.file is None or not options.file.is_file():
+            msg = f"file: {options.dataset} needs the path of its file"
+            raise ConfigError(msg)
+        conversations = _READERS[options.dataset](options.file, APP)
+    if options.conversations is not None:
+        conversations = chosen(conversations, options.conversations)
+    if options.lenient:
+        conversations = [with_other_half(told) for told in conversations]
+    return conversations
+
+
+def _sizes(conversations: Sequence[Conversation]) -> dict[str, Any]:
+    asked = [question for one in conversations for question in one.questions]
+    answerable = sum(bool(question.evidence) for question in asked)
+    return {
+        "conversations": len(conversations),
+        "turns": turns_of(conversations),
+        "questions": answerable,
+        "unanswerable": len(asked) - answerable,
+        "strangers": len(strangers(conversations)),
+    }
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Refuse what cannot be written before minutes are spent on measuring it."""
+    for name in ("calibrate", "fit-map", "plot"):
+        path = getattr(options, name.replace("-", "_"))
+        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            msg = f"--{name}: there is no such folder, or the file is one"
+            raise ConfigError(msg)
+    if options.plot is None:
+        return
+    if options.plot.suffix not in _PICTURES:
+        msg = f"--plot: the name must end in {' or '.join(_PICTURES)}"
+        raise ConfigError(msg)
+    if find_spec("matplotlib") is None:
+        msg = '--plot needs matplotlib: pip install "vecall[plot]"'
+        raise ImportError(msg)
+
+
+def _written(path: Path, write: Any) -> None:
+    try:
+        write(path)
+    except OSError as error:
+        msg = f"{path}: {error.strerror}"
+        raise ConfigError(msg) from None

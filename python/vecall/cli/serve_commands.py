@@ -1,0 +1,257 @@
+"""`vecall serve`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import re
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+from vecall.cli import tokens
+from vecall.cli.embedders import chosen
+from vecall.cli.options import add_file, add_on_write, named
+from vecall.errors import ConfigError
+from vecall.service import MemoryService
+from vecall.validation import Eviction, Limits
+
+# The fields of HttpLimits, which cannot be imported without the extra.
+LIMITS: dict[str, Callable[[str], float]] = {
+    "max_body_bytes": int,
+    "max_text_body_bytes": int,
+    "max_small_body_bytes": int,
+    "max_json_parts": int,
+    "max_held_bytes": int,
+    "max_batch": int,
+    "max_answer_bytes": int,
+    "max_header_bytes": int,
+    "header_seconds": float,
+    "body_seconds": float,
+    "request_seconds": float,
+    "max_connections": int,
+    "writes_per_second": int,
+    "reads_per_second": int,
+    "body_bytes_per_second": int,
+    "requests_at_once": int,
+    "exports_at_once": int,
+}
+_COUNTED = {"inactivity": "inactivity_ms", "message_count": "message_count"}
+
+
+def add_commands(commands: Any) -> None:
+    """Add both commands."""
+    serve = commands.add_parser(
+        "serve",
+        help="serve a file over HTTP",
+        description="Serve a file over HTTP, to this machine unless told otherwise.",
+    )
+    add_file(serve)
+    tokens.add_tokens(serve)
+    serve.add_argument("--host", default="127.0.0.1", help="address (%(default)s)")
+    serve.add_argument("--port", type=int, default=8765, help="port (%(default)s)")
+    serve.add_argument("--tls-certificate", type=Path, help="PEM file of the chain")
+    serve.add_argument("--tls-key", type=Path, help="PEM file of the private key")
+    serve.add_argument(
+        "--tls-client-ca",
+        type=Path,
+        help="PEM file of the CA that signs clients' certificates; others are refused",
+    )
+    serve.add_argument(
+        "--insecure-bind",
+        action="store_true",
+        help="listen to other machines without TLS, behind a proxy that has it",
+    )
+    serve.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="a Host header to answer beside this machine's own; may be repeated",
+    )
+    serve.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="an Origin header to answer; without it no web page is; may be repeated",
+    )
+    serve.add_argument(
+        "--session-loader",
+        metavar="MODULE:NAME",
+        help="async function of app_name, user_id and session_id that finds sessions",
+    )
+    add_on_write(serve)
+    serve.add_argument(
+        "--read-only", action="store_true", help="answer questions, refuse every write"
+    )
+    serve.add_argument(
+        "--trigger",
+        metavar="NAME[:NUMBER]",
+        help="when observed sessions are remembered: session_end, compaction, "
+        "inactivity:MILLISECONDS or message_count:TURNS",
+    )
+    serve.add_argument(
+        "--ttl", help="how long memories live if nobody says: seconds, or 12h or 30d"
+    )
+    serve.add_argument(
+        "--history-ttl",
+        help="how long overwritten texts are kept, which no quota counts: seconds, or "
+        "12h or 30d; without it for as long as the memory",
+    )
+    serve.add_argument(
+        "--backups",
+        type=Path,
+        metavar="FOLDER",
+        help="where an admin may have the file copied to; made if it is not there",
+    )
+    quota = serve.add_argument_group("quota of each user, as in vecall.Limits")
+    quota.add_argument(
+        "--max-user-memories",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="0 is any number (%(default)s)",
+    )
+    quota.add_argument(
+        "--max-user-bytes",
+        type=int,
+        default=256 * 1024 * 1024,
+        metavar="N",
+        help="bytes of text; 0 is any number (%(default)s)",
+    )
+    quota.add_argument(
+        "--eviction",
+        choices=get_args(Eviction),
+        default="reject",
+        help="what becomes of a write that exceeds it (%(default)s)",
+    )
+    limits = serve.add_argument_group("limits, as in vecall.server.HttpLimits")
+    for name, kind in LIMITS.items():
+        flag = f"--{name.replace('_', '-')}"
+        limits.add_argument(flag, type=kind, metavar="N")
+    serve.set_defaults(run=run_serve)
+
+    tokens.add_commands(commands)
+
+
+def run_serve(options: argparse.Namespace) -> int:
+    """Serve until the process is asked to end; 2 if it must not begin."""
+    file = tokens.token_file(options)
+    from vecall.server import HttpLimits, create_app
+    from vecall.server.leftovers import remove_old_exports
+    from vecall.server.run import Binding, serve
+
+    given = {name: getattr(options, name) for name in LIMITS}
+    limits = HttpLimits(
+        **{key: value for key, value in given.items() if value is not None}
+    )
+    try:
+        binding = Binding(
+            host=options.host,
+            port=options.port,
+            certificate=options.tls_certificate,
+            key=options.tls_key,
+            client_ca=options.tls_client_ca,
+            insecure=options.insecure_bind,
+            hosts=options.allow_host,
+        )
+        known = len(file.read())
+        binding.check(tokens=known)
+    except ConfigError as error:
+        print(f"vecall: {error}", file=sys.stderr)
+        return 2
+    if not known:
+        create = f"vecall token create --path {shlex.quote(options.path)} --app APP"
+        if options.tokens is not None:
+            create += f" --tokens {shlex.quote(str(options.tokens))}"
+        if options.path != ":memory:" and not Path(options.path).exists():
+            msg = f"path: there is no such file; begin a new one with {create}"
+            print(f"vecall: {msg}", file=sys.stderr)
+            return 2
+        print(
+            "vecall: there is no token yet, so every request is refused; make one with "
+            + create,
+            file=sys.stderr,
+        )
+    os.umask(0o077)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    signal.signal(signal.SIGTERM, _end)  # so that the file is closed
+    remove_old_exports()
+    if options.backups is not None:
+        _make_folder(options.backups)
+    loader = named(options.session_loader, "session-loader")
+    with _opened(options) as memory:
+        app = create_app(
+            memory,
+            tokens=file,
+            session_loader=loader,
+            limits=limits,
+            hosts=options.allow_host,
+            origins=options.allow_origin,
+            backups=options.backups,
+        )
+        serve(app, binding, limits, lambda url: print(f"serving {url}", flush=True))
+    return 0
+
+
+def _opened(options: argparse.Namespace) -> MemoryService:
+    return MemoryService(
+        options.path,
+        embedder=chosen(options.embedder),
+        warn_raw=False,
+        read_only=options.read_only,
+        trigger=trigger(options.trigger),
+        limits=Limits(
+            max_user_memories=options.max_user_memories or None,
+            max_user_bytes=options.max_user_bytes or None,
+            eviction=options.eviction,
+        ),
+        on_write=named(options.on_write, "on-write"),
+        ttl=_length(options.ttl),
+        history_ttl=_length(options.history_ttl),
+    )
+
+
+def _length(given: str | None) -> int | str | None:
+    """A length of time as the memory service takes it."""
+    return given and (tokens.length(given) or given)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        msg = f"backups: the folder cannot be made: {error.strerror}"
+        raise ConfigError(msg) from error
+    about = folder.stat()
+    if about.st_uid != os.geteuid() or about.st_mode & 0o022:
+        msg = "backups: the folder must be yours, and only you may write in it"
+        raise ConfigError(msg)
+
+
+def trigger(given: str | None) -> Mapping[str, object] | None:
+    """Return what is told as NAME or NAME:NUMBER, as the memory service takes it.
+
+    Raises:
+        ConfigError: The number is none, or there is one where none belongs.
+    """
+    if given is None:
+        return None
+    name, colon, number = given.partition(":")
+    if not colon:
+        return {"type": name}
+    if name not in _COUNTED or not re.fullmatch("[0-9]{1,15}", number, re.ASCII):
+        msg = "trigger: expected a name, or inactivity:NUMBER or message_count:NUMBER"
+        raise ConfigError(msg)
+    return {"type": name, _COUNTED[name]: int(number)}
+
+
+def _end(*_: object) -> NoReturn:
+    sys.exit(0)

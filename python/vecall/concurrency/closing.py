@@ -1,0 +1,52 @@
+"""Services that a `with` block closes."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from vecall.concurrency.event_loop import running_loop
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Closing(ABC):
+    """Closes itself where a block ends, on a loop without holding it up."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish what runs and let go of everything. A second call does nothing."""
+
+    def __enter__(self) -> Self:
+        """Return the service; leaving the block closes it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the service."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return the service; leaving the block closes it.
+
+        Raises:
+            ConfigError: Another library than asyncio runs the block.
+        """
+        running_loop()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the service, on another thread: it waits for what runs."""
+        await asyncio.to_thread(self.close)

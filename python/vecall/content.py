@@ -1,0 +1,126 @@
+"""Reads sessions, events and entries whatever they are made of.
+
+google-adk's objects, plain dicts in snake_case or camelCase, and vecall's own types all
+answer to one getter. Nothing of google-adk is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from vecall.errors import InvalidTypeError
+from vecall.prompts.strip import without_recalled
+
+
+def read(source: object, name: str) -> Any:
+    """Return an attribute or a key, in snake_case or camelCase; None if absent."""
+    if isinstance(source, Mapping):
+        if name in source:
+            return source[name]
+        camel = camel_case(name)
+        return None if camel == name else source.get(camel)
+    return getattr(source, name, None)
+
+
+@lru_cache(maxsize=256)  # the names are ours, and few
+def camel_case(name: str) -> str:
+    """Return a snake_case name in camelCase."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def read_list(source: object, name: str, argument: str) -> list[Any]:
+    """Return a list-like attribute; None counts as empty.
+
+    Raises:
+        InvalidTypeError: It is not a sequence.
+    """
+    return as_list(read(source, name) or (), argument)
+
+
+def as_list(value: object, argument: str) -> list[Any]:
+    """Return a sequence as a list.
+
+    Raises:
+        InvalidTypeError: A string, a mapping, or nothing that can be counted through.
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
+        msg = f"{argument}: expected a sequence"
+        raise InvalidTypeError(msg)
+    return list(value)
+
+
+def texts_of(
+    content: object, inner: Callable[[object], str | None] | None = None
+) -> list[str]:
+    """Return the texts of a content: a string, parts, or an object with parts.
+
+    A part is a string, or has a "text". Thoughts, calls, responses, code and files are
+    not what was said and stay out. So does what was recalled: blocks that `render`
+    made, and parts marked `{"vecall": "recalled"}` in themselves or in their
+    `part_metadata`. Flags count only if they are really True, so that objects which
+    invent attributes (as test doubles do) do no harm.
+
+    Args:
+        content: The content.
+        inner: Gives a text to some of the parts that stay out otherwise.
+    """
+    found = []
+    for part in parts_of(content):
+        if _is_recalled(part):
+            continue
+        text = part if isinstance(part, str) else read(part, "text")
+        own: str | None
+        if isinstance(text, str) and text and not is_thought(part):
+            own = without_recalled(text)
+        else:
+            own = None if inner is None else inner(part)
+        if own:
+            found.append(own)
+    return found
+
+
+def parts_of(content: object) -> Sequence[Any]:
+    """Return the parts of a content; of a text or a single part, itself."""
+    if isinstance(content, str):
+        return [content]
+    parts = content
+    if not isinstance(content, list | tuple):
+        parts = read(content, "parts")
+        if parts is None and isinstance(content, Mapping) and "text" in content:
+            return [content]
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        return []
+    return parts
+
+
+def is_thought(part: object) -> bool:
+    """Return whether a part is what a model thought, and not what it said."""
+    if read(part, "thought") is True:
+        return True
+    return isinstance(part, Mapping) and part.get("type") in ("reasoning", "thinking")
+
+
+def _is_recalled(part: object) -> bool:
+    marks = (part, read(part, "part_metadata"))
+    return any(
+        isinstance(mark, Mapping) and mark.get("vecall") == "recalled" for mark in marks
+    )
+
+
+def role_of(content: object) -> str | None:
+    """Return the role of a content, if it has one."""
+    role = None if isinstance(content, str) else read(content, "role")
+    return role if isinstance(role, str) else None
+
+
+def clean(text: str) -> str:
+    """Return text that UTF-8 can hold.
+
+    Join surrogate pairs; what is left of lone surrogates becomes U+FFFD.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,126 @@
+"""Embeds, in the background, what was stored before the file had a model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import groupby
+
+from vecall.errors import VecallError
+from vecall.index.embedding import Embedding, embedded_text
+from vecall.store import (
+    Database,
+    MoveVectors,
+    SetVectors,
+    StoredRow,
+    partition_names,
+    text_hash,
+    unmoved_vectors,
+    vectors_of,
+    without_vector,
+)
+from vecall.store.writes.writer import Writer
+
+_BATCH = 64
+
+
+class Backfill:
+    """One pass over the rows without vectors, on its own thread.
+
+    Searches go on meanwhile, by words for the rows that are still to come. It stops at
+    the first failure of the embedder and begins again when the file is opened next.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        embedding: Embedding | None,
+        model: int | None,
+    ) -> None:
+        """Begin, if there is anything to do.
+
+        Args:
+            database: The file.
+            writer: Its writer.
+            embedding: Embeds with the file's model; None to embed nothing.
+            model: The number of the file's model.
+        """
+        self._database = database
+        self._writer = writer
+        self._embedding = embedding
+        self._model = model
+        self._stopping = threading.Event()
+        self.stop: Callable[[], None] = self._stopping.set
+        """Ends the thread after the batch that is being embedded; does not wait."""
+        self._thread: threading.Thread | None = None
+        if self._has_work():
+            self._thread = threading.Thread(
+                target=self._work, name="vecall-backfill", daemon=True
+            )
+            self._thread.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; False if it has not come in time."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            return not self._thread.is_alive()
+        return True
+
+    def close(self) -> None:
+        """Stop after the batch that is being embedded."""
+        self.stop()
+        self.wait()
+
+    def _has_work(self) -> bool:
+        with self._database.snapshot() as connection:
+            if unmoved_vectors(connection):
+                return True
+        return self._embedding is not None and bool(self._next(0, 1))
+
+    def _next(self, after: int, most: int) -> list[StoredRow]:
+        with self._database.snapshot() as connection:
+            return without_vector(connection, after, most)
+
+    def _work(self) -> None:
+        last = 0
+        try:
+            self._move()
+            while self._embedding is not None and not self._stopping.is_set():
+                rows = self._next(last, _BATCH)
+                if not rows:
+                    return
+                last = rows[-1].row.rid
+                for part, some in groupby(rows, lambda stored: stored.row.rid >> 32):
+                    self._embed(part, list(some))
+        except VecallError:
+            return  # the rows stay searchable by words
+
+    def _move(self) -> None:
+        """Finish what a change of the file's model left to be done."""
+        while not self._stopping.is_set():
+            with self._database.snapshot() as connection:
+                if not unmoved_vectors(connection):
+                    return
+            self._writer.submit(MoveVectors()).result()
+
+    def _embed(self, part: int, rows: list[StoredRow]) -> None:
+        assert self._embedding is not None
+        assert self._model is not None
+        with self._database.snapshot() as connection:
+            names = partition_names(connection, part)
+            said = [(text_hash(row.text), row.author) for row, *_ in rows]
+            known = vectors_of(connection, part, said, self._model)
+        if names is None:
+            return  # forgotten since the rows were read
+        new = {
+            each: embedded_text(row.author, row.text)
+            for each, (row, *_) in zip(said, rows, strict=True)
+            if each not in known
+        }
+        if new:
+            made = self._embedding.embed_now(list(new.values()))
+            known |= dict(zip(new, made, strict=True))
+        vectors = [known[each] for each in said]
+        job = SetVectors(*names, rows, vectors, self._model)
+        self._writer.submit(job).result()

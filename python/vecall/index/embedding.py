@@ -1,0 +1,350 @@
+"""Runs the embedder off the event loop, once for each distinct text of a user."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import random
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.concurrency.executor import ModelThread
+from vecall.concurrency.join import Wait
+from vecall.concurrency.single_flight import InFlight, Key
+from vecall.embedders import Embedder, Vectors, checked_vectors
+from vecall.embedders.base import is_async
+from vecall.embedders.scripts import are_known, scripts_of
+from vecall.errors import EmbedderError, ReentrantCallError, VecallError
+from vecall.store import EmbeddingModel
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_BATCH = 64
+_AHEAD = 4  # batches that are on their way at once
+_AT_ONCE = 8  # calls of an embedder that says how many it allows
+_QUERIES_KEPT = 1_024
+_TEXTS_KEPT = 4_096
+_chance = random.SystemRandom()  # the host's own numbers stay, and forks differ
+_TRIES = 3
+_PAUSE = 0.1  # seconds before the second try, then twice that, both plus up to as much
+_PASSING = (  # until Python 3.11 the three timeouts are classes of their own
+    TimeoutError,
+    asyncio.TimeoutError,
+    concurrent.futures.TimeoutError,
+    ConnectionError,
+)
+
+
+class _Batch(NamedTuple):
+    texts: list[str]
+    vectors: Future[Vectors]
+
+
+class Embedding:
+    """One embedder, its thread, and the vectors of recent queries and texts."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        """Start without having embedded anything."""
+        self.embedder = embedder
+        self._scripts = scripts_of(embedder)
+        allowed = getattr(embedder, "max_concurrency", 1)
+        self._at_once = min(allowed, _AT_ONCE) if type(allowed) is int else 1
+        self.thread = ModelThread("vecall-embedder", max(self._at_once, 1))
+        """Where the embedder runs."""
+        self._queries = _Kept[str, Vectors](_QUERIES_KEPT)
+        self._texts = _Kept[bytes, bytes](_TEXTS_KEPT)
+        self._in_flight = InFlight()
+        # A model that tells questions from statements has a second method.
+        self._embed_queries: Callable[[list[str]], Any] = getattr(
+            embedder, "embed_queries", embedder.embed
+        )
+
+    def knows_letters(self, query: str) -> bool:
+        """Whether most of a query's letters are of scripts that the model knows."""
+        return are_known(self._scripts, query)
+
+    def known_query(self, app: str, user: str, query: str) -> Vectors | None:
+        """Return the vector of a query that this user asked before, or None.
+
+        No vector is shared between users, so that nobody learns from how long an answer
+        takes what others asked.
+        """
+        return self._queries.get(app, user, query)
+
+    async def embed_query(self, wait: Wait, app: str, user: str, query: str) -> Vectors:
+        """Return the vector of a query, float32 (dimensions,).
+
+        Raises:
+            EmbedderError: The embedder failed.
+        """
+        self._refuse_nested()
+        vectors: Vectors = await wait(self._submit(self._embed_queries, [query]))
+        vector: Vectors = vectors[0]
+        self._queries.put(app, user, query, vector)
+        return vector
+
+    async def embed_texts(
+        self, wait: Wait, app: str, user: str, texts: Sequence[str]
+    ) -> list[bytes]:
+        """Return one vector for each text, as float32 little-endian bytes.
+
+        Equal texts of one user are embedded once, as long as this service remembers
+        them.
+
+        Raises:
+            EmbedderError: The embedder failed; nothing was kept.
+        """
+        self._refuse_nested()
+        found: dict[str, bytes] = {}
+        todo = list(dict.fromkeys(texts))
+        running: list[_Batch] = []
+        elsewhere: dict[str, Future[bytes]] = {}
+        while todo or running:
+            while todo and len(running) < self._ahead:
+                some, todo = todo[:_BATCH], todo[_BATCH:]
+                batch = self._begin(app, user, some, found, elsewhere)
+                if batch.texts:
+                    running.append(batch)
+            if running:
+                batch = running.pop(0)
+                vectors = await wait(batch.vectors)
+                for text, vector in zip(batch.texts, vectors, strict=True):
+                    found[text] = as_bytes(vector)
+        for text, promise in elsewhere.items():
+            try:
+                found[text] = await wait(promise)
+            except EmbedderError:  # theirs, and perhaps not ours
+                found[text] = (await self.embed_texts(wait, app, user, [text]))[0]
+        return [found[text] for text in texts]
+
+    def _begin(
+        self,
+        app: str,
+        user: str,
+        texts: list[str],
+        found: dict[str, bytes],
+        elsewhere: dict[str, Future[bytes]],
+    ) -> _Batch:
+        """Have those texts embedded that are neither known nor on their way."""
+        keys = [(app, user, _hash(text)) for text in texts]
+        mine: dict[int, Future[bytes]] = {}
+        try:
+            return self._claim_and_send(keys, texts, mine, found, elsewhere)
+        except BaseException:
+            self._in_flight.abandoned(keys, mine)  # others may wait for it
+            raise
+
+    def _claim_and_send(
+        self,
+        keys: list[Key],
+        texts: list[str],
+        mine: dict[int, Future[bytes]],
+        found: dict[str, bytes],
+        elsewhere: dict[str, Future[bytes]],
+    ) -> _Batch:
+        others = self._in_flight.claim(keys, mine)
+        elsewhere.update({texts[at]: promise for at, promise in others.items()})
+        # Only now: what another call has just embedded is known before it is let go.
+        batch, claimed, needless = [], [], []
+        for at in mine:
+            known = self._texts.get(*keys[at])
+            if known is None:
+                batch.append(texts[at])
+                claimed.append(keys[at])
+            else:
+                found[texts[at]] = known
+                needless.append(keys[at])
+        self._in_flight.dropped(needless)
+        if not batch:
+            return _Batch([], Future())
+        vectors = self._submit(self.embedder.embed, batch)
+        vectors.add_done_callback(partial(self._keep, claimed))
+        self._in_flight.sent(claimed, vectors)
+        return _Batch(batch, vectors)
+
+    def _keep(self, keys: Sequence[Key], done: Future[Vectors]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            return
+        for (app, user, name), vector in zip(keys, done.result(), strict=True):
+            if vector.any():
+                self._texts.put(app, user, name, as_bytes(vector))
+
+    def embed_now(self, texts: Sequence[str]) -> list[bytes]:
+        """Return vectors as `embed_texts` does, on a thread that may block."""
+        self._refuse_nested()
+        vectors = self._submit(self.embedder.embed, list(texts)).result()
+        return [as_bytes(vector) for vector in vectors]
+
+    def _refuse_nested(self) -> None:
+        """Raise EmbedderError where the embedder itself is the caller."""
+        try:
+            self.thread.refuse_nested()
+        except ReentrantCallError:
+            msg = (
+                "the embedder called its own memory service where that asks the "
+                "embedder; it can only call another service"
+            )
+            raise EmbedderError(msg) from None
+
+    def forget_texts(self, app: str, user: str) -> None:
+        """Drop the vectors of this user's texts, some of which are being deleted."""
+        self._texts.drop(app, user)
+
+    def forget_user(self, app: str, user: str) -> None:
+        """Drop the vectors of this user's texts and of his queries."""
+        self._texts.drop(app, user)
+        self._queries.drop(app, user)
+
+    def close(self) -> None:
+        """Finish what waits and end the thread."""
+        self.thread.close()
+
+    @property
+    def _ahead(self) -> int:
+        """Batches at once: a plain embedder works on one, so queries come between."""
+        several = self._at_once > 1 or is_async(self.embedder.embed)
+        return _AHEAD if several else 1
+
+    def _submit(
+        self, embed: Callable[[list[str]], Any], texts: list[str]
+    ) -> Future[Vectors]:
+        concurrent = is_async(embed)
+        tried = _tried_async if concurrent else _tried
+        work = partial(tried, embed, texts, self.embedder.dimensions)
+        return self.thread.run(work, concurrent=concurrent)
+
+
+class _Kept(Generic[K, V]):
+    """The values last asked for, by user, oldest out first. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._values: OrderedDict[tuple[str, str, K], V] = OrderedDict()
+        self._of_user: dict[tuple[str, str], set[K]] = {}
+        self._most = most
+        self._lock = threading.Lock()
+
+    def get(self, app: str, user: str, key: K) -> V | None:
+        with self._lock:
+            value = self._values.get((app, user, key))
+            if value is not None:
+                self._values.move_to_end((app, user, key))
+        return value
+
+    def put(self, app: str, user: str, key: K, value: V) -> None:
+        with self._lock:
+            self._values[app, user, key] = value
+            self._of_user.setdefault((app, user), set()).add(key)
+            while len(self._values) > self._most:
+                (*owner, oldest), _ = self._values.popitem(last=False)
+                self._discard((owner[0], owner[1]), oldest)
+
+    def drop(self, app: str, user: str) -> None:
+        with self._lock:
+            for key in self._of_user.pop((app, user), ()):
+                del self._values[app, user, key]
+
+    def _discard(self, user: tuple[str, str], key: K) -> None:
+        keys = self._of_user[user]
+        keys.discard(key)
+        if not keys:
+            del self._of_user[user]
+
+
+def _tried(
+    embed: Callable[[list[str]], Any], texts: list[str], dimensions: int
+) -> Vectors | Awaitable[Vectors]:
+    """Embed and check; once more, after a pause, where the failure may pass.
+
+    A plain function may return an awaitable, which its thread awaits.
+    """
+    for attempt in range(1, _TRIES + 1):
+        try:
+            result = embed(list(texts))
+            break
+        except (Exception, asyncio.CancelledError) as error:
+            _raise_unless_passing(error, attempt)
+        time.sleep(_pause(attempt))
+    if isinstance(result, Awaitable):
+        return _awaited(result, len(texts), dimensions)
+    return checked_vectors(result, len(texts), dimensions)
+
+
+async def _tried_async(
+    embed: Callable[[list[str]], Awaitable[Any]], texts: list[str], dimensions: int
+) -> Vectors:
+    for attempt in range(1, _TRIES + 1):
+        try:
+            result = await embed(list(texts))
+            break
+        except Exception as error:
+            _raise_unless_passing(error, attempt)
+        await asyncio.sleep(_pause(attempt))
+    return checked_vectors(result, len(texts), dimensions)
+
+
+async def _awaited(result: Awaitable[Any], count: int, dimensions: int) -> Vectors:
+    try:
+        vectors = await result
+    except Exception as error:
+        raise _failure(error, 1) from None
+    return checked_vectors(vectors, count, dimensions)
+
+
+def _raise_unless_passing(error: BaseException, attempt: int) -> None:
+    if not isinstance(error, _PASSING) or attempt == _TRIES:
+        raise _failure(error, attempt) from None
+
+
+def _failure(error: BaseException, attempt: int) -> VecallError:
+    if isinstance(error, VecallError):
+        return error
+    # The embedder's own message may quote the text; its type does not. So the cause
+    # stays out of what is logged.
+    tries = f" after {attempt} tries" if attempt > 1 else ""
+    return EmbedderError(f"the embedder failed with {type(error).__name__}{tries}")
+
+
+def _pause(attempt: int) -> float:
+    longest = _PAUSE * 2 ** (attempt - 1)
+    return float(longest) * (1.0 + _chance.random())
+
+
+def _hash(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def model_of(embedder: Embedder) -> EmbeddingModel:
+    """Return what the file is to know of an embedder."""
+    probe = getattr(embedder, "probe", None)
+    return EmbeddingModel(
+        embedder.model_id,
+        embedder.dimensions,
+        fingerprint=None if probe is None else probe.astype("<f4").tobytes(),
+    )
+
+
+def as_bytes(vector: NDArray[np.float32]) -> bytes:
+    """Return a vector as the file keeps it.
+
+    Raises:
+        EmbedderError: A zero vector, which is near to nothing and far from nothing.
+    """
+    if not vector.any():
+        msg = "the embedder returned a zero vector"
+        raise EmbedderError(msg)
+    return vector.astype("<f4", copy=False).tobytes()
+
+
+def embedded_text(author: str | None, text: str) -> str:
+    """Return what the embedder sees of a memory: who said what."""
+    return f"{author}: {text}" if author else text

@@ -1,0 +1,110 @@
+"""Which partitions the engine has, and how far: the loader's books."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from vecall.index.rows import Key
+
+
+@dataclass(slots=True, eq=False)
+class Resident:
+    """How far the engine is for one partition.
+
+    Attributes:
+        part: The partition's number.
+        seq: Its newest change that the engine has.
+        rows: How many rows the engine has of it.
+        steps: Is odd while the engine's rows are being changed.
+        nbytes: What it takes in the engine.
+        unsaved: Changes since its snapshot.
+        sound: Whether the engine was never found to hold something else.
+    """
+
+    part: int
+    seq: int
+    rows: int = 0
+    steps: int = 0
+    nbytes: int = 0
+    unsaved: int = 0
+    sound: bool = True
+
+
+class _Pin:
+    __slots__ = ("__weakref__", "key")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+
+
+class Residents:
+    """The entries of partitions that can be searched. Thread-safe.
+
+    An entry is put in and taken out under its partition's lock, which is the loader's.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._mutex = threading.Lock()
+        self._entries: dict[Key, Resident] = {}
+        self._bytes = 0
+        # By weak references, so that no pin outlasts the call that made it, however
+        # that call ends.
+        self._pins: weakref.WeakSet[_Pin] = weakref.WeakSet()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all entries."""
+        return self._bytes
+
+    def get(self, key: Key) -> Resident | None:
+        """Return a partition's entry."""
+        return self._entries.get(key)
+
+    def keys(self) -> set[Key]:
+        """Return the partitions that have an entry."""
+        with self._mutex:
+            return set(self._entries)
+
+    def put(self, key: Key, entry: Resident) -> None:
+        """Put in a partition's entry; the same one again changes nothing."""
+        with self._mutex:
+            if self._entries.get(key) is not entry:
+                self._entries[key] = entry
+                self._bytes += entry.nbytes
+
+    def resize(self, key: Key, entry: Resident, nbytes: int) -> None:
+        """Note what an entry takes now, whether it is in or not."""
+        with self._mutex:
+            if self._entries.get(key) is entry:
+                self._bytes += nbytes - entry.nbytes
+            entry.nbytes = nbytes
+
+    def take(self, key: Key) -> Resident | None:
+        """Take a partition's entry out and return it."""
+        with self._mutex:
+            entry = self._entries.pop(key, None)
+            if entry is not None:
+                self._bytes -= entry.nbytes
+            return entry
+
+    @contextmanager
+    def pinned(self, key: Key) -> Iterator[None]:
+        """Keep a partition from being evicted before it was searched."""
+        pin = _Pin(key)
+        with self._mutex:
+            self._pins.add(pin)
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._pins.discard(pin)
+
+    def pins(self) -> set[Key]:
+        """Return the partitions that are pinned."""
+        with self._mutex:
+            return {pin.key for pin in self._pins}

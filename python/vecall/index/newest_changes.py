@@ -1,0 +1,31 @@
+"""The newest change of each partition of a database that is in memory."""
+
+from __future__ import annotations
+
+from vecall.index.rows import Key
+from vecall.store import Change
+
+
+class Newest:
+    """What `Database.partition` would return, without the database's one lock.
+
+    A transaction may hold that lock for seconds, and a search must not wait for it on
+    an event loop. Every commit is noted on the writer's thread before it is
+    acknowledged. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        """Begin with an empty database."""
+        self._found: dict[Key, tuple[int, int]] = {}
+
+    def get(self, key: Key) -> tuple[int, int] | None:
+        """Return a partition's number and its newest change, None if there is none."""
+        return self._found.get(key)
+
+    def note(self, change: Change) -> None:
+        """Take note of a commit."""
+        key = (change.app, change.user)
+        if change.forgotten:
+            self._found.pop(key, None)
+        elif change.part:
+            self._found[key] = (change.part, change.seq)

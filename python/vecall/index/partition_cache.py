@@ -1,0 +1,373 @@
+"""Brings partitions from the file into the engine, and keeps them in step with it.
+
+A partition is loaded when it is first searched, from its snapshot if there is a valid
+one, else from its rows. Afterwards every search compares the partition's newest change
+in the file with the newest that the engine has: a write of this process is applied as
+it is committed, a write of another process is read from the change log before the
+search goes on. When the budget is used up, partitions that were not searched lately
+are evicted.
+
+Whatever changes what the engine holds of a partition, or its entry in `Residents`,
+happens under that partition's lock: loading, replaying, publishing, evicting. The
+entry is taken out before the engine drops the partition, and put in after it is
+complete. So a search that finds the same entry before and after it asks the engine has
+asked a complete partition. The thread that writes the file never waits for such a
+lock: where it is taken, the partition is brought up to date afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import ParamSpec, TypeVar
+
+from vecall._core import Engine
+from vecall.concurrency.allocator import give_back
+from vecall.concurrency.key_locks import KeyLocks
+from vecall.concurrency.shared_work import Done, SharedWork
+from vecall.errors import ClosedError
+from vecall.index.loaded import Resident, Residents
+from vecall.index.newest_changes import Newest
+from vecall.index.partition_loader import Filling, MovedModelError
+from vecall.index.read_threads import ReadThreads
+from vecall.index.row_cache import RowCache
+from vecall.index.rows import Key
+from vecall.index.snapshots import Snapshots
+from vecall.store import Change, Database, Row, load_rows, partition_state
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("vecall")
+
+_LARGE = 1_000  # rows; more are loaded on the thread of large partitions
+_ENTRY_BYTES = 3_000  # of a partition beside what the engine counts, measured
+_EVICTED_SHARE = 8  # one part in so many of the budget is given back at a time
+_VICTIMS = 8  # partitions looked for at a time when memory is short
+
+
+class Loader:
+    """Keeps the engine in step with the file."""
+
+    def __init__(
+        self,
+        database: Database,
+        engine: Engine,
+        cache: RowCache,
+        snapshots: Snapshots | None,
+        threads: ReadThreads,
+        newest: Newest | None,
+        *,
+        model: int | None,
+        budget: int,
+    ) -> None:
+        """Start with nothing loaded.
+
+        Args:
+            database: The file.
+            engine: An empty engine.
+            cache: Texts of rows.
+            snapshots: Where partitions are kept beside the file, if anywhere.
+            threads: Where the file is read.
+            newest: The newest changes of a database in memory, None with a file.
+            model: The model whose vectors the engine takes.
+            budget: Bytes for the engine and the cache together.
+        """
+        self._database = database
+        self._engine = engine
+        self._cache = cache
+        self._snapshots = snapshots
+        self._threads = threads
+        self._newest = newest
+        self._filling = Filling(
+            database, engine, cache, snapshots, model, in_memory=newest is not None
+        )
+        self._budget = budget
+        self.retired = False
+        """Whether the file has moved to another model: what is loaded from now on has
+        vectors of that one."""
+        self._locks = KeyLocks[Key]()
+        self._residents = Residents()
+        self._work = SharedWork(self._start)
+        self._evicted = 0  # bytes, since the allocator was asked to give them back
+        if snapshots is not None:
+            snapshots.watch(self._held)
+
+    def submit(
+        self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Read single rows, or a page of them, on another thread.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        return self._threads.short(work, *args, **kwargs)
+
+    def submit_scan(
+        self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Read what may be all rows of a user, or of the file, on another thread.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        return self._threads.long(work, *args, **kwargs)
+
+    def target(self, key: Key) -> tuple[int, int] | None:
+        """Return a partition's number and its newest change, as of now.
+
+        Returns:
+            None if there is no such partition.
+        """
+        found = self._found(key)
+        if found is None and self._residents.get(key) is not None:
+            self.catch_up(key)  # forgotten by another process: by this one too
+        return found
+
+    def loaded(self, key: Key, target: tuple[int, int] | None) -> Resident | None:
+        """Return the partition's entry if the engine has it as `target` says."""
+        entry = self._residents.get(key)
+        if entry is None or target is None or not entry.sound:
+            return None
+        part, seq = target
+        return entry if entry.part == part and entry.seq >= seq else None
+
+    def holds(self, key: Key, entry: Resident, steps: int) -> bool:
+        """Whether the engine had a partition as its entry says when it was asked.
+
+        Args:
+            key: The partition.
+            entry: Its entry, as `loaded` gave it before the engine was asked.
+            steps: The entry's `steps` at that time.
+        """
+        if self._residents.get(key) is not entry:
+            return False
+        rows = self._engine.size(key)
+        if rows == entry.rows or entry.steps != steps or steps % 2:
+            return True
+        if self._residents.get(key) is not entry:
+            return False  # evicted since
+        self.distrust(entry)
+        return False
+
+    def distrust(self, entry: Resident) -> None:
+        """Have a partition loaded again, from its rows, before it is searched next."""
+        _log.error("the engine had other rows than the file; they are loaded again")
+        entry.sound = False
+
+    def catch_up(self, key: Key) -> Future[None]:
+        """Read a partition, or what is new in it, on another thread.
+
+        Several who ask at the same time wait for one reading, which none of them can
+        cancel; whether it went as far as they need is for them to look at afterwards.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        return self._work.ask(key)
+
+    @contextmanager
+    def moving(self, moved: Callable[[], bool]) -> Iterator[None]:
+        """Let no partition be searched that was read without the vectors of its model.
+
+        Args:
+            moved: Serves the model that the file is being moved to, if it is the file's
+                by now, and says whether it is. Runs on threads that read, and may wait
+                for the thread that writes.
+        """
+        self._filling.moving = moved
+        try:
+            yield
+        finally:
+            self._filling.moving = None
+
+    def pinned(self, key: Key) -> AbstractContextManager[None]:
+        """Keep a partition from being evicted before it was searched."""
+        return self._residents.pinned(key)
+
+    def publish(self, change: Change) -> None:
+        """Apply a change of this process, right after its commit. Waits for no lock."""
+        if self._newest is not None:
+            self._newest.note(change)
+        self._cache.forget(change.removed)
+        self._cache.forget(entry.row.rid for entry in change.stored)
+        self._cache.forget(row.rid for row in change.marked)
+        key = (change.app, change.user)
+        with self._locks.held_if_free(key) as free:
+            if free:
+                self._follow(key, change)
+        if not free and (self._residents.get(key) or self._work.runs(key)):
+            with suppress(ClosedError):
+                self._work.ask(key, afresh=True)
+        self._make_room()
+
+    def rows(self, rids: Sequence[int]) -> list[Row]:
+        """Read rows from the file into the cache, without those that are gone."""
+        read_at = self._cache.now()
+        with self._database.snapshot() as connection:
+            rows = [stored.row for stored in load_rows(connection, rids)]
+        self._cache.put(rows, read_at)
+        return rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all loaded partitions."""
+        return self._residents.nbytes
+
+    def _found(self, key: Key) -> tuple[int, int] | None:
+        if self._newest is not None:
+            return self._newest.get(key)
+        return self._database.partition(*key)
+
+    @contextmanager
+    def _held(self, key: Key) -> Iterator[Resident | None]:
+        """Keep a partition as it is; give its entry, None if it is not loaded."""
+        with self._locks.held(key):
+            yield self._residents.get(key)
+
+    def _follow(self, key: Key, change: Change) -> None:
+        """Apply a change of this process; the partition's lock is held."""
+        if change.forgotten:
+            self._drop(key)
+            return
+        entry = self._residents.get(key)
+        if entry is None:
+            if self._newest is None or not change.part or change.seq_before:
+                return
+            # Without a file there is nothing to be lazy about.
+            self._engine.drop(key)
+            entry = Resident(change.part, 0)
+        # Where another process wrote in between, the next search reads both.
+        if (entry.part, entry.seq) != (change.part, change.seq_before):
+            return
+        try:
+            self._filling.apply(key, entry, change.stored, change.removed)
+            self._cache.put(change.marked)
+        except BaseException:
+            self._drop(key)  # half applied is not known: the next search loads it
+            raise
+        entry.seq = change.seq
+        if not entry.rows and self._newest is None:
+            self._drop(key)  # nothing is left to be searched
+            return
+        changed = len(change.stored) + len(change.removed) + len(change.marked)
+        self._count(key, entry, changed)
+        self._residents.put(key, entry)
+
+    def _start(self, key: Key, done: Done) -> None:
+        self._threads.small_load(self._dispatch, key, done)
+
+    def _dispatch(self, key: Key, done: Done) -> None:
+        """Bring a small partition up to date; hand a large one over."""
+        try:
+            if self._is_large(key):
+                self._threads.large_load(self._run, key, done)
+                return
+        except BaseException as error:
+            done(error)
+            raise
+        self._run(key, done)
+
+    def _is_large(self, key: Key) -> bool:
+        entry = self._residents.get(key)
+        if entry is not None:
+            return entry.rows > _LARGE
+        found = self._found(key)
+        if found is None or found[1] <= _LARGE:  # each row took a change
+            return False
+        with self._database.snapshot() as connection:
+            state = partition_state(connection, found[0], *key)
+        return state is not None and state.live > _LARGE
+
+    def _run(self, key: Key, done: Done) -> None:
+        try:
+            with suppress(MovedModelError):  # whoever searches begins again
+                self._catch_up(key)
+            self._make_room()
+        except BaseException as error:
+            done(error)
+            raise
+        done(None)
+
+    def _catch_up(self, key: Key) -> None:
+        with self._locks.held(key):
+            found = self._found(key)
+            if found is None:
+                self._drop(key)
+                return
+            entry = self._residents.get(key)
+            if entry is None or not entry.sound or entry.part != found[0]:
+                doubted = entry is not None and not entry.sound
+                self._load(key, found[0], from_rows=doubted)
+                return
+            try:
+                replayed = self._filling.replay(key, entry)
+            except MovedModelError:
+                self._drop(key)
+                raise
+            if replayed is None:
+                self._load(key, found[0])
+            elif replayed:
+                self._count(key, entry, replayed)
+
+    def _load(self, key: Key, part: int, *, from_rows: bool = False) -> None:
+        self._drop(key)
+        entry = Resident(part, 0)
+        try:
+            unsaved = self._filling.fill(key, entry, from_rows=from_rows)
+        except BaseException:
+            self._engine.drop(key)
+            raise
+        if unsaved is not None:
+            self._count(key, entry, unsaved)
+            self._residents.put(key, entry)
+
+    def _count(self, key: Key, entry: Resident, changes: int) -> None:
+        """Take stock of a partition that has changed; its lock is held."""
+        nbytes = self._engine.nbytes_of(key) + _ENTRY_BYTES
+        self._residents.resize(key, entry, nbytes)
+        entry.unsaved += changes
+        if self._snapshots is not None and changes:
+            self._snapshots.consider(key, entry.unsaved, entry.rows)
+
+    def _drop(self, key: Key) -> int:
+        """Take a partition out; return its bytes. Its lock is held."""
+        # In this order: a search that finds the entry after it asked the engine has
+        # asked it before the partition was dropped.
+        entry = self._residents.take(key)
+        self._engine.drop(key)
+        return 0 if entry is None else entry.nbytes
+
+    def evict_all(self) -> None:
+        """Evict what nobody waits for, and from now on whatever was searched."""
+        self.retired = True
+        self._budget = 0
+        for key in self._residents.keys() - self._residents.pins():
+            self._evict(key)
+        give_back()
+
+    def _evict(self, key: Key) -> bool:
+        """Take a partition out, unless it is being worked on."""
+        with self._locks.held_if_free(key) as free:
+            if free:
+                self._evicted += self._drop(key)
+            return free
+
+    def _make_room(self) -> None:
+        """Evict what was not searched lately until the budget is kept."""
+        if self._newest is not None:
+            return  # the database is memory as well
+        while self.nbytes + self._cache.nbytes > self._budget:
+            kept = self._residents.pins() | self._work.keys()
+            victims = [
+                key
+                for key in self._engine.sweep(_VICTIMS + len(kept))
+                if key not in kept
+            ]
+            if not sum(self._evict(key) for key in victims):
+                return
+            if self._evicted > self._budget // _EVICTED_SHARE:
+                self._evicted = 0
+                give_back()

@@ -1,0 +1,221 @@
+"""Brings what the file says of a partition into the engine: whole, or what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from itertools import islice
+
+import numpy as np
+
+from vecall._core import Engine
+from vecall.concurrency.time_slices import Slices
+from vecall.errors import CorruptFileError
+from vecall.index.loaded import Resident
+from vecall.index.row_cache import RowCache
+from vecall.index.rows import Key, add_rows
+from vecall.index.snapshots import Snapshots
+from vecall.store import (
+    Connection,
+    Database,
+    PartitionState,
+    StoredRow,
+    changed_since,
+    find_surely,
+    load_partition,
+    load_rows,
+    partition_state,
+    require_gone,
+)
+
+_SLICE = 16  # rows analysed at a time, in half a millisecond
+
+
+class MovedModelError(Exception):
+    """The service moved the file to another model while a partition was read."""
+
+
+class Filling:
+    """Fills the engine's partitions. Whoever calls it holds the partition's lock."""
+
+    def __init__(
+        self,
+        database: Database,
+        engine: Engine,
+        cache: RowCache,
+        snapshots: Snapshots | None,
+        model: int | None,
+        *,
+        in_memory: bool,
+    ) -> None:
+        """Read from a file.
+
+        Args:
+            database: The file.
+            engine: The engine.
+            cache: Texts of rows.
+            snapshots: Where partitions are kept beside the file, if anywhere.
+            model: The model whose vectors the engine takes.
+            in_memory: There is no file, and one connection for all.
+        """
+        self._database = database
+        self._engine = engine
+        self._cache = cache
+        self._snapshots = snapshots
+        self._model = model
+        self._in_memory = in_memory
+        self.moving: Callable[[], bool] | None = None
+        """While the service moves the file to another model: serves that one if it is
+        the file's by now, and says whether it is."""
+
+    def _require_model(self) -> None:
+        """Check that what was read has the vectors of this model.
+
+        To be called after the reading, and before a search may see what was read.
+
+        Raises:
+            MovedModelError: It has none of them, and another engine serves by now.
+        """
+        if self.moving is not None and self.moving():
+            raise MovedModelError
+
+    def replay(self, key: Key, entry: Resident) -> int | None:
+        """Apply what is new in the file.
+
+        Returns:
+            How many rows changed; None if the change log does not reach back.
+
+        Raises:
+            MovedModelError: The file has another model by now.
+        """
+        with self._database.snapshot() as connection:
+            newest = partition_state(connection, entry.part, *key)
+            if newest is None:
+                return None
+            if newest.seq <= entry.seq:
+                return 0
+            changed = changed_since(connection, entry.part, entry.seq)
+            if changed is None:
+                return None
+            rids = changed.written
+            stored = load_rows(connection, rids)
+        there = {each.row.rid for each in stored}
+        self._cache.forget(rids + changed.marked)
+        self.apply(key, entry, stored, [rid for rid in rids if rid not in there])
+        if entry.rows != newest.live:
+            return None
+        self._require_model()
+        entry.seq = newest.seq
+        return len(rids) + len(changed.marked)
+
+    def fill(self, key: Key, entry: Resident, *, from_rows: bool) -> int | None:
+        """Fill the engine's empty partition.
+
+        Args:
+            key: The partition.
+            entry: Its entry, of which the part is known.
+            from_rows: Use no snapshot.
+
+        Returns:
+            How many rows no snapshot has; None if there is no such partition.
+
+        Raises:
+            MovedModelError: The file has another model by now.
+        """
+        part = entry.part
+        with self._database.snapshot() as connection:
+            newest = partition_state(connection, part, *key)
+            if newest is None:
+                # Forgotten since its number was read; perhaps it has another one now.
+                found = find_surely(connection, *key)
+                if found is None or found[0] == part:
+                    require_gone(connection, *key)
+                    return None
+                entry.part = part = found[0]
+                newest = partition_state(connection, part, *key)
+            if newest is None:
+                require_gone(connection, *key)
+                return None
+            # Now that the state is fixed which is read: rows that somebody else reads
+            # from here on are as new or newer.
+            self._cache.forget_partition(part)
+            changed = None
+            if not from_rows:
+                changed = self._restore(connection, key, entry, newest)
+            kept: list[StoredRow] = []
+            if changed is None:
+                self._engine.drop(key)
+                with closing(load_partition(connection, part)) as stored:
+                    if self._in_memory:
+                        kept = list(stored)  # before the only connection is let go
+                    else:
+                        self.apply(key, entry, stored, ())
+        if kept:
+            self.apply(key, entry, kept, ())
+        if entry.rows != newest.live:
+            msg = (
+                "the file is damaged: a user has another number of memories than the "
+                "file says; `vecall doctor` says more"
+            )
+            raise CorruptFileError(msg)
+        self._require_model()
+        entry.seq = newest.seq
+        # What is read from rows has no snapshot yet; all of it is unsaved.
+        return newest.live if changed is None else changed
+
+    def _restore(
+        self,
+        connection: Connection,
+        key: Key,
+        entry: Resident,
+        newest: PartitionState,
+    ) -> int | None:
+        """Load a partition from its snapshot and what changed since.
+
+        Returns:
+            How many rows changed; None if there is no snapshot that can be used.
+        """
+        if self._snapshots is None or newest.snap is None:
+            return None
+        part = entry.part
+        since = self._snapshots.restore(key, part, newest.seq, newest.snap)
+        if since is None:
+            return None
+        rids: list[int] = []
+        marked = 0
+        if since != newest.seq:
+            changed = changed_since(connection, part, since)
+            if changed is None:
+                return None
+            rids, marked = changed.written, len(changed.marked)
+        stored = load_rows(connection, rids)
+        there = {each.row.rid for each in stored}
+        self.apply(key, entry, stored, [rid for rid in rids if rid not in there])
+        if entry.rows != newest.live:
+            return None  # not what the file says, so rows it is
+        return len(rids) + marked
+
+    def apply(
+        self,
+        key: Key,
+        entry: Resident,
+        stored: Iterable[StoredRow],
+        removed: Sequence[int],
+    ) -> None:
+        """Change the engine's rows. After a failure the entry is not sound."""
+        entry.steps += 1
+        try:
+            if removed:
+                self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
+            waiting = iter(stored)
+            slices = Slices()
+            while some := list(islice(waiting, _SLICE)):
+                add_rows(self._engine, key, some, self._model)
+                self._cache.put(each.row for each in some)
+                slices.pause_if_due()
+        except BaseException:
+            entry.sound = False  # how much was applied is not known
+            raise
+        finally:
+            entry.rows = self._engine.size(key)
+            entry.steps += 1

@@ -1,0 +1,157 @@
+"""Keeps large partitions as snapshots beside the file, off everybody's path."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from vecall._core import Engine
+from vecall.concurrency.interruptible import Pool
+from vecall.errors import CorruptFileError, IncompatibleFileError, VecallError
+from vecall.index.loaded import Resident
+from vecall.index.rows import Key
+from vecall.store import (
+    NONCE_BYTES,
+    Database,
+    RecordSnapshot,
+    SnapshotFolder,
+    SnapshotTag,
+    purges,
+    recorded,
+)
+from vecall.store.writes.writer import Writer
+
+Hold = Callable[[Key], AbstractContextManager["Resident | None"]]
+"""Keeps a partition as it is, and gives its entry if it is loaded."""
+
+_log = logging.getLogger("vecall")
+
+_HEADER_BYTES = 128  # at the front of a snapshot; its tag is among them
+_MIN_ROWS = 500  # smaller partitions are built from their rows as fast
+_CHANGED_SHARE = 4  # written again when one row in so many has changed
+
+
+class Snapshots:
+    """Reads snapshots for the loader, and writes them on a thread of its own."""
+
+    def __init__(
+        self,
+        database: Database,
+        folder: SnapshotFolder,
+        engine: Engine,
+        writer: Writer,
+        model: int | None,
+    ) -> None:
+        """Keep an engine's partitions in a folder.
+
+        Args:
+            database: The file on which the snapshots are on record.
+            folder: The folder.
+            engine: The engine.
+            writer: Writes the record.
+            model: The model of the engine's vectors, None without.
+        """
+        self._database = database
+        self._folder = folder
+        self._engine = engine
+        self._writer = writer
+        self._model = model or 0
+        self._hold: Hold = lambda _: nullcontext()
+        self._waiting: set[Key] = set()
+        self._mutex = threading.Lock()
+        self._thread = Pool(1, thread_name_prefix="vecall-snapshots")
+
+    def watch(self, hold: Hold) -> None:
+        """Say how to keep a partition from being changed or evicted."""
+        self._hold = hold
+
+    def restore(self, key: Key, part: int, seq: int, record: bytes) -> int | None:
+        """Load a partition from its snapshot.
+
+        Args:
+            key: The partition.
+            part: Its number.
+            seq: Its newest change.
+            record: What the file has on record of the snapshot.
+
+        Returns:
+            The newest change that the snapshot has; None if there is no snapshot that
+            can be used, and then the engine's partition is to be dropped.
+        """
+        data = self._folder.read(part)
+        if data is None:
+            return None
+        nonce = record[:NONCE_BYTES]
+        try:
+            if record != recorded(nonce, data):
+                # Another process may have replaced it just now; else it was changed.
+                if nonce in data[:_HEADER_BYTES]:
+                    raise CorruptFileError
+                return None
+            tag = SnapshotTag.unpack(self._engine.restore(key, data))
+        except CorruptFileError:
+            _log.warning("snapshot %d is damaged; rebuilt from the file", part)
+            self._folder.remove(part)
+            return None
+        except IncompatibleFileError:
+            return None
+        if tag.seq > seq or not tag.is_of(
+            self._database.uuid, part, nonce, self._model
+        ):
+            return None
+        return tag.seq
+
+    def consider(self, key: Key, unsaved: int, rows: int) -> None:
+        """Write a snapshot soon, if the partition is large and has changed enough.
+
+        Args:
+            key: The partition.
+            unsaved: Changes since its snapshot.
+            rows: How many rows it has.
+        """
+        if rows < _MIN_ROWS or unsaved < max(_MIN_ROWS, rows // _CHANGED_SHARE):
+            return
+        with self._mutex:
+            if key in self._waiting:
+                return
+            self._waiting.add(key)
+        try:
+            self._thread.submit(self._save, key)
+        except RuntimeError:  # closing, or no thread to be had; written another time
+            with self._mutex:
+                self._waiting.discard(key)
+
+    def close(self) -> None:
+        """Finish what is being written and drop what waits."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _save(self, key: Key) -> None:
+        with self._mutex:
+            self._waiting.discard(key)
+        try:
+            self._take(key)
+        except (OSError, MemoryError, VecallError) as error:
+            _log.warning("a snapshot was not written: %s", type(error).__name__)
+
+    def _take(self, key: Key) -> None:
+        if not self._database.has_room(0):
+            return
+        with self._database.snapshot() as connection:
+            purged = purges(connection)
+        with self._hold(key) as entry:
+            if entry is None:
+                return
+            tag = SnapshotTag.new(
+                self._database.uuid, entry.part, entry.seq, self._model
+            )
+            data = self._engine.snapshot(key, tag.pack())
+            entry.unsaved = 0
+        if data is None or not self._database.has_room(len(data)):
+            return
+        self._folder.write(tag.part, data)
+        job = RecordSnapshot(*key, recorded(tag.nonce, data), tag.part, purged)
+        self._writer.submit(job).result()
+        if not job.kept:
+            self._folder.remove(tag.part)

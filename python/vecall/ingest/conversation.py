@@ -1,0 +1,121 @@
+"""What of a conversation counts: the rules of google-adk's sessions, for any session.
+
+A rewind takes turns back, requests for a sign-in are no turns, and of a spoken turn the
+words count as they were understood. Objects and dicts of google-adk's shape are read
+alike; what has none of these marks counts as it is. Nothing of google-adk is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from vecall.content import read
+
+Paced = Callable[[Iterable[object]], Iterator[object]]
+
+# Events around these calls ask for a credential or a confirmation.
+_INTERNAL_CALLS = {
+    "adk_framework",
+    "adk_request_confirmation",
+    "adk_request_credential",
+}
+
+
+class Parted(NamedTuple):
+    """A conversation's events, in order.
+
+    Attributes:
+        counted: Those that count.
+        taken_back: Those that a rewind took back, and the rewinds themselves.
+    """
+
+    counted: list[object]
+    taken_back: list[object]
+
+
+def parted_by_rewind(events: Sequence[object], paced: Paced = iter) -> Parted:
+    """Part events into those that count and those that a rewind took back.
+
+    As google-adk does when it shows a conversation to a model: an event that rewinds to
+    before an invocation takes back everything from the first event of that invocation
+    up to itself.
+
+    Args:
+        events: The events, in order.
+        paced: Goes through them, pausing where others have to be let in.
+    """
+    targets = {
+        index: target
+        for index, event in enumerate(paced(events))
+        if (target := rewinds_to(event)) is not None
+    }
+    if not targets:
+        return Parted(list(events), [])
+    first: dict[str, int] = {}
+    for index, event in enumerate(paced(events)):
+        invocation = read(event, "invocation_id")
+        if isinstance(invocation, str):
+            first.setdefault(invocation, index)
+    counted: list[object] = []
+    taken_back: list[object] = []
+    index = len(events) - 1
+    while index >= 0:
+        if target := targets.get(index):
+            start = min(first.get(target, index), index)
+            taken_back += reversed(events[start : index + 1])
+            index = start
+        else:
+            counted.append(events[index])
+        index -= 1
+    return Parted(counted[::-1], taken_back[::-1])
+
+
+def rewinds_to(event: object) -> str | None:
+    """Return the invocation that an event rewinds to, if it does."""
+    actions = read(event, "actions")
+    if actions is None:
+        return None
+    target = read(actions, "rewind_before_invocation_id")
+    return target if isinstance(target, str) and target else None
+
+
+def ids_of(events: Iterable[object]) -> list[str]:
+    """Return the ids of those events that have one."""
+    ids = (read(event, "id") for event in events)
+    return [id_ for id_ in ids if isinstance(id_, str) and id_]
+
+
+def said_in(event: object) -> object:
+    """Return what an event says: its content, its text, or the words of a voice.
+
+    None for requests for a credential or a confirmation, and for the answers to them.
+    """
+    content = read(event, "content")
+    if content is None:
+        content = read(event, "text")
+    if content is None:
+        return _heard(event)
+    return None if _is_internal(content) else content
+
+
+def _heard(event: object) -> str | None:
+    for name in ("input_transcription", "output_transcription"):
+        heard = read(event, name)
+        text = None if heard is None else read(heard, "text")
+        if isinstance(text, str) and read(heard, "finished") is not False:
+            return text
+    return None
+
+
+def _is_internal(content: object) -> bool:
+    parts = None if isinstance(content, str) else read(content, "parts")
+    if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+        return False
+    for part in parts:
+        for kind in ("function_call", "function_response"):
+            call = None if isinstance(part, str) else read(part, kind)
+            name = None if call is None else read(call, "name")
+            if isinstance(name, str) and name in _INTERNAL_CALLS:
+                return True
+    return False

@@ -1,0 +1,83 @@
+"""Custom metadata as it is stored: JSON of a bounded size and depth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from vecall.errors import InvalidTypeError, LimitExceededError
+from vecall.validation import Limits
+
+
+def metadata_of(value: object) -> dict[str, Any]:
+    """Return custom_metadata as a dict of its own; None is an empty one.
+
+    Raises:
+        InvalidTypeError: Not a mapping.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        msg = "custom_metadata: expected a mapping"
+        raise InvalidTypeError(msg)
+    return dict(value)
+
+
+def metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
+    """Metadata as JSON with sorted keys, so that equal metadata is equal text."""
+    if not meta:
+        return None
+    if _has_more(meta, limits.max_metadata_bytes):
+        raise LimitExceededError(_too_large(limits))
+    if _depth(meta, limits.max_metadata_depth) > limits.max_metadata_depth:
+        msg = (
+            f"custom_metadata: at most max_metadata_depth = {limits.max_metadata_depth}"
+        )
+        raise LimitExceededError(msg)
+    try:
+        text = json.dumps(meta, allow_nan=False, sort_keys=True)
+        plain = _has_string_keys(meta)  # json would make strings of others
+    except (TypeError, ValueError):
+        plain = False
+    if not plain:
+        msg = "custom_metadata: expected JSON values under string keys, no NaN or Inf"
+        raise InvalidTypeError(msg)
+    if len(text) > limits.max_metadata_bytes:
+        raise LimitExceededError(_too_large(limits))
+    return text
+
+
+def _too_large(limits: Limits) -> str:
+    return f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
+
+
+def _has_more(value: object, most: int) -> bool:
+    """Whether there are more values in it, each of which takes a character of JSON."""
+    ahead: list[object] = [value]
+    seen = 0
+    while ahead and seen + len(ahead) <= most:
+        inner = ahead.pop()
+        seen += 1
+        if isinstance(inner, Mapping):
+            ahead.extend(inner.values())
+        elif isinstance(inner, list | tuple):
+            ahead.extend(inner)
+    return bool(ahead)
+
+
+def _has_string_keys(value: object) -> bool:
+    if isinstance(value, Mapping):
+        keys = all(isinstance(key, str) for key in value)
+        return keys and all(map(_has_string_keys, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_has_string_keys, value))
+    return True
+
+
+def _depth(value: object, most: int) -> int:
+    """How deep a value nests; stops counting past `most`, as a cycle never ends."""
+    if not isinstance(value, Mapping | list | tuple) or most < 0:
+        return 0
+    inner = value.values() if isinstance(value, Mapping) else value
+    return 1 + max((_depth(item, most - 1) for item in inner), default=0)

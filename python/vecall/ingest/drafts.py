@@ -1,0 +1,369 @@
+"""From what callers hand in to drafts: filter, text, identity, limits.
+
+All checks happen here, before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from vecall.concurrency.time_slices import in_slices
+from vecall.content import clean, read, read_list, role_of, texts_of
+from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.ingest.conversation import Paced, ids_of, parted_by_rewind, said_in
+from vecall.ingest.custom_metadata import metadata_json, metadata_of
+from vecall.ingest.fields import ENTRY, EVENT, SESSION, by_name, require_same
+from vecall.ingest.inner_parts import inner_reader
+from vecall.store import Draft, memory_id
+from vecall.timestamps import to_seconds, ttl_seconds
+from vecall.types import Event, LeftOutReason, check_share
+from vecall.validation import Limits, check_name
+
+EPISODE = "episode"
+"""The kind of a memory that is a turn of a conversation."""
+
+
+class Scope(NamedTuple):
+    """What all memories of a call share.
+
+    Attributes:
+        meta: Metadata of all.
+        ttl: Seconds that they live.
+        revision_ttl: Seconds that what they overwrite is kept.
+        app: The app that the call names.
+        user: The user that the call names.
+        include: What is remembered beside what was said; see `inner_reader`.
+    """
+
+    meta: dict[str, Any]
+    ttl: float | None = None
+    revision_ttl: float | None = None
+    app: str | None = None
+    user: str | None = None
+    include: frozenset[str] = frozenset()
+
+
+def scope_of(
+    custom_metadata: object, app: str | None = None, user: str | None = None
+) -> Scope:
+    """Read a call's custom_metadata.
+
+    `ttl` says how long the memories live, `revision_ttl` how long what they overwrite
+    is kept. The values of `metadata` are stored with each memory as all other keys are.
+    `wait_for_completion` is always so, and not stored.
+
+    Raises:
+        InvalidTypeError: Not a mapping, or a ttl of another type.
+        InvalidArgumentError: A ttl that is not positive.
+    """
+    return _scope(Scope({}, app=app, user=user), custom_metadata)
+
+
+def _scope(outer: Scope, custom_metadata: object) -> Scope:
+    """One memory's metadata over the call's."""
+    meta = metadata_of(custom_metadata)
+    inner = meta.pop("metadata", None)
+    if isinstance(inner, Mapping):
+        meta = {**inner, **meta}
+    elif inner is not None:
+        meta["metadata"] = inner
+    meta.pop("wait_for_completion", None)
+    lives = []
+    for name in ("ttl", "revision_ttl"):
+        given = meta.pop(name, None)
+        lives.append(getattr(outer, name) if given is None else ttl_seconds(given))
+    ttl, revision_ttl = lives
+    meta = {**outer.meta, **meta}
+    return outer._replace(meta=meta, ttl=ttl, revision_ttl=revision_ttl)
+
+
+class SessionHead(NamedTuple):
+    """A session's names and its events as they were handed in."""
+
+    app: str
+    user: str
+    id: str
+    events: list[Any]
+
+
+def session_head(session: object, limits: Limits) -> SessionHead:
+    """Read a session, but not yet its events.
+
+    Raises:
+        InvalidArgumentError: A missing or bad name.
+        InvalidTypeError: The events are not a sequence.
+    """
+    session = by_name(session, SESSION, "session")
+    app = check_name(read(session, "app_name"), "session.app_name", limits)
+    user = check_name(read(session, "user_id"), "session.user_id", limits)
+    id_ = read(session, "id")
+    if id_ is None:
+        id_ = read(session, "session_id")
+    session_id = check_name(id_, "session.id", limits)
+    return SessionHead(app, user, session_id, read_list(session, "events", "events"))
+
+
+class Turns(NamedTuple):
+    """What events say.
+
+    Attributes:
+        given: A draft of each event, or why it is none, in order.
+        taken_back: The ids of the memories of those that a rewind took back.
+    """
+
+    given: list[Draft | LeftOutReason]
+    taken_back: list[str]
+
+    @property
+    def drafts(self) -> list[Draft]:
+        """The drafts without what is left out."""
+        return [each for each in self.given if isinstance(each, Draft)]
+
+
+def events_of(events: object, messages: object) -> object:
+    """Return the one of the two that was given.
+
+    Raises:
+        InvalidArgumentError: Both were.
+    """
+    if events is not None and messages is not None:
+        msg = "events, messages: expected one of them"
+        raise InvalidArgumentError(msg)
+    return messages if events is None else events
+
+
+def event_drafts(
+    events: Iterable[object], session_id: str | None, scope: Scope, limits: Limits
+) -> list[Draft | LeftOutReason]:
+    """Return a draft of each event, or why it is none, in order.
+
+    For a thread that may pause.
+    """
+    return turns_of(list(events), session_id, scope, limits, in_slices).given
+
+
+def turns_of(
+    events: Sequence[object],
+    session_id: str | None,
+    scope: Scope,
+    limits: Limits,
+    paced: Paced = iter,
+) -> Turns:
+    """Return what events say, and what a rewind among them takes back."""
+    counted, taken_back = parted_by_rewind(events, paced)
+    given: list[Draft | LeftOutReason] = []
+    at = 0  # of the next event that counts; they are in the order of all
+    for number, event in enumerate(paced(events)):
+        if at == len(counted) or counted[at] is not event:
+            given.append("rewound")
+            continue
+        at += 1
+        where = f"events[{number}]"
+        given.append(_event_draft(event, where, session_id, scope, limits))
+    return Turns(given, memory_ids(taken_back, session_id))
+
+
+def memory_ids(events: Iterable[object], session_id: str | None) -> list[str]:
+    """Return the ids of the memories of those events that have an id."""
+    return [memory_id(session_id, id_) for id_ in ids_of(events)]
+
+
+def _event_draft(
+    event: object, where: str, session_id: str | None, scope: Scope, limits: Limits
+) -> Draft | LeftOutReason:
+    if event is None or isinstance(event, str | bytes | int | float | list | tuple):
+        msg = "events: expected events as objects or mappings"
+        raise InvalidTypeError(msg)
+    # What is told in plain values is taken at its word. A framework's objects may carry
+    # attributes that are no values at all, so there only what fits is read.
+    strict = isinstance(event, Mapping | Event)
+    event = by_name(event, EVENT, where)
+    require_same(event, "session_id", session_id or "", where)
+    _require_owner(event, scope, where)
+    if read(event, "partial") is True:
+        return "partial"  # a piece of a streamed turn; the whole turn follows
+    content = said_in(event)
+    if strict:
+        _check_event(event, content)
+    texts = texts_of(content, inner_reader(scope.include))
+    text = clean("\n".join(texts))
+    if not text.strip():
+        return "no_text"
+    check_text(text, limits)
+    author = _author(event)
+    ts = _event_time(read(event, "timestamp"))
+    event_id = read(event, "id")
+    if not strict and (not isinstance(event_id, str) or not event_id):
+        event_id = None
+    if event_id is not None:
+        check_name(event_id, "event.id", limits)
+        id_ = memory_id(session_id, event_id)
+    else:
+        id_ = memory_id(session_id, author, ts, text)
+    own = read(event, "custom_metadata")
+    scope = _scope(scope, own if isinstance(own, Mapping) else None)
+    importance = read(event, "importance") if strict else None
+    return Draft(
+        id=id_,
+        text=text,
+        session=session_id,
+        event=event_id,
+        ts=ts,
+        ttl=scope.ttl,
+        revision_ttl=scope.revision_ttl,
+        author=author,
+        kind=_optional(read(event, "kind")) or EPISODE,
+        source=_optional(read(event, "source")),
+        trust=_optional(read(event, "trust")),
+        content=_content_json(content, texts),
+        meta=metadata_json(scope.meta, limits),
+        importance=None
+        if importance is None
+        else check_share(importance, "importance"),
+        ordered=True,
+    )
+
+
+def _check_event(event: object, content: object) -> None:
+    """Refuse values of a type that could only be left out in silence."""
+    for name in ("id", "author", "kind", "source", "trust"):
+        value = read(event, name)
+        if value is not None and not isinstance(value, str):
+            msg = f"event.{name}: expected a string"
+            raise InvalidTypeError(msg)
+    time_given = read(event, "timestamp")
+    if time_given is not None:
+        to_seconds(time_given, "event.timestamp")
+    metadata_of(read(event, "custom_metadata"))
+    if content is not None and not _is_readable(content):
+        msg = "event.content: expected a text, or a content with parts"
+        raise InvalidTypeError(msg)
+
+
+def _is_readable(content: object) -> bool:
+    """Whether it is a content at all, with or without a text."""
+    if isinstance(content, list | tuple):
+        return all(isinstance(part, str | Mapping) for part in content)
+    return isinstance(content, str | Mapping) or hasattr(content, "parts")
+
+
+def entry_drafts(
+    memories: Iterable[object], scope: Scope, limits: Limits, paced: Paced = iter
+) -> list[Draft]:
+    """Return the drafts of explicit memories: strings, mappings, entries.
+
+    Raises:
+        InvalidArgumentError: An entry without text of its own, or a bad field.
+        InvalidTypeError: Something else.
+    """
+    return [
+        _entry_draft(entry, f"memories[{number}]", scope, limits)
+        for number, entry in enumerate(paced(memories))
+    ]
+
+
+def _entry_draft(entry: object, where: str, scope: Scope, limits: Limits) -> Draft:
+    entry = by_name(entry, ENTRY, where)
+    _require_owner(entry, scope, where)
+    content = entry if isinstance(entry, str) else read(entry, "content")
+    if content is None:
+        content = read(entry, "text")
+    if content is None and read(entry, "parts") is not None:
+        content = entry  # a content by itself
+    if content is None or not _is_readable(content):
+        msg = "memories: expected strings, or entries with a text as content"
+        raise InvalidTypeError(msg)
+    texts = texts_of(content)
+    text = clean("\n".join(texts))
+    if not text.strip():
+        msg = "memories: every entry needs a text, neither blank nor only recalled"
+        raise InvalidArgumentError(msg)
+    check_text(text, limits)
+    fields = {} if isinstance(entry, str) else entry
+    session_id = _named(fields, "session_id", limits)
+    event_id = _named(fields, "event_id", limits)
+    author = _author(fields)
+    given = read(fields, "timestamp")
+    ts = None if given is None else to_seconds(given, "timestamp")
+    id_ = _named(fields, "id", limits)
+    if id_ is None and event_id is not None:
+        id_ = memory_id(session_id, event_id)
+    importance = read(fields, "importance")
+    if importance is not None:
+        importance = check_share(importance, "importance")
+    id_ = id_ or memory_id(session_id, author, ts, text)
+    supersedes = _named(fields, "supersedes", limits)
+    if supersedes == id_:
+        msg = "supersedes: must be the id of another memory"
+        raise InvalidArgumentError(msg)
+    scope = _scope(scope, read(fields, "custom_metadata"))
+    until = read(fields, "valid_until")
+    return Draft(
+        id=id_,
+        text=text,
+        session=session_id,
+        event=event_id,
+        ts=ts,
+        ttl=scope.ttl,
+        revision_ttl=scope.revision_ttl,
+        valid_until=None if until is None else to_seconds(until, "valid_until"),
+        supersedes=supersedes,
+        author=author,
+        kind=_optional(read(fields, "kind")),
+        source=_optional(read(fields, "source")),
+        trust=_optional(read(fields, "trust")),
+        content=_content_json(content, texts),
+        meta=metadata_json(scope.meta, limits),
+        importance=importance,
+    )
+
+
+def _require_owner(fields: object, scope: Scope, where: str) -> None:
+    require_same(fields, "app_name", scope.app, where)
+    require_same(fields, "user_id", scope.user, where)
+
+
+def _author(fields: object) -> str | None:
+    """Who said it: the author, or the role that a chat message's object has."""
+    author = read(fields, "author")
+    return _optional(read(fields, "role") if author is None else author)
+
+
+def _named(fields: object, name: str, limits: Limits) -> str | None:
+    value = read(fields, name)
+    return None if value is None else check_name(value, name, limits)
+
+
+def _optional(value: object) -> str | None:
+    """A string that is there, made safe to store."""
+    return clean(value) if isinstance(value, str) and value else None
+
+
+def _event_time(value: object) -> float | None:
+    """An event's time; foreign objects may have none that means anything."""
+    if isinstance(value, float | int | str | datetime) and not isinstance(value, bool):
+        return to_seconds(value, "event.timestamp")
+    return None
+
+
+def check_text(text: str, limits: Limits) -> None:
+    """Raise LimitExceededError if a text is too long."""
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > limits.max_text_bytes:
+        msg = f"text: at most max_text_bytes = {limits.max_text_bytes} bytes"
+        raise LimitExceededError(msg)
+
+
+def _content_json(content: object, texts: Sequence[str]) -> str | None:
+    """The content as JSON where it is more than its text: several parts."""
+    if len(texts) < 2:
+        return None
+    parts = [{"text": clean(text)} for text in texts]
+    role = role_of(content)
+    kept: dict[str, object] = {"parts": parts}
+    if role is not None:
+        kept = {"role": clean(role), **kept}
+    return json.dumps(kept, ensure_ascii=False)

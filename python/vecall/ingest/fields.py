@@ -1,0 +1,156 @@
+"""The fields of entries, events and sessions that come as mappings, by every name.
+
+Other systems call the same field by other names. Each mapping is translated to the
+names of vecall's own types, in snake_case; a field that has no meaning here is refused
+rather than dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from vecall.content import camel_case
+from vecall.errors import InvalidArgumentError
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", re.ASCII)
+
+
+class Fields(NamedTuple):
+    """What one kind of mapping may have.
+
+    Attributes:
+        names: The fields, by vecall's own names.
+        aliases: Other names of these.
+        ignored: Fields of known formats that carry nothing to remember.
+        spellings: Every spelling, camelCase too, and the field; None where ignored.
+    """
+
+    names: tuple[str, ...]
+    aliases: dict[str, str]
+    ignored: tuple[str, ...]
+    spellings: dict[str, str | None]
+
+
+def _fields(names: str, aliases: dict[str, str], ignored: str) -> Fields:
+    known: dict[str, str | None] = dict.fromkeys(ignored.split())
+    known |= {name: name for name in names.split()} | aliases
+    spellings = {camel_case(name): field for name, field in known.items()} | known
+    return Fields(tuple(names.split()), aliases, tuple(ignored.split()), spellings)
+
+
+_ALIASES = {
+    "text": "content",
+    "memory": "content",
+    "role": "author",
+    "created_at": "timestamp",
+    "metadata": "custom_metadata",
+}
+_SAID = (
+    "content author timestamp kind source trust custom_metadata importance "
+    "id session_id app_name user_id"
+)
+
+ENTRY = _fields(
+    f"{_SAID} event_id valid_until supersedes parts",
+    _ALIASES,
+    # What a search answers with beside what was stored.
+    "score similarity confidence explanation updated_at scope",
+)
+"""An explicit memory."""
+
+EVENT = _fields(
+    f"{_SAID} partial actions input_transcription output_transcription "
+    "invocation_id branch",
+    {**_ALIASES, "event_id": "id"},
+    # Of chat messages as model providers exchange them.
+    "type name tool_calls tool_call_id function_call refusal annotations audio status "
+    # Of google-adk's events.
+    "turn_complete turn_complete_reason interaction_status finish_reason error_code "
+    "error_message interrupted usage_metadata grounding_metadata model_version "
+    "live_session_resumption_update live_session_id go_away voice_activity "
+    "avg_logprobs logprobs_result cache_metadata citation_metadata interaction_id "
+    "environment_id output node_info long_running_tool_ids isolation_scope",
+)
+"""A turn of a conversation."""
+
+SESSION = _fields(
+    "app_name user_id id events",
+    {"session_id": "id", "messages": "events"},
+    "state last_update_time",  # of google-adk's sessions
+)
+"""A conversation."""
+
+
+def by_name(source: object, known: Fields, where: str) -> object:
+    """Return a mapping's values by vecall's names; any other object as it is.
+
+    None is a value that is not given. A `created_at` beside an `updated_at` says when a
+    memory was stored, and counts as its time only where no other time is given. Of a
+    mapping with an invocation id and actions, which google-adk dumped, fields that this
+    version does not know are ignored.
+
+    Args:
+        source: What was given.
+        known: What it may have.
+        where: Its place in the call, for messages.
+
+    Raises:
+        InvalidArgumentError: An unknown field, or two names of one field with
+            different values.
+    """
+    if not isinstance(source, Mapping):
+        return source
+    spellings = known.spellings
+    found: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for name, value in source.items():
+        field = spellings.get(name, "") if isinstance(name, str) else ""
+        if field == "":
+            if known is EVENT and _is_adk_event(source):
+                continue
+            raise InvalidArgumentError(_unknown(name, known, where))
+        if field is None or value is None:
+            continue
+        if field not in found:
+            found[field], names[field] = value, name
+        elif not _is_same(found[field], value):
+            pair = sorted((names[field], name))
+            if pair == ["created_at", "timestamp"] and "updated_at" in source:
+                found[field] = source["timestamp"]
+                continue
+            msg = f"{where}: {pair[0]} and {pair[1]} are one field with two values"
+            raise InvalidArgumentError(msg)
+    return found
+
+
+def require_same(fields: object, name: str, expected: str | None, where: str) -> None:
+    """Raise InvalidArgumentError if a mapping names another one than its call."""
+    if not isinstance(fields, Mapping) or expected is None:
+        return
+    given = fields.get(name)
+    if given is not None and given != expected:
+        msg = f"{where}.{name}: is not the {name} of the call"
+        raise InvalidArgumentError(msg)
+
+
+def is_field_name(name: object) -> bool:
+    """Return whether a message may show a name; others may be somebody's text."""
+    return isinstance(name, str) and _PLAIN_NAME.fullmatch(name) is not None
+
+
+def _is_adk_event(source: Mapping[Any, Any]) -> bool:
+    return ("invocation_id" in source or "invocationId" in source) and (
+        "actions" in source
+    )
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other or (type(one) is type(other) and bool(one == other))
+
+
+def _unknown(name: object, known: Fields, where: str) -> str:
+    shown = f'unknown field "{name}"' if is_field_name(name) else "unknown field"
+    fields = ", ".join([*known.names, *known.aliases])
+    return f"{where}: {shown}; fields are {fields}"

@@ -1,0 +1,253 @@
+"""The lines of an export as they are read back: every value checked, none believed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+import numpy as np
+
+from vecall.errors import InvalidArgumentError, LimitExceededError
+from vecall.store import EmbeddingModel, Reason, Why, header_model
+from vecall.store.erased_names import is_hidden, is_well_formed
+from vecall.store.values import check_past, check_turn, json_object
+from vecall.store.writes.position_spacing import as_stored
+from vecall.timestamps import to_seconds
+from vecall.types import check_share
+from vecall.validation import Limits, check_name
+
+_MOST = 2**31 - 1  # of a position or a count
+
+
+class LineReader:
+    """Reads the lines of one export."""
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        """Begin at the header.
+
+        Args:
+            limits: What a text, a name and metadata may have.
+            now: The time in seconds; nothing was written later than that.
+        """
+        self._limits = limits
+        self._now = now
+        self._dim: int | None = None
+        self._kinds: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "part": self._part,
+            "mem": self._memory,
+            "tomb": self._tombstone,
+            "hist": self._past,
+            "replaced": self._replacement,
+            "trig": self._trigger,
+            "told": self._told,
+        }
+
+    def header(self, line: Mapping[str, Any]) -> EmbeddingModel | None:
+        """Read the header; return the model of the vectors.
+
+        Raises:
+            InvalidArgumentError: It is no header that this version reads.
+        """
+        model = header_model(line)
+        self._dim = None if model is None else model.dim
+        return model
+
+    def line(self, item: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Read any other line; return its kind and values.
+
+        Raises:
+            InvalidArgumentError: The message names the field.
+        """
+        kind, values = next(iter(item.items()), ("", None))
+        if len(item) != 1 or not isinstance(values, dict) or kind not in self._kinds:
+            msg = "expected a line of an export"
+            raise InvalidArgumentError(msg)
+        return kind, self._kinds[kind](values)
+
+    def _part(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "app": check_name(values.get("app"), "part.app", self._limits),
+            "user": check_name(values.get("user"), "part.user", self._limits),
+            "created_at": self._past_time(values, "created_at"),
+        }
+
+    def _memory(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        text = _string(values, "text")
+        if not text.strip() or len(text.encode()) > self._limits.max_text_bytes:
+            msg = (
+                "mem.text: must not be blank, and at most max_text_bytes = "
+                f"{self._limits.max_text_bytes} bytes"
+            )
+            raise LimitExceededError(msg)
+        if values.get("state") not in ("live", "archived", "quarantined"):
+            msg = "mem.state: must be live, archived or quarantined"
+            raise InvalidArgumentError(msg)
+        read: dict[str, Any] = {
+            "text": text,
+            "state": values["state"],
+            "created_at": self._past_time(values, "created_at"),
+            "updated_at": self._past_time(values, "updated_at"),
+            "id": check_name(values.get("id"), "mem.id", self._limits),
+        }
+        for name in ("session", "event"):
+            if values.get(name) is not None:
+                read[name] = check_name(values[name], f"mem.{name}", self._limits)
+        for name in ("author", "kind", "source", "trust", "supersedes"):
+            read[name] = _optional(values, name, _string)
+        for name in ("ts", "expires_at", "valid_until"):
+            read[name] = _optional(values, name, _time)
+        read["last_used"] = _optional(values, "last_used", self._past_time)
+        read["pos"] = _optional(values, "pos", _position)
+        read["uses"] = _optional(values, "uses", _count)
+        for name in ("content", "meta"):
+            read[name] = _optional(values, name, _object)
+        if values.get("importance") is not None:
+            read["importance"] = check_share(values["importance"], "mem.importance")
+        if values.get("vec") is not None:
+            read["vec"] = self._vector(values["vec"])
+        return {name: value for name, value in read.items() if value is not None}
+
+    def _past_time(self, values: Mapping[str, Any], name: str) -> float:
+        return min(_time(values, name), self._now)
+
+    def _vector(self, given: object) -> bytes:
+        try:
+            data = base64.b64decode(given, validate=True)  # type: ignore[arg-type]
+        except (binascii.Error, ValueError, TypeError):
+            data = b""
+        if self._dim is None or len(data) != 4 * self._dim:
+            msg = "mem.vec: expected base64 of as many float32 as the header says"
+            raise InvalidArgumentError(msg)
+        vector = np.frombuffer(data, "<f4")
+        if not np.isfinite(vector).all() or not vector.any():
+            msg = "mem.vec: must be finite and not zero"
+            raise InvalidArgumentError(msg)
+        return data
+
+    def _tombstone(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        id_ = self._name_of_gone(values, "tomb", "id")
+        why = values.get("why")
+        if why is not None:
+            why = _one_of(values, "why", get_args(Why))
+        return {"id": id_, "at": self._past_time(values, "at"), "why": why}
+
+    def _past(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "id": check_name(values.get("id"), "hist.id", self._limits),
+            "at": self._past_time(values, "at"),
+            "op": _one_of(values, "op", ("update", "edit")),
+            "old": _optional(values, "old", _past_fields) or "{}",
+            "expires_at": _optional(values, "expires_at", _time),
+        }
+
+    def _replacement(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "id": check_name(values.get("id"), "replaced.id", self._limits),
+            "by": _optional(values, "by", _string),
+            "why": _one_of(values, "why", get_args(Reason)),
+            "at": self._past_time(values, "at"),
+        }
+
+    def _trigger(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "session": check_name(values.get("session"), "trig.session", self._limits),
+            "kind": _one_of(values, "kind", ("make",)),
+            "due_at": _optional(values, "due_at", _time),
+            "state": _optional(values, "state", _tries),
+        }
+
+    def _told(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "session": self._name_of_gone(values, "told", "session"),
+            "id": self._name_of_gone(values, "told", "id"),
+            "at": self._past_time(values, "at"),
+            "pos": _optional(values, "pos", _count),
+            "event": _optional(values, "event", _event),
+        }
+
+    def _name_of_gone(self, values: Mapping[str, Any], kind: str, name: str) -> str:
+        """A name, or what a purge has put in its place."""
+        value = values.get(name)
+        if isinstance(value, str) and is_hidden(value) and is_well_formed(value):
+            return value
+        return check_name(value, f"{kind}.{name}", self._limits)
+
+
+def _optional(
+    values: Mapping[str, Any], name: str, take: Callable[[Mapping[str, Any], str], Any]
+) -> Any:
+    return None if values.get(name) is None else take(values, name)
+
+
+def _string(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name)
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            value = None
+    if not isinstance(value, str):
+        msg = f"{name}: expected a string without lone surrogates"
+        raise InvalidArgumentError(msg)
+    return value
+
+
+def _time(values: Mapping[str, Any], name: str) -> float:
+    value = values.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        msg = f"{name}: expected seconds since 1970"
+        raise InvalidArgumentError(msg)
+    return to_seconds(value, name)
+
+
+def _count(values: Mapping[str, Any], name: str) -> int:
+    value = values.get(name)
+    if type(value) is not int or not 0 <= value <= _MOST:
+        msg = f"{name}: expected an integer from 0 to {_MOST}"
+        raise InvalidArgumentError(msg)
+    return value
+
+
+def _position(values: Mapping[str, Any], name: str) -> float:
+    value: Any = values.get(name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not -_MOST <= value <= _MOST:
+        msg = f"{name}: expected a number from {-_MOST} to {_MOST}"
+        raise InvalidArgumentError(msg)
+    return as_stored(value)
+
+
+def _object(values: Mapping[str, Any], name: str) -> str:
+    text = _string(values, name)
+    json_object(text, name)
+    return text
+
+
+def _one_of(values: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
+    value = _string(values, name)
+    if value not in allowed:
+        msg = f"{name}: must be one of {', '.join(allowed)}"
+        raise InvalidArgumentError(msg)
+    return value
+
+
+def _past_fields(values: Mapping[str, Any], name: str) -> str:
+    """What a memory said before, or no more than a digest of it."""
+    text = _string(values, name)
+    check_past(json_object(text, name), name)
+    return text
+
+
+def _event(values: Mapping[str, Any], name: str) -> str:
+    """A turn as it waits: what was said, or what compaction summed up."""
+    text = _string(values, name)
+    check_turn(json_object(text, name), name)
+    return text
+
+
+def _tries(values: Mapping[str, Any], name: str) -> str:
+    text = _string(values, name)
+    _count(json_object(text, name), "tries")
+    return text

@@ -1,0 +1,110 @@
+"""Thoughts, function calls and their responses as texts, where they are asked for.
+
+google-adk's parts and dicts of the same shape are read. Calls of memory tools have no
+text: what they return was remembered before, and may be forgotten meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from vecall.content import is_thought, read
+from vecall.errors import ConfigError
+from vecall.prompts.strip import without_recalled
+
+Inner = Literal["thoughts", "calls"]
+"""What of a turn is remembered only on request."""
+
+MEMORY_TOOLS = frozenset(
+    {
+        "expand_session",
+        "forget_memory",
+        "load_memory",
+        "preload_memory",
+        "recall_memory",
+        "remember",
+        "update_memory",
+    }
+)
+"""The names of the tools whose calls and responses are never remembered."""
+
+MOST_CHARS = 1_000
+"""Characters of a call's arguments or of a response; the rest is cut off."""
+
+_KINDS = ("thoughts", "calls")
+_CUT = " …"
+
+
+def checked_include(given: object) -> frozenset[str]:
+    """Return what is remembered beside what was said.
+
+    Raises:
+        ConfigError: Something else than "thoughts" and "calls".
+    """
+    if isinstance(given, list | tuple | set | frozenset) and all(
+        isinstance(kind, str) and kind in _KINDS for kind in given
+    ):
+        return frozenset(given)
+    msg = 'include: expected a sequence of "thoughts" and "calls", which may be empty'
+    raise ConfigError(msg)
+
+
+def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | None:
+    """Return what gives parts a text that otherwise have none; None for no part."""
+    if not include:
+        return None
+
+    def text_of(part: object) -> str | None:
+        if "thoughts" in include and is_thought(part):
+            return _thought(part)
+        return _call(part) if "calls" in include else None
+
+    return text_of
+
+
+def _thought(part: object) -> str | None:
+    text = read(part, "text")
+    if text is None:
+        text = read(part, "thinking")
+    own = without_recalled(text) if isinstance(text, str) else ""
+    return f"(thought) {own}" if own.strip() else None
+
+
+def _call(part: object) -> str | None:
+    if isinstance(part, str):
+        return None
+    for kind, field, word in (
+        ("function_call", "args", "call"),
+        ("function_response", "response", "response"),
+    ):
+        call = read(part, kind)
+        name = None if call is None else read(call, "name")
+        if isinstance(name, str) and name and name not in MEMORY_TOOLS:
+            values = read(call, field)
+            shown = f" {_json(values)}" if isinstance(values, Mapping) else ""
+            return without_recalled(f"({word}) {_cut(name, '')}{shown}") or None
+    return None
+
+
+def _json(values: Mapping[object, object]) -> str:
+    """The first characters of the JSON, without making all of it."""
+    encoder = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=_foreign)
+    text = ""
+    try:
+        for piece in encoder.iterencode(dict(values)):
+            text += piece[: MOST_CHARS + 1]
+            if len(text) > MOST_CHARS:
+                break
+    except (TypeError, ValueError, RecursionError):  # circular, or very deep
+        text += _CUT
+    return _cut(text, _CUT)
+
+
+def _foreign(value: object) -> str:
+    return f"<{type(value).__name__}>"
+
+
+def _cut(text: str, mark: str) -> str:
+    return text if len(text) <= MOST_CHARS else text[:MOST_CHARS] + mark

@@ -1,0 +1,83 @@
+"""Summaries as memories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from vecall.content import clean
+from vecall.store import Draft, memory_id
+from vecall.summaries import SessionSummary
+
+SUMMARY = "summary"
+"""The kind of a memory that sums up others."""
+
+
+def summary_drafts(
+    summaries: Sequence[SessionSummary],
+    session: str | None,
+    covered: Iterable[str],
+    *,
+    source: str,
+    trust: str | None,
+) -> list[Draft]:
+    """Return drafts of the summaries of a session.
+
+    Their ids depend on what they cover, so that a summary which is made again, because
+    nobody knows whether the first one was written, replaces the first one.
+
+    Args:
+        summaries: The summaries.
+        session: The session; None where they sum up facts.
+        covered: What names the turns that are summed up.
+        source: Who made the summaries.
+        trust: The turns' tier.
+    """
+    names = sorted(covered)
+    drafts = []
+    for number, summary in enumerate(summaries):
+        text = clean("\n".join([summary.summary.strip(), *summary.key_facts]))
+        told = {
+            "topics": [clean(topic) for topic in summary.topics],
+            "key_facts": [clean(fact) for fact in summary.key_facts],
+            "start_timestamp": summary.start_timestamp,
+            "end_timestamp": summary.end_timestamp,
+            "event_count": summary.event_count,
+        }
+        meta = {name: value for name, value in told.items() if value not in (None, [])}
+        drafts.append(
+            Draft(
+                memory_id(session, SUMMARY, *names, float(number)),
+                text,
+                session=session,
+                ts=summary.end_timestamp,
+                kind=SUMMARY,
+                source=source,
+                trust=trust,
+                meta=json.dumps(meta, sort_keys=True) if meta else None,
+            )
+        )
+    return drafts
+
+
+def as_one(summaries: Sequence[SessionSummary], turns: int) -> SessionSummary:
+    """Return one summary that says what some say of so many turns.
+
+    How many each of them covers does not add up: they may cover the same.
+    """
+    starts = [one.start_timestamp for one in summaries]
+    ends = [one.end_timestamp for one in summaries]
+    return SessionSummary(
+        "\n".join(one.summary.strip() for one in summaries),
+        topics=tuple(dict.fromkeys(t for one in summaries for t in one.topics)),
+        key_facts=tuple(dict.fromkeys(f for one in summaries for f in one.key_facts)),
+        start_timestamp=min((t for t in starts if t is not None), default=None),
+        end_timestamp=max((t for t in ends if t is not None), default=None),
+        event_count=turns,
+    )
+
+
+def lowest_trust(tiers: Iterable[str | None]) -> str | None:
+    """Return the tier that all share; None, which is unknown, where they differ."""
+    found = set(tiers)
+    return found.pop() if len(found) == 1 else None

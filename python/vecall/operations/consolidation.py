@@ -1,0 +1,318 @@
+"""Consolidation: what says or means the same is merged, what is old is summed up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vecall.concurrency.join import Wait
+from vecall.errors import ClosedError, ConfigError, VecallError
+from vecall.ingest.summaries import (
+    SUMMARY,
+    as_one,
+    lowest_trust,
+    summary_drafts,
+)
+from vecall.operations.consolidation_plan import (
+    SESSIONS,
+    ConsolidationPlan,
+    checked_fold,
+    checked_similarity,
+)
+from vecall.operations.duplicates import duplicates
+from vecall.operations.near_duplicates import near_duplicates
+from vecall.operations.sessions import Observing
+from vecall.operations.write_options import How
+from vecall.operations.writes import Memory
+from vecall.store import (
+    Change,
+    ClaimConsolidation,
+    MergeMemories,
+    Row,
+    changed_users,
+    facts_of,
+    last_consolidation,
+    old_facts,
+    old_sessions,
+    text_hash,
+)
+from vecall.store.values import stored_object
+from vecall.summaries import SummaryProvider
+from vecall.telemetry import observed
+from vecall.timestamps import ttl_seconds
+from vecall.types import Consolidation, DuplicateGroup
+
+Key = tuple[str, str]
+
+_log = logging.getLogger("vecall")
+
+_FOLDED_AT_ONCE = 50  # facts or summaries that one summary takes the place of
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A consolidation as the caller asks for it."""
+
+    older_than: object = None
+    summarizer: SummaryProvider | None = None
+    merge: object = True
+    similarity: object = None
+    fold: object = SESSIONS
+    dry_run: object = False
+
+
+class Consolidating:
+    """Consolidates the memories of one user at a time."""
+
+    def __init__(
+        self, memory: Memory, observing: Observing, plan: ConsolidationPlan | None
+    ) -> None:
+        """Work on an open file.
+
+        Raises:
+            ConfigError: The plan cannot be followed by this service.
+        """
+        self._memory = memory
+        self._observing = observing
+        self._plan = plan
+        self.telemetry = memory.telemetry
+        if plan is None:
+            return
+        if memory.rules.read_only:
+            msg = "consolidation: a service with read_only=True writes nothing"
+            raise ConfigError(msg)
+        if plan.older_than is not None and plan.fold and observing.summarizer is None:
+            msg = "consolidation: older_than needs a summarizer"
+            raise ConfigError(msg)
+        if plan.similarity is not None and memory.serving.model is None:
+            msg = f"consolidation: {_NO_VECTORS}"
+            raise ConfigError(msg)
+
+    @observed("consolidate")
+    async def consolidate(
+        self, wait: Wait, app_name: str, user_id: str, asked: Asked
+    ) -> Consolidation:
+        """Merge what says the same; sum up what is old."""
+        dry = asked.dry_run is True
+        key = self._memory.key(app_name, user_id, write=not dry)
+        similarity = checked_similarity(asked.similarity)
+        fold = checked_fold(asked.fold)
+        provider = asked.summarizer or self._observing.summarizer
+        age = None if asked.older_than is None else ttl_seconds(asked.older_than)
+        if age is not None and provider is None and not dry:
+            msg = "summarizer: summing up what is older needs one"
+            raise ConfigError(msg)
+        if similarity is not None and self._memory.serving.model is None:
+            msg = f"similarity: {_NO_VECTORS}"
+            raise ConfigError(msg)
+        groups, merged = await self._merge(
+            wait, key, words=asked.merge is True, similarity=similarity, dry=dry
+        )
+        folded, made = 0, []
+        if age is not None:
+            before = self._memory.database.lifetime.wall() - age
+            scan = self._memory.serving.loader.submit_scan
+            gone = {id_ for group in groups for id_ in group.merged}
+            for session, rows in await wait(scan(self._old, key, before, fold, gone)):
+                if dry:
+                    folded += len(rows)
+                elif provider is not None:
+                    ids = await self._fold(wait, key, provider, session, rows)
+                    made += ids
+                    folded += len(rows) if ids else 0
+        return Consolidation(merged, folded, tuple(made), groups, similarity, dry)
+
+    async def _merge(
+        self, wait: Wait, key: Key, *, words: bool, similarity: float | None, dry: bool
+    ) -> tuple[tuple[DuplicateGroup, ...], int]:
+        """Merge; return what was found, and how many memories were archived."""
+        memory = self._memory
+        if not words and similarity is None:
+            return (), 0
+        groups, hashes = await wait(
+            memory.serving.loader.submit_scan(self._same, key, words, similarity)
+        )
+        if dry or not groups:
+            return tuple(groups), sum(len(group.merged) for group in groups)
+        job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
+        change: Change = await wait(memory.writer.submit(job))
+        return tuple(groups), len(change.removed)
+
+    def _same(
+        self, key: Key, words: bool, similarity: float | None
+    ) -> tuple[list[DuplicateGroup], dict[str, bytes]]:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            stored = facts_of(connection, *key, database.lifetime.now())
+        groups = duplicates(entry.row for entry in stored) if words else []
+        model = self._memory.serving.model
+        if similarity is not None and model is not None:
+            merged = {id_ for group in groups for id_ in group.merged}
+            left = [entry for entry in stored if entry.row.id not in merged]
+            groups = _joined(groups, near_duplicates(left, model.id, similarity))
+        named = {id_ for group in groups for id_ in (group.kept, *group.merged)}
+        texts = {entry.row.id: entry.row.text for entry in stored}
+        return groups, {id_: text_hash(texts[id_]) for id_ in named}
+
+    def _old(
+        self, key: Key, before: float, fold: frozenset[str], gone: set[str]
+    ) -> list[tuple[str | None, list[Row]]]:
+        """What is to be summed up together, each with its session."""
+        database = self._memory.database
+        now = database.lifetime.now()
+        found: list[tuple[str | None, list[Row]]] = []
+        with database.snapshot() as connection:
+            if "sessions" in fold:
+                found += old_sessions(connection, *key, before, now)
+            if fold & {"summaries", "facts"}:
+                rows = old_facts(connection, *key, before, now)
+                found += _batches(rows, fold, gone)
+        return found
+
+    async def _fold(
+        self,
+        wait: Wait,
+        key: Key,
+        provider: SummaryProvider,
+        session: str | None,
+        rows: list[Row],
+    ) -> list[str]:
+        """Put one summary in the place of memories."""
+        app, user = key
+        events = [
+            {
+                "id": row.event or row.id,
+                "author": row.author,
+                "timestamp": row.time,
+                "content": row.text
+                if row.content is None
+                else stored_object(row.content),
+            }
+            for row in rows
+        ]
+        summaries = await self._observing.summaries(
+            wait,
+            provider,
+            {"app_name": app, "user_id": user, "id": session or "-", "events": events},
+        )
+        if not summaries:
+            return []
+        fold = {row.id: text_hash(row.text) for row in rows}
+        drafts = summary_drafts(
+            # One memory takes the place of all, not several.
+            [as_one(summaries, len(rows))],
+            session,
+            fold,
+            source="consolidation",
+            trust=lowest_trust(row.trust for row in rows),
+        )
+        ends = [row.expires_at for row in rows if row.expires_at is not None]
+        if ends:
+            left = min(ends) - self._memory.database.lifetime.now()
+            if left <= 0:
+                return []  # some of it expired meanwhile
+            drafts = [replace(draft, ttl=left) for draft in drafts]
+        return await self._memory.add_drafts(wait, *key, drafts, How(fold=fold))
+
+    async def run_plan(self, wait: Wait) -> int:
+        """Follow the plan where a run is due; return how many memories it archived.
+
+        A user whose memories cannot be consolidated keeps no other user waiting: it is
+        logged, and tried again with the next run.
+        """
+        plan, memory = self._plan, self._memory
+        if plan is None:
+            return 0
+        scan = memory.serving.loader.submit_scan
+        now = memory.database.lifetime.wall()
+        last = await wait(scan(self._last_run))
+        if last is not None and now - last < plan.seconds_between():
+            return 0
+        claimed: Change = await wait(
+            memory.writer.submit(ClaimConsolidation(last, now))
+        )
+        if not claimed.ids:
+            return 0  # another process runs
+        age = 0.0 if plan.older_than is None else ttl_seconds(plan.older_than)
+        since = None if last is None else last - age - plan.seconds_between()
+        asked = Asked(
+            older_than=plan.older_than,
+            merge=plan.merge,
+            similarity=plan.similarity,
+            fold=plan.fold,
+        )
+        archived = 0
+        for app, user in await wait(scan(self._users, since)):
+            try:
+                done: Consolidation = await self.consolidate(wait, app, user, asked)
+            except ClosedError:
+                raise
+            except VecallError as error:
+                name = type(error).__name__
+                _log.warning("a user's memories could not be consolidated: %s", name)
+            else:
+                archived += done.merged + done.folded
+        return archived
+
+    def _last_run(self) -> float | None:
+        with self._memory.database.snapshot() as connection:
+            return last_consolidation(connection)
+
+    def _users(self, since: float | None) -> list[Key]:
+        with self._memory.database.snapshot() as connection:
+            return changed_users(connection, since)
+
+
+def checked_consolidating(
+    memory: Memory, observing: Observing, plan: object
+) -> Consolidating:
+    """Return what consolidates a service's file, by a plan or on request.
+
+    Raises:
+        ConfigError: No plan, or one that the service cannot follow; it is closed then.
+    """
+    try:
+        if plan is None or isinstance(plan, ConsolidationPlan):
+            return Consolidating(memory, observing, plan)
+        msg = "consolidation: expected a vecall.ConsolidationPlan"
+        raise ConfigError(msg)
+    except ConfigError:
+        memory.close()
+        raise
+
+
+_NO_VECTORS = "merging by meaning needs vectors; open the file with an embedder"
+
+
+def _joined(
+    groups: Sequence[DuplicateGroup], near: Sequence[DuplicateGroup]
+) -> list[DuplicateGroup]:
+    """Groups by words and by meaning as one: what equals a merged memory goes too."""
+    by_kept = {group.kept: group for group in groups}
+    found = []
+    for group in near:
+        merged = list(group.merged)
+        for id_ in (group.kept, *group.merged):
+            same = by_kept.pop(id_, None)
+            merged += () if same is None else same.merged
+        found.append(DuplicateGroup(group.kept, tuple(merged), group.similarity))
+    return [*by_kept.values(), *found]
+
+
+def _batches(
+    rows: Iterable[Row], fold: frozenset[str], gone: set[str]
+) -> Iterator[tuple[str | None, list[Row]]]:
+    """Facts of one author, kind and trust, or summaries of one trust, by fifty."""
+    classes: dict[object, list[Row]] = {}
+    for row in rows:
+        is_summary = row.kind == SUMMARY
+        if row.id in gone or ("summaries" if is_summary else "facts") not in fold:
+            continue
+        author = None if is_summary else row.author
+        classes.setdefault((author, row.kind, row.trust), []).append(row)
+    for some in classes.values():
+        for begin in range(0, len(some), _FOLDED_AT_ONCE):
+            batch = some[begin : begin + _FOLDED_AT_ONCE]
+            if len(batch) > 1:
+                yield None, batch

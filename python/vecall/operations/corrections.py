@@ -1,0 +1,277 @@
+"""The later life of memories: corrected, archived, brought back, merged, forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast, get_args
+
+from vecall.concurrency.join import Wait
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.filters.trust import at_most, check_tier
+from vecall.ingest.drafts import Scope, entry_drafts
+from vecall.operations.admin import Maintenance
+from vecall.operations.consolidation import Consolidating
+from vecall.operations.forgetting import Forgetting
+from vecall.operations.options import bounds_of
+from vecall.operations.sessions import Observing
+from vecall.operations.write_options import How
+from vecall.operations.writes import Memory
+from vecall.search.confidence import prior_of
+from vecall.search.entries import to_entry
+from vecall.store import (
+    ArchiveMemories,
+    Change,
+    RestoreMemory,
+    Row,
+    State,
+    Sweep,
+    as_it_stands,
+    due_users,
+    find,
+    history,
+    listed,
+    next_due,
+)
+from vecall.telemetry import observed
+from vecall.timestamps import to_seconds
+from vecall.types import MemoryEntry, Revision
+from vecall.validation import check_name, check_top_k
+
+Key = tuple[str, str]
+
+_SWEPT_AT_ONCE = 1_000
+_CHANGEABLE = (
+    "content author timestamp kind source custom_metadata importance valid_until"
+).split()
+
+
+def _check_changes(changes: Mapping[str, Any]) -> None:
+    """Refuse what cannot be changed, and values that could only be left out."""
+    if not changes or changes.keys() - set(_CHANGEABLE):
+        msg = f"changes: expected some of {', '.join(_CHANGEABLE)}"
+        raise InvalidArgumentError(msg)
+    for name in ("author", "kind", "source"):
+        if not isinstance(changes.get(name), str | None):
+            msg = f"{name}: expected a string"
+            raise InvalidTypeError(msg)
+    if changes.get("content", "") is None:
+        msg = "content: expected a text"
+        raise InvalidTypeError(msg)
+
+
+class Life:
+    """Operations on what is there, each a coroutine like those of `Memory`."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        maintenance: Maintenance,
+        observing: Observing,
+        consolidating: Consolidating,
+    ) -> None:
+        """Work on an open file."""
+        self.consolidating = consolidating
+        self._memory = memory
+        self.telemetry = memory.telemetry
+        self._maintenance = maintenance
+        self._observing = observing
+        self.forgetting = Forgetting(memory, maintenance)
+
+    @observed("update")
+    async def update(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        scope: str,
+        changes: Mapping[str, Any],
+        max_trust: str | None = None,
+    ) -> MemoryEntry:
+        """Correct one memory."""
+        if max_trust is not None:
+            check_tier(max_trust, "max_trust")
+        key = self._memory.key(app_name, user_id, scope, write=True)
+        self._memory.key(app_name, user_id, scope, write=False)  # it is returned
+        check_name(memory_id, "memory_id", self._memory.limits)
+        _check_changes(changes)
+        loader = self._memory.serving.loader
+        row: Row = await wait(loader.submit(self._row, *key, memory_id))
+        # What it replaced was archived when it was told, and may be back since then.
+        kept = {
+            "importance": row.importance,
+            "supersedes": None,
+            "trust": at_most(row.trust, max_trust),
+        }
+        changed = replace(to_entry(row, prior_of(row)), **{**kept, **changes})
+        (draft,) = entry_drafts([changed], Scope({}), self._memory.limits)
+        how = How(edit=True, scope=scope, told=(app_name, user_id))
+        await self._memory.add_drafts(wait, *key, [draft], how)
+        # Whatever its state: what is no longer valid is not found by its id.
+        now: Row = await wait(loader.submit(self._standing, *key, memory_id))
+        return replace(to_entry(now, prior_of(now)), scope=scope)
+
+    def _standing(self, app: str, user: str, memory_id: str) -> Row:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            now = database.lifetime.now()
+            row = as_it_stands(connection, app, user, memory_id, now)
+        if row is None:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return row
+
+    def _row(self, app: str, user: str, memory_id: str) -> Row:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            row = find(connection, app, user, memory_id, database.lifetime.now())
+        if row is None:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return row
+
+    @observed("history", len)
+    async def history(
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
+    ) -> list[Revision]:
+        """Return what a memory was and is."""
+        key = self._memory.key(app_name, user_id, scope, write=False)
+        check_name(memory_id, "memory_id", self._memory.limits)
+        loader = self._memory.serving.loader
+        found: list[Revision] = await wait(loader.submit(self._past, *key, memory_id))
+        return found
+
+    def _past(self, app: str, user: str, memory_id: str) -> list[Revision]:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            found = history(connection, app, user, memory_id, database.lifetime.now())
+        if not found:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return [
+            Revision(
+                to_entry(past.row, prior_of(past.row)),
+                cast("Any", past.state),
+                past.at,
+                past.why,
+                past.by,
+            )
+            for past in in_slices(found)
+        ]
+
+    @observed("list", len)
+    async def listed(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        state: str,
+        after: str | None,
+        limit: int,
+        scope: str,
+    ) -> list[MemoryEntry]:
+        """Return a user's memories of one state, in the order of their making."""
+        key = self._memory.key(app_name, user_id, scope, write=False)
+        if state not in get_args(State):
+            msg = f"state: must be one of {', '.join(get_args(State))}"
+            raise InvalidArgumentError(msg)
+        check_top_k(limit, self._memory.limits)
+        if after is not None:
+            check_name(after, "after", self._memory.limits)
+        loader = self._memory.serving.loader
+        found: list[MemoryEntry] = await wait(
+            loader.submit(self._listed, key, state, after, limit, scope)
+        )
+        return found
+
+    def _listed(
+        self, key: Key, state: str, after: str | None, limit: int, scope: str
+    ) -> list[MemoryEntry]:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            rows = listed(
+                connection, *key, state, after, limit, database.lifetime.now()
+            )
+        return [
+            replace(to_entry(row, prior_of(row)), scope=scope)
+            for row in in_slices(rows)
+        ]
+
+    @observed("archive")
+    async def archive(
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
+    ) -> None:
+        """Keep a memory, but find it no more."""
+        key = self._memory.key(app_name, user_id, scope, write=True)
+        check_name(memory_id, "memory_id", self._memory.limits)
+        change: Change = await wait(
+            self._memory.writer.submit(ArchiveMemories(*key, [memory_id]))
+        )
+        if not change.removed:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+
+    @observed("restore", len)
+    async def restore(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        scope: str,
+        state: State = "archived",
+        updated_at: float | None = None,
+    ) -> list[str]:
+        """Make a memory of the given state live."""
+        memory = self._memory
+        key = memory.key(app_name, user_id, scope, write=True)
+        check_name(memory_id, "memory_id", memory.limits)
+        seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
+        bounds = bounds_of(memory.limits)
+        job = RestoreMemory(*key, memory_id, bounds, state, seen)
+        change: Change = await wait(memory.writer.submit(job))
+        return list(change.ids)
+
+    @observed("run_due", int)
+    async def run_due(self, wait: Wait) -> int:
+        """Do what is due; return how many memories were cleared away."""
+        self._memory.check_open()
+        self._memory.check_writable()
+        await self._observing.run_due(wait)
+        cleared = await self.sweep(wait)
+        await self.consolidating.run_plan(wait)
+        return cleared
+
+    def _due_users(self) -> list[Key]:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            return due_users(connection, database.lifetime.now())
+
+    async def next_run(self, wait: Wait) -> float | None:
+        """Do what is due; return in how many seconds the next session is."""
+        await self.run_due(wait)
+        pause: float | None = await wait(
+            self._memory.serving.loader.submit(self._pause)
+        )
+        return pause
+
+    def _pause(self) -> float | None:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            due = next_due(connection)
+        return None if due is None else due - database.lifetime.now()
+
+    async def sweep(self, wait: Wait) -> int:
+        """Clear away what has expired."""
+        cleared = 0
+        loader = self._memory.serving.loader
+        for app, user in await wait(loader.submit_scan(self._due_users)):
+            while True:
+                job = Sweep(app, user, _SWEPT_AT_ONCE)
+                change: Change = await wait(self._memory.writer.submit(job))
+                cleared += len(change.removed)
+                if len(change.removed) < _SWEPT_AT_ONCE:
+                    break
+        return cleared

@@ -1,0 +1,93 @@
+"""Gives memories that are about to be written the vectors of their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vecall.concurrency.join import Wait
+from vecall.concurrency.time_slices import in_slices
+from vecall.index.embedding import embedded_text
+from vecall.search.search_index import Serving
+from vecall.store import Database, Draft, is_used, known_of
+
+_AT_ONCE = 1_024  # texts: under a millisecond of the event loop
+
+
+async def give_vectors(
+    wait: Wait,
+    serving: Serving,
+    database: Database,
+    app: str,
+    user: str,
+    drafts: Sequence[Draft],
+    restore: bool,
+    again: bool,
+    key: str | None,
+) -> bool:
+    """Set `vec` of those drafts whose text the file has no vector for.
+
+    Args:
+        wait: How the caller waits for other threads.
+        serving: Has the model and its embedder.
+        database: The file.
+        app: The app.
+        user: The user.
+        drafts: The memories.
+        restore: Also of what was deleted or overwritten by a correction.
+        again: Also of facts that were deleted.
+        key: The idempotency key; where it was used, nothing is embedded.
+
+    Returns:
+        Whether the key was used.
+
+    Raises:
+        EmbedderError: The embedder failed.
+    """
+    assert serving.embedding is not None
+    assert serving.model is not None
+    model = serving.model.id
+
+    def look() -> dict[str, list[Draft]] | None:
+        return _to_embed(database, app, user, drafts, model, restore, again, key)
+
+    new: dict[str, list[Draft]] | None = await wait(serving.loader.submit(look))
+    if new is None:
+        return True
+    texts = list(new)
+    for start in range(0, len(texts), _AT_ONCE):
+        some = texts[start : start + _AT_ONCE]
+        vectors = await serving.embedding.embed_texts(wait, app, user, some)
+        for text, vec in zip(some, vectors, strict=True):
+            for draft in new[text]:
+                draft.vec = vec
+    return False
+
+
+def _to_embed(
+    database: Database,
+    app: str,
+    user: str,
+    drafts: Sequence[Draft],
+    model: int,
+    restore: bool,
+    again: bool,
+    key: str | None,
+) -> dict[str, list[Draft]] | None:
+    """Give drafts the vectors that the file has; return the others by their text.
+
+    None if the key was used. It hashes every text, so it runs off the event loop.
+    """
+    now = database.lifetime.now()
+    with database.snapshot() as connection:
+        if key is not None and is_used(connection, app, user, key):
+            return None
+        known = known_of(connection, app, user, drafts, now, model)
+    new: dict[str, list[Draft]] = {}
+    for draft in in_slices(drafts):
+        if not known.needs_vector(draft, restore=restore, again=again):
+            continue
+        draft.vec = known.vectors.get((draft.hash, draft.author))
+        if draft.vec is None:
+            text = embedded_text(draft.author, draft.text)
+            new.setdefault(text, []).append(draft)
+    return new

@@ -1,0 +1,108 @@
+"""Forgetting in two steps: what would go is proposed, and goes once it is confirmed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vecall.concurrency.join import Wait
+from vecall.content import as_list
+from vecall.errors import EmbedderError, InvalidArgumentError
+from vecall.operations.admin import Maintenance
+from vecall.operations.near_best import Match, near_best
+from vecall.operations.writes import Memory
+from vecall.ranking.options import Ranking
+from vecall.search.searcher import Recall, Request
+from vecall.store import LASTS_S, ProposeForget
+from vecall.telemetry import observed
+from vecall.types import ForgetProposal, MemoryEntry
+from vecall.validation import Limits, check_name, check_query, check_top_k
+
+# What stands beside a match is no match: nobody asked to forget it.
+_BESIDE = ("next", "previous", "after_question", "second", "session")
+_ALONE = Ranking(weights=dict.fromkeys(_BESIDE, 0.0))
+
+
+class Forgetting:
+    """Proposals of one open file, and what becomes of them."""
+
+    def __init__(self, memory: Memory, maintenance: Maintenance) -> None:
+        """Work on an open file."""
+        self._memory = memory
+        self.telemetry = memory.telemetry
+        self._maintenance = maintenance
+
+    @observed("propose_forget")
+    async def propose(
+        self, wait: Wait, app_name: str, user_id: str, query: str, top_k: int
+    ) -> ForgetProposal:
+        """Look for what is to be forgotten."""
+        memory = self._memory
+        key = memory.key(app_name, user_id, write=True)
+        query = check_query(query)[: memory.limits.max_query_chars]
+        # Floors of the service are about what a model is shown, not about this.
+        request = Request(
+            key,
+            query,
+            check_top_k(top_k, memory.limits),
+            ranking=_ALONE,
+            explain=True,
+        )
+        found = await memory.served(
+            lambda serving: self._matching(wait, serving.recall, request)
+        )
+        expires_at = memory.database.lifetime.now() + LASTS_S
+        if not found:
+            return ForgetProposal("", [], expires_at)
+        job = ProposeForget(*key, {str(each.id): each.text for each in found})
+        await wait(memory.writer.submit(job))
+        return ForgetProposal(job.token, found, expires_at)
+
+    async def _matching(
+        self, wait: Wait, recall: Recall, request: Request
+    ) -> list[MemoryEntry]:
+        """Return the memories near the best match; by words if the embedder fails."""
+        try:
+            found = await recall.candidates(wait, request)
+        except EmbedderError:
+            words = replace(request.ranking, fusion="words")
+            found = await recall.candidates(wait, request._replace(ranking=words))
+        matches = [_match(each) for each in found.memories]
+        near = near_best(matches)
+        return [
+            replace(each, explanation=None)
+            for each, is_near in zip(found.memories, near, strict=True)
+            if is_near
+        ]
+
+    @observed("confirm_forget", int)
+    async def confirm(
+        self, wait: Wait, app_name: str, user_id: str, token: str, ids: object
+    ) -> int:
+        """Delete what was proposed, or some of it."""
+        key = self._memory.key(app_name, user_id, write=True)
+        check_name(token, "token", self._memory.limits)
+        chosen = chosen_ids(ids, self._memory.limits)
+        return await self._maintenance.delete_proposed(wait, key, token, chosen)
+
+
+def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
+    """Return the ids that a caller chose from a proposal; None is all of them.
+
+    Raises:
+        InvalidTypeError: Not a sequence of strings.
+        InvalidArgumentError: No id, or one that cannot be one.
+    """
+    if ids is None:
+        return None
+    chosen = [check_name(id_, "ids", limits) for id_ in as_list(ids, "ids")]
+    if not chosen:
+        msg = "ids: expected at least one id; without ids all that was proposed goes"
+        raise InvalidArgumentError(msg)
+    return list(dict.fromkeys(chosen))
+
+
+def _match(memory: MemoryEntry) -> Match:
+    told = memory.explanation or {}
+    if "matched" in told:
+        return Match(told["matched"])
+    return Match(told["covered"], memory.similarity, told["vectors"])

@@ -1,0 +1,114 @@
+"""Memories that mean the same as others, by the cosine of the file's own vectors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.concurrency.time_slices import in_slices
+from vecall.lexical.tokenizer import stream_safe, words
+from vecall.operations.duplicates import origin
+from vecall.store import StoredRow
+from vecall.types import DuplicateGroup
+
+_BLOCK = 512  # rows compared at a time: a matrix of 512 x n float32
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+# Words that turn a sentence into its opposite. They change a cosine by little.
+_NEGATIONS = frozenset(
+    """
+    no not never none nothing neither nor without cannot
+    cant couldnt didnt doesnt dont hadnt hasnt havent isnt mustnt shouldnt wasnt werent
+    wont wouldnt arent aint hardly
+    nicht nichts nie niemals kein keine keinen keinem keiner ohne
+    nunca sin jamas tampoco pas jamais sans aucun non mai senza nao sem
+    \u043d\u0435 \u043d\u0438 \u043d\u0435\u0442 \u0431\u0435\u0437
+    \u043d\u0438\u043a\u043e\u0433\u0434\u0430 \u0644\u0627 \u0644\u0645 \u0644\u0646
+    \u0644\u064a\u0633
+    """.split()
+)
+_NEGATIONS_UNSPACED = re.compile(
+    "[\u4e0d\u6ca1\u6c92\u672a\u65e0\u7121]|\u306a\u3044|\u307e\u305b\u3093|\u306a\u304b"
+    "|\uc54a|\uc5c6|\ubabb|\uc548 "
+)
+
+
+def near_duplicates(
+    stored: Sequence[StoredRow], model: int, threshold: float
+) -> list[DuplicateGroup]:
+    """Return groups of facts whose vectors nearly agree.
+
+    The newest fact of a group stays, and each of the others is as near to it as the
+    threshold says; no chain of neighbours joins what is far apart. Facts of different
+    authors, kinds or trust are never the same, nor are two that differ in a number, a
+    negation, in whether they ask, or in the order of their words alone. Turns of a
+    session stay as they are.
+
+    Args:
+        stored: A user's live memories.
+        model: The number of the model whose vectors count.
+        threshold: The least cosine, above 0 and at most 1.
+
+    Returns:
+        The groups, each with the least cosine in it.
+    """
+    classes: dict[object, list[StoredRow]] = {}
+    for entry in in_slices(list(stored)):
+        row = entry.row
+        if row.pos is None and entry.vec and entry.model == model:
+            said = (*origin(row), *_opposites(row.text))
+            classes.setdefault(said, []).append(entry)
+    found: list[DuplicateGroup] = []
+    for entries in classes.values():
+        if len(entries) > 1:
+            entries.sort(key=lambda entry: (-entry.row.time, -entry.row.rid))
+            found += _groups(entries, threshold)
+    return found
+
+
+def _opposites(text: str) -> tuple[object, ...]:
+    """What must be the same in two texts that mean the same."""
+    safe = stream_safe(text)
+    split = words(safe)
+    negations = sum(word in _NEGATIONS for word in split)
+    negations += len(_NEGATIONS_UNSPACED.findall(safe))
+    asks = safe.rstrip().endswith(("?", "\uff1f", "\u061f"))
+    return tuple(sorted(_NUMBER.findall(safe))), negations % 2, asks
+
+
+def _groups(entries: list[StoredRow], threshold: float) -> list[DuplicateGroup]:
+    vectors = _unit([entry.vec or b"" for entry in entries])
+    order = [tuple(words(stream_safe(entry.row.text))) for entry in entries]
+    free = np.ones(len(entries), bool)
+    found = []
+    for begin in range(0, len(entries), _BLOCK):
+        cosines = vectors[begin : begin + _BLOCK] @ vectors.T
+        for at, near in enumerate(cosines, begin):
+            if not free[at]:
+                continue
+            free[at] = False
+            candidates = np.flatnonzero(free & (near >= threshold))
+            others = [int(i) for i in candidates if not _reordered(order[at], order[i])]
+            if others:
+                free[others] = False
+                found.append(
+                    DuplicateGroup(
+                        entries[at].row.id,
+                        tuple(entries[i].row.id for i in others),
+                        float(min(near[i] for i in others)),
+                    )
+                )
+    return found
+
+
+def _reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two texts have the same words in another order: Ann likes Bob."""
+    return one != other and sorted(one) == sorted(other)
+
+
+def _unit(vectors: list[bytes]) -> NDArray[np.float32]:
+    matrix = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
+    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return np.asarray(matrix / np.where(norms > 0, norms, 1), np.float32)

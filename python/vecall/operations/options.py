@@ -1,0 +1,118 @@
+"""What holds for all memories of a service: how long, how many, who may write."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from vecall.caller_warnings import warn_caller
+from vecall.clock import Clock, checked_clock
+from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.hooks import WriteHook
+from vecall.ingest.inner_parts import checked_include
+from vecall.scopes import Scopes
+from vecall.store import Bounds
+from vecall.summaries import SummaryProvider
+from vecall.timestamps import ttl_seconds
+from vecall.triggers import Compaction
+from vecall.validation import Limits
+
+
+class Rules(NamedTuple):
+    """The rules of a service, checked.
+
+    Attributes:
+        clock: Tells the time.
+        ttl: Seconds that memories live if nobody says how long.
+        history_ttl: Seconds that what is overwritten is kept.
+        read_only: Whether nothing may be written.
+        on_write: Judges every write.
+        scopes: What may be read and written beside a user's own memories.
+        sweep_interval: Seconds between two looks for what is due; None for never.
+        include: What of a turn is remembered beside what was said.
+    """
+
+    clock: Clock
+    ttl: float | None
+    history_ttl: float | None
+    read_only: bool
+    on_write: WriteHook | None
+    scopes: Scopes
+    sweep_interval: float | None
+    include: frozenset[str]
+
+
+def checked_rules(
+    *,
+    clock: object,
+    ttl: object,
+    history_ttl: object,
+    read_only: object,
+    on_write: object,
+    scopes: object,
+    sweep_interval: object,
+    include: object,
+) -> Rules:
+    """Check what a service was given.
+
+    Raises:
+        ConfigError: Something that cannot be used.
+    """
+    if not isinstance(read_only, bool):
+        msg = "read_only: expected True or False"
+        raise ConfigError(msg)
+    if on_write is not None and not callable(on_write):
+        msg = "on_write: expected a function"
+        raise ConfigError(msg)
+    if not isinstance(scopes, Scopes | None):
+        msg = "scopes: expected a vecall.Scopes"
+        raise ConfigError(msg)
+    return Rules(
+        checked_clock(clock),
+        checked_seconds(ttl, "ttl"),
+        checked_seconds(history_ttl, "history_ttl"),
+        read_only,
+        cast("WriteHook | None", on_write),
+        scopes or Scopes(),
+        checked_seconds(sweep_interval, "sweep_interval"),
+        checked_include(include),
+    )
+
+
+def checked_seconds(value: object, name: str) -> float | None:
+    """Return a length of time in seconds; None is none.
+
+    Raises:
+        ConfigError: Not a positive length of time.
+    """
+    if value is None:
+        return None
+    try:
+        return ttl_seconds(value)
+    except InvalidArgumentError:
+        msg = f'{name}: expected positive seconds, a timedelta, "3600s", or None'
+        raise ConfigError(msg) from None
+
+
+def checked_summarizer(given: object) -> SummaryProvider | None:
+    """Return what makes summaries, if anything does.
+
+    Raises:
+        ConfigError: It has no `get_summaries`.
+    """
+    if given is None or callable(getattr(given, "get_summaries", None)):
+        return cast("SummaryProvider | None", given)
+    msg = "summarizer: expected an object with get_summaries"
+    raise ConfigError(msg)
+
+
+def bounds_of(limits: Limits) -> Bounds | None:
+    """Return how much one user may have; None is as much as they like."""
+    if limits.max_user_memories is None and limits.max_user_bytes is None:
+        return None
+    return Bounds(limits.max_user_memories, limits.max_user_bytes, limits.eviction)
+
+
+def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:
+    """Warn the program that turns are embedded without a summary, if so."""
+    if summarizer is None and not isinstance(trigger, Compaction):
+        warn_caller("turns are embedded as they are, without a summary")

@@ -1,0 +1,161 @@
+"""Moves a file to another embedding model while it is in use; resumes where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
+from vecall.embedders import Embedder
+from vecall.errors import EmbeddingMismatchError
+from vecall.index.embedding import Embedding, embedded_text, model_of
+from vecall.store import (
+    Change,
+    Database,
+    EmbeddingModel,
+    MoveVectors,
+    PutNextVectors,
+    SwitchModels,
+    active_model,
+    adopt,
+    begin_migration,
+    require_migrating,
+    require_same,
+    to_be_embedded,
+    unmoved_vectors,
+)
+from vecall.store.writes.writer import Writer
+
+_BATCH = 64
+
+Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
+"""`Loader.moving` of what serves the model before."""
+
+
+class Reembedding:
+    """One migration; `run` takes it as far as it goes."""
+
+    def __init__(self, database: Database, writer: Writer, embedder: Embedder) -> None:
+        """Prepare to move the file to `embedder`."""
+        self._database = database
+        self._writer = writer
+        self._embedder = embedder
+
+    def run(
+        self,
+        switched: Callable[[EmbeddingModel], None],
+        moving: Moving,
+        stopping: Callable[[], bool],
+    ) -> int:
+        """Embed all memories with the new model and make it the file's.
+
+        Vectors that wait to be moved to their rows, and rows without one, are left to
+        the backfill.
+
+        Args:
+            switched: Is called once the new model is the file's.
+            moving: Has what reads the file meanwhile ask whether the new model is the
+                file's. Between the commit that makes it so and `switched`, what is read
+                has no vectors of the model before.
+            stopping: Whether to leave the rest to another call.
+
+        Returns:
+            How many memories were embedded.
+
+        Raises:
+            EmbedderError: The embedder failed; another call goes on from there.
+            ConflictError: Somebody began to move the file to yet another model.
+        """
+        given = model_of(self._embedder)
+        self._finish_last()
+        model = self._begin(given)
+        if model is None:  # there was none, or it is the same: nothing to prepare
+            with self._database.snapshot() as connection:
+                model = active_model(connection)
+            assert model is not None
+            switched(model)
+            return 0
+        count = 0
+        embedding = Embedding(self._embedder)
+        try:
+            with moving(partial(self._moved, model, switched)):
+                while not stopping():
+                    count += self._prepare(embedding, model, stopping)
+                    if self._switch(model, switched):
+                        break
+        finally:
+            embedding.close()
+        return count
+
+    def _moved(
+        self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
+    ) -> bool:
+        """Whether the new model is the file's; if so, it is served from now on."""
+        with self._database.snapshot() as connection:
+            active = active_model(connection)
+        # Another process may have finished the move, which is on its way here, too.
+        return (
+            active is not None
+            and active.id == model.id
+            and self._switch(model, switched)
+        )
+
+    def _switch(
+        self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
+    ) -> bool:
+        job = SwitchModels(model)
+
+        def then(_: Change) -> None:
+            # On the writer's thread, so that whoever is refused because the model is
+            # another one by now finds this service changed already, and tries again.
+            if job.done:
+                switched(model)
+
+        self._writer.submit(job, then).result()
+        return job.done
+
+    def _finish_last(self) -> None:
+        """Move what another change of the model, cut short by a crash, left unmoved.
+
+        Nobody else leaves any: a change begins when there is none.
+        """
+        while True:
+            with self._database.snapshot() as connection:
+                if not unmoved_vectors(connection):
+                    return
+            self._writer.submit(MoveVectors()).result()
+
+    def _begin(self, given: EmbeddingModel) -> EmbeddingModel | None:
+        with self._database.transaction() as connection:
+            stored = active_model(connection)
+            if stored is None:
+                adopt(connection, given)
+                return None
+            try:
+                require_same(stored, given)
+            except EmbeddingMismatchError:
+                return begin_migration(connection, given)
+            return None
+
+    def _prepare(
+        self, embedding: Embedding, model: EmbeddingModel, stopping: Callable[[], bool]
+    ) -> int:
+        count = 0
+        while not stopping():
+            with self._database.snapshot() as connection:
+                active = active_model(connection)
+                if active is not None and active.id == model.id:
+                    break  # somebody else has finished it
+                require_migrating(connection, model.id)
+                rows, cursor = to_be_embedded(connection, _BATCH)
+            if not rows and cursor is None:
+                break
+            vectors: list[bytes] = []
+            if rows:
+                vectors = embedding.embed_now(
+                    [embedded_text(row.author, row.text) for row, *_ in rows]
+                )
+            job = PutNextVectors(model.id, rows, vectors, cursor)
+            self._writer.submit(job).result()
+            count += len(rows)
+        return count

@@ -1,0 +1,397 @@
+"""One open file: its database, threads and engine, from opening to closing."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from vecall.caller_warnings import warn_caller
+from vecall.concurrency.at_exit import abandoned
+from vecall.concurrency.interruptible import Pool
+from vecall.concurrency.join import Wait
+from vecall.concurrency.time_slices import in_slices
+from vecall.embedders import Embedder, automatic
+from vecall.errors import ClosedError, ConfigError, ReadOnlyError
+from vecall.index.backfill import Backfill
+from vecall.index.embedding import Embedding, model_of
+from vecall.index.newest_changes import Newest
+from vecall.index.read_threads import ReadThreads
+from vecall.operations.options import Rules
+from vecall.operations.write_review import Gate
+from vecall.search.ranking_options import NO_FLOOR, NOT_CALIBRATED, RecallOptions
+from vecall.search.search_index import Serving, Use
+from vecall.store import (
+    Durability,
+    EmbeddingModel,
+    active_model,
+    adopt,
+    has_memories,
+    open_database,
+    require_same,
+)
+from vecall.store.writes.writer import Writer
+from vecall.telemetry import Telemetry
+from vecall.types import check_share
+from vecall.validation import (
+    Limits,
+    check_min_score,
+    check_name,
+    check_path,
+    check_top_k,
+)
+
+T = TypeVar("T")
+
+_READ_AT_ONCE = 32  # turns: under a millisecond of the caller's event loop
+
+_reopening = threading.Lock()
+_inherited: list[object] = []  # of the parent of a fork; never closed here
+
+
+def _after_fork() -> None:
+    global _reopening  # noqa: PLW0603
+    _reopening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Opened:
+    """One open file with its engine and threads."""
+
+    def __init__(
+        self,
+        path: str | Path | None,
+        *,
+        embedder: Embedder | Literal["auto"] | None,
+        top_k: int,
+        min_score: float | None,
+        min_confidence: float | None,
+        recall: RecallOptions,
+        rules: Rules,
+        durability: Durability,
+        memory_budget: object,
+        limits: object,
+        allow_network_filesystem: bool,
+    ) -> None:
+        """Open the file and start the threads; see `MemoryService`."""
+        if not isinstance(limits, Limits):
+            msg = "limits: expected vecall.Limits"
+            raise ConfigError(msg)
+        if type(memory_budget) is not int or memory_budget < 0:
+            msg = "memory_budget: must be a number of bytes"
+            raise ConfigError(msg)
+        self.limits = limits
+        self.top_k = check_top_k(top_k, limits)
+        if durability not in ("full", "process"):
+            msg = 'durability: must be "full" or "process"'
+            raise ConfigError(msg)
+        self.min_score = None if min_score is None else check_min_score(min_score)
+        self.ranking = recall.ranking
+        self.authors = recall.authors
+        self._recall = recall
+        self.rules = rules
+        self._path = check_path(path)
+        self._durability: Durability = durability
+        self._allow_network = allow_network_filesystem
+        self._budget = memory_budget
+        self._embedder: Embedder | Literal["auto"] | None = embedder
+        self.closed = False
+        self.is_finished = False
+        """Whether `close` has come to its end."""
+        self._closing = threading.RLock()  # a signal's handler may close, too
+        self.telemetry = Telemetry()
+        self.file_model: str | None = None
+        self.after_fork: Callable[[], None] = lambda: None
+        self.min_confidence: float | None = None
+        if min_confidence is not None:
+            self.min_confidence = check_share(min_confidence, "min_confidence")
+        if self._path is None or not os.access(self._path, os.F_OK):
+            self._embedder = automatic() if isinstance(embedder, str) else embedder
+        self._check_floors()
+        self._open(warn=True)
+
+    def _open(self, *, warn: bool) -> None:
+        """Open the file, in this process."""
+        self.database = open_database(
+            self._path,
+            self._durability,
+            read_only=self.rules.read_only,
+            min_free_bytes=self.limits.min_free_bytes,
+            allow_network_filesystem=self._allow_network,
+            clock=self.rules.clock,
+        )
+        self.threads = ReadThreads()
+        self._newest = Newest() if self._path is None else None
+        writer: Writer | None = None
+        try:
+            embedder = self._choose_embedder()
+            model = self._agree_on_model(embedder, warn)
+            self.writer = writer = Writer(self.database)
+            embedding = None
+            if embedder is not None and model is not None:
+                embedding = Embedding(embedder)
+            self.serving = self._serve(model, embedding)
+            number = None if model is None else model.id
+            filling = None if self.rules.read_only else embedding
+            self._backfill = Backfill(self.database, writer, filling, number)
+        except BaseException:
+            if writer is not None:
+                writer.close()
+            self.database.close()
+            raise
+        self._retired: dict[Serving, threading.Thread] = {}
+        self.reader = Pool(1, thread_name_prefix="vecall-reader")
+        self.care = Pool(1, thread_name_prefix="vecall-care")
+        self.gate = Gate(self.rules.on_write, self.limits)
+        self._process = os.getpid()
+        self._abandoned = abandoned(self, self.writer.abandon(), self._backfill.stop)
+
+    def _serve(
+        self, model: EmbeddingModel | None, embedding: Embedding | None
+    ) -> Serving:
+        serving = Serving(
+            self.database,
+            self.writer,
+            self.threads,
+            self._newest,
+            model=model,
+            embedding=embedding,
+            scoring=self._recall.scoring(
+                None if embedding is None else embedding.embedder
+            ),
+            budget=self._budget,
+        )
+        self.writer.publish = serving.loader.publish
+        return serving
+
+    def _open_in_child(self) -> None:
+        """Open the file anew after a fork; what is the parent's is left alone."""
+        with _reopening:
+            if os.getpid() == self._process:
+                return
+            if self._path is None:
+                msg = "a memory without a file does not cross a fork; make one here"
+                raise ClosedError(msg)
+            if not self.database.crossed:
+                msg = (
+                    "the process was forked while the file was in use for long; fork "
+                    "when it is idle, or start new processes instead"
+                )
+                raise ClosedError(msg)
+            _inherited.append((self.database, self.writer, self.serving, self._retired))
+            _inherited.append((self.reader, self.care, self.gate, self._backfill))
+            _inherited.append(self.threads)
+            self._abandoned.detach()
+            self._closing = threading.RLock()
+            self._open(warn=False)
+            self.after_fork()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this is a forked child that has not opened the file yet."""
+        return os.getpid() != self._process
+
+    def begin_use(self) -> Use:
+        """Begin to use what answers searches now; it stays open until the use ends.
+
+        Raises:
+            ClosedError: The service was closed.
+        """
+        self.check_open()
+        while (use := self.serving.enter()) is None:
+            self.check_open()
+        return use
+
+    def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
+        """Serve another model from now on; searches that run end with the old one."""
+        old = self.serving
+        if old.model is None or old.model.id != model.id:
+            self._embedder = embedder
+            self.file_model = model.name
+            self.serving = self._serve(model, Embedding(embedder))
+            old.loader.retired = True
+            retiring = old.retiring(partial(self._retired.pop, old, None))
+            self._retired[old] = retiring
+            retiring.start()
+
+    @property
+    def servings(self) -> list[Serving]:
+        """What answers searches, and what still does for those that began earlier."""
+        return [*tuple(self._retired), self.serving]
+
+    def backfill(self) -> Backfill:
+        """Begin to give vectors to the rows that have none."""
+        self._backfill.close()
+        model = self.serving.model
+        number = None if model is None else model.id
+        self._backfill = Backfill(
+            self.database, self.writer, self.serving.embedding, number
+        )
+        self._abandoned.detach()
+        self._abandoned = abandoned(self, self.writer.abandon(), self._backfill.stop)
+        return self._backfill
+
+    def _choose_embedder(self) -> Embedder | None:
+        """Return the embedder; the file says which one `embedder="auto"` is."""
+        if isinstance(self._embedder, str):
+            with self.database.snapshot() as connection:
+                stored = active_model(connection)
+                filled = has_memories(connection)
+            # Nothing gives vectors to the memories of a file that is only read.
+            filled = filled or self.rules.read_only
+            name = None if stored is None else stored.name
+            self._embedder = automatic(name, has_memories=filled)
+            self._check_floors()
+        return self._embedder
+
+    def _agree_on_model(
+        self, embedder: Embedder | None, warn: bool
+    ) -> EmbeddingModel | None:
+        """Fit the embedder to the file's model; the first one to come is adopted."""
+        with self.database.snapshot() as connection:
+            stored = active_model(connection)
+        self.file_model = None if stored is None else stored.name
+        if embedder is None:
+            if stored is not None and warn:
+                warn_caller(
+                    f"the file holds vectors of {stored}; opened without an embedder "
+                    "it is searched by words alone"
+                )
+            return None
+        given = model_of(embedder)
+        if stored is None and self.rules.read_only:
+            return None  # nothing has vectors, and nothing may be written
+        if stored is not None:
+            require_same(stored, given)
+            return stored
+        self.file_model = given.name
+        with self.database.transaction() as connection:
+            return adopt(connection, given)
+
+    def refuse_nested(self) -> None:
+        """Raise where a function that this service calls is the caller.
+
+        Raises:
+            ReentrantCallError: The call would wait for itself.
+        """
+        self.gate.refuse_nested()
+        for serving in self.servings:
+            serving.refuse_nested()
+
+    def close(self) -> None:
+        """Finish pending writes and close the file.
+
+        A second call does nothing, or goes on where the first one was interrupted.
+
+        Raises:
+            ReentrantCallError: A function that this service calls is the caller.
+            BusyError: Another process kept the file for too long; call it once more.
+        """
+        if self.is_foreign:
+            self.closed = True
+            return  # threads and connections are the parent's
+        self.refuse_nested()
+        self.closed = True
+        with self._closing:
+            if self.is_finished:
+                return
+            self.reader.shutdown(wait=True)
+            self.gate.close()
+            self.care.shutdown(wait=True)
+            self._backfill.close()
+            servings, retiring = self.servings, list(self._retired.values())
+            for serving in servings:
+                serving.stop_waiting()
+                serving.close_snapshots()
+            self.writer.close()
+            for serving in servings:
+                serving.close()
+            for thread in retiring:
+                thread.join()
+            self.threads.close()
+            self.database.close()
+            self.is_finished = True
+            self._abandoned.detach()
+
+    def check_open(self) -> None:
+        """Raise ClosedError after `close`; in a forked child, open the file anew."""
+        if self.closed:
+            msg = "the memory service is closed"
+            raise ClosedError(msg)
+        if os.getpid() != self._process:
+            self._open_in_child()
+
+    def _check_floors(self) -> None:
+        """Check that there is something to compare the floors with, once it is known.
+
+        Raises:
+            ConfigError: There is a floor and nothing to compare it with.
+        """
+        if isinstance(self._embedder, str):
+            return  # the file says which one it is
+        if self._embedder is None and self.min_score is not None:
+            raise ConfigError(NO_FLOOR)
+        self.check_calibrated(self._embedder)
+
+    async def read_through(
+        self,
+        wait: Wait,
+        work: Callable[..., T],
+        told: list[Any],
+        *args: object,
+    ) -> T:
+        """Read what was handed in: a little at once, much on another thread.
+
+        The caller's list was copied, so it may grow meanwhile; its items must not
+        change until the call returns.
+        """
+        if len(told) <= _READ_AT_ONCE:
+            return work(told, *args)
+        try:
+            future = self.reader.submit(work, told, *args, in_slices)
+        except RuntimeError:
+            msg = "the memory service is closed"
+            raise ClosedError(msg) from None
+        found: T = await wait(future)
+        return found
+
+    def check_calibrated(self, embedder: Embedder | None) -> None:
+        """Check that a service with a floor on the confidence has one to compare.
+
+        Raises:
+            ConfigError: Nothing would give memories a confidence.
+        """
+        recall = self._recall
+        if self.min_confidence is None:
+            return
+        if not recall.scoring(embedder).can_tell(recall.ranking):
+            raise ConfigError(NOT_CALIBRATED)
+
+    def key(
+        self, app_name: str, user_id: str, scope: object = "user", *, write: bool
+    ) -> tuple[str, str]:
+        """Return the names of a partition that may be read or written.
+
+        Raises:
+            ClosedError: The service was closed.
+            ReadOnlyError: It is to be written, and the service only reads.
+            InvalidArgumentError: A name that names nothing.
+            ScopeError: A scope that is not switched on.
+        """
+        self.check_open()
+        if write:
+            self.check_writable()
+        check_name(app_name, "app_name", self.limits)
+        check_name(user_id, "user_id", self.limits)
+        return self.rules.scopes.key(scope, app_name, user_id, write=write)
+
+    def check_writable(self) -> None:
+        """Raise ReadOnlyError where the service only reads."""
+        if self.rules.read_only:
+            msg = "this memory service was opened with read_only=True"
+            raise ReadOnlyError(msg)

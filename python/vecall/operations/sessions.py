@@ -1,0 +1,289 @@
+"""Sessions that are observed, and the memories that a trigger makes of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from vecall.concurrency.join import Wait
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import (
+    ClosedError,
+    ConfigError,
+    ConflictError,
+    VecallError,
+)
+from vecall.ingest.buffered_turns import (
+    compaction_id,
+    covered_before,
+    drafts_of,
+    events_of,
+    first_compaction,
+    parted_by_compaction,
+)
+from vecall.ingest.drafts import session_head
+from vecall.ingest.summaries import SUMMARY, summary_drafts
+from vecall.operations.options import bounds_of
+from vecall.operations.summarizing import Summarizing
+from vecall.operations.write_options import How
+from vecall.operations.writes import Memory
+from vecall.store import (
+    Change,
+    ClaimSession,
+    Draft,
+    DueSession,
+    KeepTurns,
+    PostponeSession,
+    Turn,
+    due_sessions,
+    told_before,
+    waiting_turns,
+)
+from vecall.summaries import SessionSummary, SummaryProvider
+from vecall.telemetry import observed
+from vecall.triggers import Compaction, Inactivity, MessageCount, Trigger
+from vecall.types import AddedIds
+from vecall.validation import check_name
+
+_log = logging.getLogger("vecall")
+
+_Part = tuple[list[Draft], SessionSummary | None]
+"""Turns in order, and the compaction that comes after them."""
+
+_LEASE_S = 600.0  # for whoever makes the memories of a session
+_FIRST_PAUSE_S = 30.0
+_LONGEST_PAUSE_S = 3_600.0
+
+
+class Observing:
+    """Keeps what is told of sessions until memories are made of it."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        trigger: Trigger | None,
+        summarizer: SummaryProvider | None,
+    ) -> None:
+        """Make memories when the trigger says, by the summarizer or as they are."""
+        self._memory = memory
+        self.telemetry = memory.telemetry
+        self.trigger = trigger
+        self.summarizer = summarizer
+        self._summarizing = Summarizing()
+        self.kept: Callable[[], None] = lambda: None
+        """Is called when something was kept that may be due soon."""
+
+    def restart(self) -> None:
+        """Begin with a thread of its own in a forked child."""
+        self._summarizing.restart()
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where the summarizer is the caller."""
+        self._summarizing.refuse_nested()
+
+    def close(self) -> None:
+        """Finish what runs and end the thread."""
+        self._summarizing.close()
+
+    @observed("observe_session", len)
+    async def observe(self, wait: Wait, session: object) -> list[str]:
+        """Keep what is new in a session; return the ids of memories made of it now."""
+        due, told = await self._read(wait, session)
+        delay, count = None, None
+        if isinstance(self.trigger, Inactivity):
+            delay = self.trigger.inactivity_ms / 1000
+        elif isinstance(self.trigger, MessageCount):
+            count = self.trigger.message_count
+        await self._keep(wait, due, told, delay=delay, count=count)
+        if isinstance(self.trigger, Compaction):
+            return await self._compacted(wait, due)
+        return []
+
+    async def add_session(
+        self, wait: Wait, session: object, how: How, *, replace: bool
+    ) -> AddedIds:
+        """Remember a session: by what a summarizer says of it, or turn by turn."""
+        if self.summarizer is None and not isinstance(self.trigger, Compaction):
+            return await self._memory.add_session(wait, session, how, replace=replace)
+        if replace or how != How():
+            msg = (
+                "restore, replace, idempotency_key: are about turns, and this service "
+                "remembers summaries or compactions"
+            )
+            raise ConfigError(msg)
+        return AddedIds(await self.end(wait, session, None, None, None))
+
+    @observed("end_session", len)
+    async def end(
+        self,
+        wait: Wait,
+        session: object,
+        app_name: str | None,
+        user_id: str | None,
+        session_id: str | None,
+    ) -> list[str]:
+        """Make memories of all that waits of a session; return their ids."""
+        if session is not None:
+            due, told = await self._read(wait, session)
+            await self._keep(wait, due, told, ends=True)
+        else:
+            memory = self._memory
+            key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
+            id_ = check_name(session_id, "session_id", memory.limits)
+            due = DueSession(*key, id_)
+        made = []
+        if isinstance(self.trigger, Compaction):
+            made = await self._compacted(wait, due)
+        return made + await self._make(wait, due)
+
+    async def run_due(self, wait: Wait) -> int:
+        """Make the memories that are due; return of how many sessions."""
+        memory = self._memory
+        done = 0
+        due: list[DueSession] = await wait(memory.serving.loader.submit(self._due))
+        for each in due:
+            claim = ClaimSession(*each, _LEASE_S)
+            had: Change = await wait(memory.writer.submit(claim))
+            if not had.ids:
+                continue
+            try:
+                await self._make(wait, each)
+                done += 1
+            except ClosedError:
+                raise
+            except VecallError as error:
+                _log.warning(
+                    "no memories could be made of a session: %s; tried again later",
+                    type(error).__name__,
+                )
+                later = PostponeSession(*each, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+                await wait(memory.writer.submit(later))
+        return done
+
+    def _due(self) -> list[DueSession]:
+        database = self._memory.database
+        with database.snapshot() as connection:
+            return due_sessions(connection, database.lifetime.now())
+
+    async def _read(
+        self, wait: Wait, session: object
+    ) -> tuple[DueSession, list[_Part]]:
+        """A session's names, and its turns and compactions in order."""
+        memory = self._memory
+        memory.check_open()
+        head = session_head(session, memory.limits)
+        due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
+        told: list[_Part] = []
+        key = (due.app, due.user)
+        counted = await memory.counted(wait, key, head.events, head.id)
+        parts = await memory.read_through(wait, parted_by_compaction, counted)
+        for events, summary in parts:
+            told.append((await memory.read_turns(wait, events, head), summary))
+        return due, told
+
+    async def _keep(
+        self,
+        wait: Wait,
+        due: DueSession,
+        told: list[_Part],
+        *,
+        delay: float | None = None,
+        count: int | None = None,
+        ends: bool = False,
+    ) -> None:
+        """Write down what is new, which is nothing most of the time."""
+        if not any(drafts or summary for drafts, summary in told):
+            return
+        new, drafts = await wait(
+            self._memory.serving.loader.submit(self._new, due, told)
+        )
+        if not new:
+            return
+        judged = await self._memory.gate.judged(wait, due.app, due.user, drafts)
+        turns = await self._memory.read_through(wait, events_of, new, judged)
+        bounds = bounds_of(self._memory.limits)
+        keep = KeepTurns(*due, turns, delay, count, bounds, ends)
+        await wait(self._memory.writer.submit(keep))
+        self.kept()
+
+    def _new(
+        self, due: DueSession, parts: list[_Part]
+    ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
+        """What the file has not, and as drafts what of it may be remembered."""
+        told: dict[str, Draft | SessionSummary] = {}
+        for turns, summary in parts:
+            told.update({draft.id: draft for draft in in_slices(turns)})
+            if summary is not None:
+                told[compaction_id(due.session, summary)] = summary
+        with self._memory.database.snapshot() as connection:
+            known = told_before(connection, *due, list(told))
+        new = [each for each in in_slices(told.items()) if each[0] not in known]
+        late = set()
+        if new and isinstance(self.trigger, Compaction):
+            late = covered_before(told, known)
+        drafts = [
+            each
+            if isinstance(each, Draft)
+            else Draft(id_, each.summary, session=due.session, kind=SUMMARY)
+            for id_, each in in_slices(new)
+            if id_ not in late
+        ]
+        return new, drafts
+
+    def _waiting(self, due: DueSession) -> list[Turn]:
+        with self._memory.database.snapshot() as connection:
+            return waiting_turns(connection, *due)
+
+    async def _compacted(self, wait: Wait, due: DueSession) -> list[str]:
+        """Make memories of compactions; what they sum up waits no more."""
+        made: list[str] = []
+        while True:
+            turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
+            found = first_compaction(turns)
+            if found is None:
+                return made
+            summary, (compaction, *_) = found.summary, found.turns
+            drafts = summary_drafts(
+                [summary],
+                due.session,
+                [compaction.id],
+                source="compaction",
+                trust=None,  # nobody knows all that went into it
+            )
+            with suppress(ConflictError):  # others were faster
+                made += await self._remember(wait, due, drafts, found.turns)
+
+    async def _make(self, wait: Wait, due: DueSession) -> list[str]:
+        """Make memories of all that waits of a session."""
+        while True:
+            turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
+            if not turns:
+                return []
+            if self.summarizer is None:
+                drafts = await self._memory.read_through(
+                    wait, drafts_of, turns, due.session
+                )
+            else:
+                drafts = await self._summarizing.drafts(
+                    wait, self.summarizer, due, turns
+                )
+            with suppress(ConflictError):  # others remembered or deleted some of it
+                return await self._remember(wait, due, drafts, turns)
+
+    async def _remember(
+        self, wait: Wait, due: DueSession, drafts: list[Draft], turns: Sequence[Turn]
+    ) -> list[str]:
+        """Write what was made of turns, which wait no more then."""
+        judged = all(
+            draft.ordered for draft in drafts
+        )  # turns were when they were kept
+        how = How(judged=judged, done=(due.session, [turn.id for turn in turns]))
+        return await self._memory.add_drafts(wait, due.app, due.user, drafts, how)
+
+    async def summaries(
+        self, wait: Wait, provider: SummaryProvider, session: dict[str, Any]
+    ) -> list[SessionSummary]:
+        """Ask for summaries, off the event loop; see `Summarizing.summaries`."""
+        return await self._summarizing.summaries(wait, provider, session)

@@ -1,0 +1,100 @@
+"""Asks a summarizer for what is to be remembered of turns that waited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from vecall.concurrency.executor import ModelThread
+from vecall.concurrency.join import Wait
+from vecall.embedders.base import is_async
+from vecall.errors import ReentrantCallError, SummaryError, VecallError
+from vecall.ingest.buffered_turns import drafts_of, is_held
+from vecall.ingest.summaries import lowest_trust, summary_drafts
+from vecall.store import Draft, DueSession, Turn
+from vecall.summaries import SessionSummary, SummaryProvider, checked_summaries
+
+
+class Summarizing:
+    """The thread of one service's summarizers."""
+
+    def __init__(self) -> None:
+        """Start with no thread; the first call starts it."""
+        self._thread = ModelThread("vecall-summarizer")
+
+    def restart(self) -> None:
+        """Begin with a thread of its own in a forked child."""
+        self._thread = ModelThread("vecall-summarizer")
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where the summarizer is the caller."""
+        self._thread.refuse_nested()
+
+    def close(self) -> None:
+        """Finish what runs and end the thread."""
+        self._thread.close()
+
+    async def drafts(
+        self,
+        wait: Wait,
+        provider: SummaryProvider | None,
+        due: DueSession,
+        turns: Sequence[Turn],
+    ) -> list[Draft]:
+        """Return what is to be remembered of turns; without a provider, themselves.
+
+        Turns in quarantine are not summed up.
+
+        Raises:
+            SummaryError: The provider failed.
+        """
+        if provider is None:
+            return drafts_of(turns, due.session)
+        held = [turn for turn in turns if is_held(turn)]
+        free = [turn for turn in turns if not is_held(turn)]
+        drafts = drafts_of(held, due.session)
+        if not free:
+            return drafts
+        session = {
+            "app_name": due.app,
+            "user_id": due.user,
+            "id": due.session,
+            "events": [turn.event for turn in free],
+        }
+        return drafts + summary_drafts(
+            await self.summaries(wait, provider, session),
+            due.session,
+            [turn.id for turn in free],
+            source="summarizer",
+            trust=lowest_trust(turn.event.get("trust") for turn in free),
+        )
+
+    async def summaries(
+        self, wait: Wait, provider: SummaryProvider, session: dict[str, Any]
+    ) -> list[SessionSummary]:
+        """Ask for summaries, off the event loop.
+
+        Raises:
+            SummaryError: The provider failed.
+            ReentrantCallError: The provider itself is the caller.
+        """
+        self.refuse_nested()
+        work = partial(provider.get_summaries, session)
+        try:
+            found = await wait(
+                self._thread.run(work, concurrent=is_async(provider.get_summaries))
+            )
+        except ReentrantCallError:
+            msg = (
+                "the summarizer called its own memory service where that asks the "
+                "summarizer; it can only call another service"
+            )
+            raise SummaryError(msg) from None
+        except VecallError:
+            raise
+        except Exception as error:
+            # Its message may quote the session; its type does not.
+            msg = f"the summarizer failed with {type(error).__name__}"
+            raise SummaryError(msg) from None
+        return checked_summaries(found)

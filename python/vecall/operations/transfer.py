@@ -1,0 +1,335 @@
+"""Export and import: one JSON object a line, the header first."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    LimitExceededError,
+    StorageError,
+    VecallError,
+)
+from vecall.ingest.import_lines import LineReader
+from vecall.operations.import_review import ImportGate
+from vecall.operations.options import bounds_of
+from vecall.store import (
+    Change,
+    Database,
+    EmbeddingModel,
+    ImportLines,
+    WriteJob,
+    active_model,
+    adopt,
+    export_header,
+    export_lines,
+    export_partitions,
+    free_lines,
+    require_same,
+    require_unrelated,
+)
+from vecall.types import Imported
+from vecall.validation import Limits
+
+T = TypeVar("T")
+
+_LINES_AT_ONCE = 500
+_JOBS_AHEAD = 64
+_LINE_TEXTS = 16  # a line may be as long as so many of the longest texts
+
+
+class LineTarget(Protocol):
+    """Something that takes text, such as a file that was opened in text mode."""
+
+    def write(self, text: str, /) -> object:
+        """Take some text."""
+
+
+class LineSource(Protocol):
+    """Something that has lines, such as a file that was opened in binary mode."""
+
+    def readline(self, most: int, /) -> bytes:
+        """Return the next line, or as much of it as may be read; b"" at the end."""
+
+
+def export(
+    database: Database,
+    target: Path | LineTarget,
+    *,
+    vectors: bool,
+    app: str | None,
+    user: str | None,
+    quarantined: bool = True,
+) -> int:
+    """Write all memories, or some, to a new file or a stream; return how many.
+
+    One state of the file is exported, whatever is written meanwhile.
+
+    Raises:
+        ConfigError: There is a file of that name.
+        StorageError: It cannot be written.
+    """
+    if not isinstance(target, Path):
+        return _export(database, target, vectors, app, user, quarantined)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        handle = os.open(target, flags, 0o600)
+    except FileExistsError:
+        msg = "path: there is a file of that name already"
+        raise ConfigError(msg) from None
+    except OSError as error:
+        msg = f"path: the file cannot be created: {error.strerror}"
+        raise StorageError(msg) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            count = _export(database, file, vectors, app, user, quarantined)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        target.unlink(missing_ok=True)  # half an export is none
+        if isinstance(error, OSError) and not isinstance(error, VecallError):
+            msg = f"path: the file cannot be written: {error.strerror}"
+            raise StorageError(msg) from error
+        raise
+    return count
+
+
+def _export(
+    database: Database,
+    file: LineTarget,
+    vectors: bool,
+    app: str | None,
+    user: str | None,
+    quarantined: bool,
+) -> int:
+    count = 0
+    with database.snapshot() as connection:
+        _write(file, export_header(connection, vectors))
+        model = active_model(connection) if vectors else None
+        number = None if model is None else model.id
+        for part, in_app, of_user, made in export_partitions(connection, app, user):
+            told = {"app": in_app, "user": of_user, "created_at": made}
+            _write(file, {"part": told})
+            lines = export_lines(connection, part, number)
+            shown = lines if quarantined else free_lines(lines)
+            for kind, values in in_slices(shown, gives_way=True):
+                _write(file, {kind: values})
+                count += kind == "mem"
+    return count
+
+
+def _write(file: LineTarget, line: dict[str, Any]) -> None:
+    # A stream may be a terminal, or have another encoding than UTF-8.
+    is_stream = getattr(file, "encoding", None) != "utf-8"
+    told = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
+    try:
+        file.write(told.replace("\x7f", "\\u007f"))
+        file.write("\n")
+    except BrokenPipeError:
+        raise  # who reads a pipe has enough
+    except Exception as error:
+        # A ValueError of the caller's stream says nothing about the values of the file.
+        msg = f"path: it cannot be written: {_reason(error)}"
+        raise StorageError(msg) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a stream failed, without what was written to it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return type(error).__name__
+
+
+class ImportHow(NamedTuple):
+    """How to import.
+
+    Attributes:
+        vectors: Take the vectors.
+        restore: Bring back what was deleted here.
+        app: The only app whose memories may be written; None is any.
+        user: The only user whose memories may be written; None is any.
+        gate: Ask the hook about everything.
+    """
+
+    vectors: bool = True
+    restore: bool = False
+    app: str | None = None
+    user: str | None = None
+    gate: bool = False
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Check a partition of an export.
+
+        Raises:
+            InvalidArgumentError: It is another one.
+        """
+        for name, only in (("app", self.app), ("user", self.user)):
+            if only is not None and values[name] != only:
+                msg = f"part.{name}: is another one than this import is confined to"
+                raise InvalidArgumentError(msg)
+
+
+def import_(
+    database: Database,
+    submit: Callable[[WriteJob], Future[Change]],
+    source: Path | LineSource,
+    limits: Limits,
+    how: ImportHow,
+    gate: ImportGate | None,
+) -> Imported:
+    """Read an export into the file; return how many memories were written.
+
+    What is there already stays, unless the export has it newer. A second time, or after
+    an interruption, nothing comes twice. A time of writing that is later than now
+    becomes now, so that no line of an export outlasts every later change.
+
+    Args:
+        database: The file.
+        submit: Takes write jobs.
+        source: The export.
+        limits: What a text, a name and metadata may have.
+        how: How to import.
+        gate: Judges what is written; None writes it as it is.
+
+    Raises:
+        InvalidArgumentError: A line that no export has, or of a partition outside of
+            the scope; those before it are imported.
+        EmbeddingMismatchError: The vectors come from another model than the file's.
+    """
+    if isinstance(source, Path):
+        require_unrelated(source, database.path)
+        try:
+            opened = source.open("rb")
+        except OSError as error:
+            msg = f"path: the file cannot be read: {error.strerror}"
+            raise ConfigError(msg) from error
+    with opened if isinstance(source, Path) else nullcontext(source) as file:
+        reader = LineReader(limits, database.lifetime.wall())
+        lines = _Lines(file, _LINE_TEXTS * limits.max_text_bytes)
+        given = lines.read(reader.header) if lines.next() else reader.header({})
+        model = None
+        if how.vectors and given is not None:
+            model = _agree(database, given)
+        count = 0
+        waiting: deque[Future[Change]] = deque()
+        for job in _jobs(lines, reader, model, how):
+            if gate is not None:
+                try:
+                    job.lines = gate.judged(job.app, job.user, job.lines)
+                except VecallError as error:
+                    lines.error = error
+                    break
+            job.bounds = bounds_of(limits)
+            waiting.append(submit(job))  # so that many share one sync
+            if len(waiting) == _JOBS_AHEAD:
+                count += len(waiting.popleft().result().ids)
+        count += sum(len(future.result().ids) for future in waiting)
+    if lines.error is not None:
+        raise lines.error
+    if gate is None:
+        return Imported(count)
+    return Imported(count, gate.rejected, gate.quarantined)
+
+
+def _agree(database: Database, given: EmbeddingModel) -> int:
+    with database.snapshot() as connection:
+        stored = active_model(connection)
+    if stored is None:
+        with database.transaction() as connection:
+            stored = adopt(connection, given)
+    require_same(stored, given)
+    return stored.id
+
+
+class _Lines:
+    """The lines of a file, up to the first that is bad."""
+
+    def __init__(self, file: LineSource, most: int) -> None:
+        self._file = file
+        self._most = most
+        self._number = 0
+        self._item: Any = None
+        self._is_long = False
+        self.error: VecallError | None = None
+
+    def next(self) -> bool:
+        """Go to the next line; False at the end."""
+        line = self._file.readline(self._most + 1)
+        self._number += 1
+        self._is_long = len(line) > self._most
+        try:
+            readable = line and not self._is_long
+            self._item = json.loads(line) if readable else None
+        except (ValueError, RecursionError):
+            self._item = None
+        return bool(line)
+
+    def read(self, take: Callable[[dict[str, Any]], T]) -> T:
+        """Read the line; an error says which one it is."""
+        try:
+            if self._is_long:
+                msg = f"longer than {self._most} bytes, {_LINE_TEXTS} * max_text_bytes"
+                raise LimitExceededError(msg)
+            if not isinstance(self._item, dict):
+                msg = "expected a JSON object"
+                raise InvalidArgumentError(msg)
+            return take(self._item)
+        except InvalidArgumentError as error:
+            msg = f"line {self._number}: {error}"
+            raise type(error)(msg) from None
+
+
+def _jobs(
+    lines: _Lines,
+    reader: LineReader,
+    model: int | None,
+    how: ImportHow,
+) -> Iterator[ImportLines]:
+    job: ImportLines | None = None
+    some: list[tuple[str, dict[str, Any]]] = []
+    while lines.next():
+        try:
+            kind, values = lines.read(reader.line)
+            if job is None and kind != "part":
+                lines.read(_too_early)
+            if kind == "part":
+                lines.read(lambda _, part=values: how.check(part))  # type: ignore[misc]
+        except InvalidArgumentError as error:
+            lines.error = error  # to be raised when those before it are in
+            break
+        if kind == "part":
+            if job is not None:
+                yield job
+            some = []
+            job = ImportLines(
+                values["app"],
+                values["user"],
+                values["created_at"],
+                some,
+                model,
+                how.restore,
+            )
+        elif job is not None:
+            some.append((kind, values))
+            if len(some) == _LINES_AT_ONCE:
+                yield job
+                some = []
+                job = ImportLines(
+                    job.app, job.user, job.created_at, some, model, how.restore
+                )
+    if job is not None:
+        yield job
+
+
+def _too_early(_: dict[str, Any]) -> None:
+    msg = "comes before any partition"
+    raise InvalidArgumentError(msg)

@@ -1,0 +1,401 @@
+"""Adding and searching, written once.
+
+Every operation is a coroutine that waits for other threads only through a `wait` that
+its caller hands in. `MemoryService` hands in one that waits on the running event loop,
+its blocking twin one that blocks; the operations hold nothing of any loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.concurrency.join import Wait
+from vecall.content import as_list
+from vecall.errors import (
+    ClosedError,
+    ConfigError,
+    EmbeddingMismatchError,
+    InvalidTypeError,
+)
+from vecall.filters.labels import passes
+from vecall.ingest.aligned_ids import Written, aligned, stored_count
+from vecall.ingest.conversation import parted_by_rewind
+from vecall.ingest.drafts import (
+    Scope,
+    SessionHead,
+    Turns,
+    entry_drafts,
+    memory_ids,
+    scope_of,
+    session_head,
+    turns_of,
+)
+from vecall.operations.draft_vectors import give_vectors
+from vecall.operations.options import bounds_of
+from vecall.operations.runtime import Opened
+from vecall.operations.write_options import How
+from vecall.ranking.options import Ranking
+from vecall.search.filtered_rows import passing_rows
+from vecall.search.merge import merged
+from vecall.search.query_vector import checked_query_vector
+from vecall.search.ranking_options import FLOOR_OF_WORDS, NO_FLOOR, NOT_CALIBRATED
+from vecall.search.search_index import Serving
+from vecall.search.searcher import Request, RetiredModelError
+from vecall.store import (
+    AddMemories,
+    Change,
+    DeleteMemories,
+    Draft,
+    ForgottenKeyError,
+)
+from vecall.store.reads.metadata_filter import needs_rows
+from vecall.telemetry import observed
+from vecall.types import (
+    AddedIds,
+    FilterLike,
+    LeftOutReason,
+    SearchMemoryResponse,
+    check_share,
+)
+from vecall.validation import (
+    check_filter,
+    check_min_score,
+    check_name,
+    check_query,
+    check_top_k,
+)
+
+T = TypeVar("T")
+
+
+class Asked(NamedTuple):
+    """A search as the caller asks it; None is the service's default."""
+
+    app_name: str
+    user_id: str
+    query: str
+    top_k: int | None = None
+    min_score: float | None = None
+    min_confidence: float | None = None
+    filter: FilterLike | None = None
+    ranking: object = None
+    explain: bool = False
+    scopes: object = None
+    vector: object = None
+
+
+def _found(response: SearchMemoryResponse) -> int:
+    return len(response.memories)
+
+
+class Memory(Opened):
+    """What goes into one file, and what is recalled from it."""
+
+    @observed("add_session", stored_count)
+    async def add_session(
+        self, wait: Wait, session: object, how: How, *, replace: bool
+    ) -> AddedIds:
+        """Remember the turns of a session."""
+        self.check_open()
+        head = session_head(session, self.limits)
+        key = self.key(head.app, head.user, write=True)
+        scope = Scope({}, app=head.app, user=head.user)
+        given, taken_back = turns = await self._turns(wait, head.events, head.id, scope)
+        await self.take_back(wait, key, taken_back)
+        if replace:
+            how = how._replace(instead_of=head.id)
+        written = await self._added(wait, *key, turns.drafts, how)
+        return await self._aligned(wait, given, written)
+
+    @observed("add_events", stored_count)
+    async def add_events(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        events: object,
+        session_id: str | None,
+        custom_metadata: object,
+        how: How,
+    ) -> AddedIds:
+        """Remember some turns."""
+        key = self.key(app_name, user_id, how.scope, write=True)
+        if session_id is not None:
+            check_name(session_id, "session_id", self.limits)
+        scope = scope_of(custom_metadata, app_name, user_id)
+        told = as_list(events, "events")
+        given, taken_back = turns = await self._turns(wait, told, session_id, scope)
+        await self.take_back(wait, key, taken_back)
+        how = how._replace(told=(app_name, user_id))
+        written = await self._added(wait, *key, turns.drafts, how)
+        return await self._aligned(wait, given, written)
+
+    @observed("add_entries", stored_count)
+    async def add_entries(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        memories: object,
+        custom_metadata: object,
+        how: How,
+    ) -> AddedIds:
+        """Remember explicit entries."""
+        key = self.key(app_name, user_id, how.scope, write=True)
+        scope = scope_of(custom_metadata, app_name, user_id)
+        told = as_list(memories, "memories")
+        drafts = await self.read_through(wait, entry_drafts, told, scope, self.limits)
+        how = how._replace(told=(app_name, user_id))
+        written = await self._added(wait, *key, drafts, how)
+        return await self._aligned(wait, drafts, written)
+
+    async def read_turns(
+        self, wait: Wait, told: list[Any], head: SessionHead
+    ) -> list[Draft]:
+        """Return the drafts of a session's turns, of which none is taken back."""
+        scope = Scope({}, app=head.app, user=head.user)
+        return (await self._turns(wait, told, head.id, scope)).drafts
+
+    async def counted(
+        self, wait: Wait, key: tuple[str, str], events: list[Any], session_id: str
+    ) -> list[Any]:
+        """Return the events that count; forget those that a rewind took back."""
+        parted = await self.read_through(wait, parted_by_rewind, events)
+        await self.take_back(wait, key, memory_ids(parted.taken_back, session_id))
+        return parted.counted
+
+    async def take_back(
+        self, wait: Wait, key: tuple[str, str], ids: Sequence[str]
+    ) -> None:
+        """Delete turns that a rewind took back after they were told."""
+        if not ids:
+            return
+        embedding = self.serving.embedding
+        if embedding is not None:
+            embedding.forget_texts(*key)
+        await wait(self.writer.submit(DeleteMemories(*key, ids)))
+
+    async def _turns(
+        self, wait: Wait, told: list[Any], session_id: str | None, scope: Scope
+    ) -> Turns:
+        scope = scope._replace(include=self.rules.include)
+        return await self.read_through(
+            wait, turns_of, told, session_id, scope, self.limits
+        )
+
+    async def add_drafts(
+        self, wait: Wait, app: str, user: str, drafts: list[Draft], how: How
+    ) -> list[str]:
+        """Judge, embed and write what was read; return the ids of what is stored."""
+        return (await self._added(wait, app, user, drafts, how)).ids
+
+    async def _added(
+        self, wait: Wait, app: str, user: str, drafts: list[Draft], how: How
+    ) -> Written:
+        if how.key is not None:
+            check_name(how.key, "idempotency_key", self.limits)
+        refused: dict[str, LeftOutReason] = {}
+        if not how.judged:
+            given = drafts
+            drafts = await self.gate.judged(
+                wait,
+                *(how.told or (app, user)),
+                drafts,
+                scope=how.scope,
+                explicit=how.done is None and not how.fold,
+            )
+            if drafts is not given:
+                passed = {draft.id for draft in drafts}
+                refused = {
+                    each.id: "rejected" for each in given if each.id not in passed
+                }
+        if not drafts and how.instead_of is None and how.done is None:
+            return Written([], refused)
+        while True:
+            with self.begin_use() as serving:
+                try:
+                    written = await self._write(wait, serving, app, user, drafts, how)
+                    return Written(written.ids, {**refused, **written.left_out})
+                except EmbeddingMismatchError:
+                    if serving is self.serving:
+                        raise
+            # This service moved the file to another model meanwhile: once more.
+            for draft in drafts:
+                draft.vec = None
+
+    async def _write(
+        self,
+        wait: Wait,
+        serving: Serving,
+        app: str,
+        user: str,
+        drafts: list[Draft],
+        how: How,
+        *,
+        trusting: bool = True,
+    ) -> Written:
+        """Embed and write; with `trusting`, a call whose key was used embeds nothing.
+
+        Such a call is only answered. Its key may be unknown once the transaction runs:
+        then it begins again, without trusting what is read before.
+        """
+        answered = False
+        model = None
+        if serving.embedding is not None and serving.model is not None:
+            anyway = how.restore or how.edit  # also what a correction had overwritten
+            answered = await give_vectors(
+                wait,
+                serving,
+                self.database,
+                app,
+                user,
+                drafts,
+                anyway,
+                how.again,
+                how.key if trusting else None,
+            )
+            model = serving.model.id
+        job = AddMemories(
+            app,
+            user,
+            drafts,
+            model,
+            how.restore,
+            how.instead_of,
+            how.key,
+            self.rules.ttl,
+            self.rules.history_ttl,
+            bounds_of(self.limits),
+            how.edit,
+            how.done,
+            how.fold,
+            how.again,
+            answered,
+        )
+        try:
+            change: Change = await wait(self.writer.submit(job))
+        except ForgottenKeyError:
+            return await self._write(
+                wait, serving, app, user, drafts, how, trusting=False
+            )
+        return Written(list(change.ids), {**job.left_out})
+
+    async def _aligned(
+        self, wait: Wait, given: list[Any], written: Written
+    ) -> AddedIds:
+        try:
+            return await self.read_through(wait, aligned, given, written)
+        except ClosedError:  # meanwhile; what was written stays written
+            return aligned(given, written)
+
+    @observed("search", _found)
+    async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
+        """Find the best memories for a query."""
+        while True:  # as `served` does; it is called most often by far
+            with self.begin_use() as serving:
+                try:
+                    return await self._search(wait, serving, asked)
+                except RetiredModelError:
+                    continue
+
+    async def served(self, work: Callable[[Serving], Awaitable[T]]) -> T:
+        """Search with what answers now; again if the file moves to another model."""
+        while True:
+            with self.begin_use() as serving, suppress(RetiredModelError):
+                return await work(serving)
+
+    async def _search(
+        self, wait: Wait, serving: Serving, asked: Asked
+    ) -> SearchMemoryResponse:
+        key = self.key(asked.app_name, asked.user_id, write=False)
+        check_query(asked.query)
+        min_score, min_confidence = asked.min_score, asked.min_confidence
+        if min_score is None:
+            min_score = self.min_score
+        elif serving.embedding is None:
+            raise ConfigError(NO_FLOOR)
+        else:
+            check_min_score(min_score)
+        if min_confidence is None:
+            min_confidence = self.min_confidence
+        else:
+            min_confidence = check_share(min_confidence, "min_confidence")
+        ranking = self.ranking if asked.ranking is None else asked.ranking
+        if not isinstance(ranking, Ranking):
+            msg = "ranking: expected a vecall.Ranking"
+            raise InvalidTypeError(msg)
+        if ranking.fusion == "words":  # no memory has a cosine then
+            if asked.min_score is not None:
+                raise ConfigError(FLOOR_OF_WORDS)
+            min_score = None
+        if min_confidence is not None and not serving.scoring.can_tell(ranking):
+            raise ConfigError(NOT_CALIBRATED)
+        top_k, limits = asked.top_k, self.limits
+        query = asked.query[: limits.max_query_chars]
+        request = Request(
+            key,
+            query,
+            self.top_k if top_k is None else check_top_k(top_k, limits),
+            min_score,
+            min_confidence,
+            None
+            if asked.filter is None
+            else check_filter(asked.filter, limits, by_metadata=True),
+            ranking,
+            bool(asked.explain),
+            vector=checked_query_vector(asked.vector, serving.model, ranking),
+            authors=self.authors if ranking.authors is None else ranking.authors,
+        )
+        others = self._other_keys(asked)
+        if ranking.rewriter is not None:
+            text = await serving.recall.rewritten(wait, ranking.rewriter, query)
+            request = request._replace(query=text[: limits.max_query_chars])
+        found = await self._ask(wait, serving, request)
+        if not others:
+            return found
+        answers = {"user": found}
+        for scope, other in others.items():
+            answers[scope] = await self._ask(wait, serving, request._replace(key=other))
+        return merged(answers, request.top_k)
+
+    async def _ask(
+        self, wait: Wait, serving: Serving, request: Request
+    ) -> SearchMemoryResponse:
+        """Search one partition, of it the rows that pass what the engine cannot see."""
+        asked = request.filter
+        if asked is None or not needs_rows(asked):
+            return await serving.recall.search(wait, request)
+        only: NDArray[np.int64] = await wait(
+            serving.loader.submit_scan(passing_rows, self.database, request.key, asked)
+        )
+        if not len(only):
+            return SearchMemoryResponse()
+        found = await serving.recall.search(wait, request._replace(only=only))
+        # A row that was found may have been changed since it was looked at.
+        return SearchMemoryResponse(
+            [
+                memory
+                for memory in found.memories
+                if passes(memory, memory.custom_metadata, asked)
+            ]
+        )
+
+    def _other_keys(self, asked: Asked) -> dict[str, tuple[str, str]]:
+        """The partitions beside the user's own in which a search looks."""
+        scopes = self.rules.scopes
+        if asked.scopes is None and not scopes.read:
+            return {}
+        if asked.scopes is None:
+            named: Iterable[object] = sorted(scopes.read)
+        else:
+            named = as_list(asked.scopes, "scopes")
+        return {
+            str(scope): self.key(asked.app_name, asked.user_id, scope, write=False)
+            for scope in named
+            if scope != "user"
+        }

@@ -1,0 +1,202 @@
+"""Which recalled memories fit a context budget: the least useful leave first.
+
+Nothing in vecall sheds by itself; whoever builds a prompt calls this, or `render` with
+`max_tokens`.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
+
+from vecall.errors import ContextBudgetError, InvalidArgumentError, InvalidTypeError
+from vecall.prompts.scored import ScoredMemory, scores_of
+from vecall.types import MemoryEntry
+
+M = TypeVar("M", bound=MemoryEntry | ScoredMemory)
+Mandatory = Callable[[M], bool] | Collection[M]
+
+
+def fit_budget(
+    memories: Iterable[M],
+    max_tokens: int,
+    count_tokens: Callable[[str], int] | None = None,
+    *,
+    mandatory: Mandatory[M] = (),
+    used_tokens: int = 0,
+    render: Callable[[M], str] | None = None,
+) -> list[M]:
+    """Return the memories that fit, in the order in which they were given.
+
+    A memory is worth `confidence * importance`, its expected weight; equal ones compare
+    by confidence, then by importance. So whatever is lower in one score and not higher
+    in the other goes first, low/low before all and high/high last; of two with the same
+    scores the later one goes. Shedding stops as soon as the rest fits. A memory that
+    does not even fit alone goes before all others, so that it does not push them out.
+
+    Tokens are counted memory by memory and added up; joined, a tokenizer may need a few
+    more or less at the seams.
+
+        kept = fit_budget(found.memories, 800, render=lambda m: render([m], "bullets"))
+
+    Args:
+        memories: Recalled memories with both scores.
+        max_tokens: How many tokens they may take, `used_tokens` among them.
+        count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
+        mandatory: The memories that must stay: some of `memories` (the same objects, or
+            of the same id), or a function that says so of one.
+        used_tokens: Tokens that are taken already, for example by a frame.
+        render: What of a memory is shown and counted; its text when not given.
+
+    Raises:
+        ContextBudgetError: The used tokens and the mandatory memories do not fit.
+        InvalidMemoryError: A memory lacks a score.
+        InvalidArgumentError: A bad budget or count, or a mandatory memory that is not
+            among `memories`.
+        InvalidTypeError: Something else than memories and numbers.
+
+    Warns:
+        UserWarning: Memories must go, and the scores cannot tell which: all
+            confidences are 1.0, or all scores are the same.
+    """
+    allowed = whole_tokens(max_tokens, "max_tokens")
+    total = whole_tokens(used_tokens, "used_tokens")
+    given = as_memories(memories)
+    scores = [scores_of(memory) for memory in given]
+    count = counter(count_tokens)
+    costs = [
+        whole_tokens(
+            count(memory.text if render is None else render(memory)), "count_tokens"
+        )
+        for memory in given
+    ]
+    must = _mandatory_places(given, mandatory)
+    total += sum(costs[place] for place in must)
+    if total > allowed:
+        msg = f"the mandatory part needs {total} tokens; max_tokens = {allowed}"
+        raise ContextBudgetError(msg)
+    optional = [place for place in range(len(given)) if place not in must]
+    if total + sum(costs[place] for place in optional) <= allowed:
+        return given
+    _warn_if_alike([scores[place] for place in optional])
+    kept = set(must)
+    room = allowed - total
+    fitting = [place for place in optional if costs[place] <= room]
+    # sorted() is stable: of equals, the first given is kept longest.
+    for place in sorted(fitting, key=lambda at: _worth(scores[at]), reverse=True):
+        if costs[place] > room:
+            break
+        room -= costs[place]
+        kept.add(place)
+    return [memory for place, memory in enumerate(given) if place in kept]
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text takes, without a tokenizer.
+
+    Four ASCII characters make a token, or two of Latin, Greek, Cyrillic, Hebrew or
+    Arabic letters beyond ASCII, or one of any other script; an emoji makes two. Digits,
+    identifiers and punctuation take more than that in practice: where a few tokens
+    matter, give your model's tokenizer.
+    """
+    if text.isascii():
+        return (len(text) + 3) // 4
+    length = len(text)
+    ascii_ = len(text.encode("ascii", "ignore"))
+    # UTF-16 takes two units beyond the basic plane; UTF-8 tells the blocks of the rest.
+    astral = len(text.encode("utf-16-le", "surrogatepass")) // 2 - length
+    utf8 = len(text.encode("utf-8", "surrogatepass"))
+    alphabetic = 3 * length - 2 * ascii_ + astral - utf8
+    other = length - ascii_ - alphabetic - astral
+    return (ascii_ + 2 * alphabetic + 4 * other + 8 * astral + 3) // 4
+
+
+def counter(count_tokens: Callable[[str], int] | None) -> Callable[[str], int]:
+    """Return the function that counts tokens.
+
+    Raises:
+        InvalidTypeError: It is no function.
+    """
+    given: object = estimate_tokens if count_tokens is None else count_tokens
+    if not callable(given):
+        msg = "count_tokens: expected a function from a text to its tokens"
+        raise InvalidTypeError(msg)
+    return given
+
+
+def as_memories(memories: Iterable[M]) -> list[M]:
+    """Return memories as a list.
+
+    Raises:
+        InvalidTypeError: They are none.
+    """
+    given: object = memories
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        listed = list(memories)
+        if all(isinstance(each, MemoryEntry | ScoredMemory) for each in listed):
+            return listed
+    msg = (
+        "memories: expected a list of MemoryEntry or ScoredMemory, "
+        "such as the .memories of an answer"
+    )
+    raise InvalidTypeError(msg)
+
+
+def _worth(scores: tuple[float, float]) -> tuple[float, float, float]:
+    """Strictly greater where one score is greater and the other not smaller."""
+    confidence, importance = scores
+    return confidence * importance, confidence, importance
+
+
+def _mandatory_places(given: list[M], mandatory: Mandatory[M]) -> set[int]:
+    if callable(mandatory):
+        return {place for place, memory in enumerate(given) if mandatory(memory)}
+    wanted = as_memories(mandatory)
+    objects = {id(memory): place for place, memory in enumerate(given)}
+    named = {memory.id: place for place, memory in enumerate(given) if memory.id}
+    places = set()
+    for memory in wanted:
+        place = objects.get(id(memory), named.get(memory.id or ""))
+        if place is None:
+            msg = "mandatory: a memory is not among memories"
+            raise InvalidArgumentError(msg)
+        places.add(place)
+    return places
+
+
+def _warn_if_alike(scores: list[tuple[float, float]]) -> None:
+    if len(scores) < 2:
+        return
+    if len(set(scores)) == 1:
+        what = "all memories have the same confidence and importance"
+    elif all(confidence == 1.0 for confidence, _ in scores):
+        what = "all confidences are 1.0"
+    else:
+        return
+    warnings.warn(
+        f"fit_budget: {what}, which says little about what to shed",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def whole_tokens(value: object, name: str) -> int:
+    """Return `value` if it is a number of tokens.
+
+    Raises:
+        InvalidTypeError: Not a whole number.
+        InvalidArgumentError: Below 0.
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        msg = f"{name}: expected a whole number of tokens"
+        raise InvalidTypeError(msg)
+    if number < 0:
+        msg = f"{name}: must be at least 0"
+        raise InvalidArgumentError(msg)
+    return number

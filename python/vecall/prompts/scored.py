@@ -1,0 +1,224 @@
+"""A recalled memory that says how sure its recall is and how much it weighs."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+from vecall.errors import InvalidArgumentError, InvalidMemoryError
+from vecall.filters.trust import TRUST_TIERS
+from vecall.timestamps import to_seconds
+from vecall.types import MemoryEntry
+
+_TIMES = ("timestamp", "created_at", "updated_at", "valid_until")
+_NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "supersedes")
+_OPEN_NUMBERS = ("score", "similarity")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredMemory:
+    """A memory as retrieval judged it for one turn: it cannot exist without its scores.
+
+    The scores belong to the question, not to the stored row: the same memory has others
+    for another query. Both must be given, both lie in [0, 1], nothing fills them in.
+
+    Attributes:
+        text: What was said or learned.
+        confidence: How likely it is relevant to this turn, as retrieval judged it.
+        importance: Its weight if it is used.
+        id: Durable identity, unique for one user.
+        author: "user" or the name of an agent.
+        timestamp: When it was said, in seconds since 1970; converted as in
+            `MemoryEntry`.
+        session_id: The session in which it was said.
+        event_id: The event of that session.
+        kind: What it is, for example "episode", "fact", "preference", "decision".
+        source: Where it was learned, for example a tool or a document.
+        trust: How far its source is trusted: "first-party", "third-party-private",
+            "third-party-public", "unverified" or "unknown", or a tier of your own. It
+            is never guessed from the rest and never raised.
+        custom_metadata: Your own JSON values, copied.
+        score: What the search ranked it by; comparable within one answer only.
+        similarity: Cosine of query and memory; None without vectors.
+        created_at: When it was stored, if that is known.
+        updated_at: When it was last changed, if that is known.
+        valid_until: From when on it is no longer true, if that is known.
+        supersedes: The id of the memory that it contradicts.
+        scope: Where it was found.
+
+    Raises:
+        InvalidMemoryError: A score is not a number in [0, 1], or a field has a value
+            that it cannot have.
+        TypeError: A score is missing.
+    """
+
+    is_memory: ClassVar[Literal[True]] = True
+
+    text: str = field(kw_only=False)
+    confidence: float
+    importance: float
+    id: str | None = None
+    author: str | None = None
+    timestamp: float | None = None
+    session_id: str | None = None
+    event_id: str | None = None
+    kind: str | None = None
+    source: str | None = None
+    trust: str = "unknown"
+    custom_metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    score: float | None = None
+    similarity: float | None = None
+    created_at: float | None = None
+    updated_at: float | None = None
+    valid_until: float | None = None
+    supersedes: str | None = None
+    scope: str = "user"
+
+    def __post_init__(self) -> None:
+        """Check every field; make the numbers floats and the metadata its own."""
+        for name in ("confidence", "importance"):
+            object.__setattr__(self, name, checked_score(getattr(self, name), name))
+        for name in ("text", "trust", "scope", *_NAMES):
+            value = getattr(self, name)
+            if not (isinstance(value, str) or (value is None and name in _NAMES)):
+                msg = f"{name}: expected a string"
+                raise InvalidMemoryError(msg)
+        for name in _TIMES:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _seconds(getattr(self, name), name))
+        for name in _OPEN_NUMBERS:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _number(getattr(self, name), name))
+        metadata: object = self.custom_metadata
+        if not isinstance(metadata, Mapping):
+            msg = "custom_metadata: expected a mapping"
+            raise InvalidMemoryError(msg)
+        object.__setattr__(self, "custom_metadata", copy.deepcopy(dict(metadata)))
+
+    @classmethod
+    def of(cls, entry: MemoryEntry) -> ScoredMemory:
+        """Return a memory that a search found, which must carry both scores.
+
+        Args:
+            entry: One of `SearchMemoryResponse.memories`.
+
+        Raises:
+            InvalidMemoryError: It is no `MemoryEntry`, or a score is missing.
+        """
+        given: object = entry
+        if not isinstance(given, MemoryEntry):
+            msg = "entry: expected a vecall.MemoryEntry"
+            raise InvalidMemoryError(msg)
+        confidence, importance = scores_of(entry)
+        same = {name: getattr(entry, name) for name in (*_NAMES, *_OPEN_NUMBERS)}
+        # An entry that knows when it was stored says so.
+        times = {name: getattr(entry, name, None) for name in _TIMES}
+        return cls(
+            entry.text,
+            confidence=confidence,
+            importance=importance,
+            trust="unknown" if entry.trust is None else entry.trust,
+            scope=entry.scope,
+            custom_metadata=entry.custom_metadata,
+            **same,
+            **times,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as JSON values, with the marker `is_memory`."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["custom_metadata"] = copy.deepcopy(values["custom_metadata"])
+        return {"is_memory": True, **values}
+
+    @staticmethod
+    def json_schema() -> dict[str, Any]:
+        """Return the JSON Schema (2020-12) of what `to_dict` returns."""
+        share = {"type": "number", "minimum": 0, "maximum": 1}
+        text = {"type": "string"}
+        seconds = {"type": ["number", "null"], "description": "seconds since 1970"}
+        number = {"type": ["number", "null"]}
+        properties: dict[str, Any] = {
+            "is_memory": {"const": True},
+            "text": text,
+            "confidence": {**share, "description": "how likely it is relevant now"},
+            "importance": {**share, "description": "its weight if it is used"},
+            **{name: {"type": ["string", "null"]} for name in _NAMES},
+            "trust": {**text, "examples": list(TRUST_TIERS)},
+            "scope": text,
+            "custom_metadata": {"type": "object"},
+            **dict.fromkeys(_OPEN_NUMBERS, number),
+            **dict.fromkeys(_TIMES, seconds),
+        }
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "ScoredMemory",
+            "type": "object",
+            "properties": copy.deepcopy(properties),
+            "required": ["is_memory", "text", "confidence", "importance"],
+            "additionalProperties": False,
+        }
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+
+def scores_of(memory: MemoryEntry | ScoredMemory) -> tuple[float, float]:
+    """Return confidence and importance of a recalled memory.
+
+    Raises:
+        InvalidMemoryError: One is missing or no number in [0, 1].
+    """
+    for name in ("confidence", "importance"):
+        if getattr(memory, name) is None:
+            msg = (
+                f"{name}: this memory has none; only a search with a calibrated "
+                f"ranking sets it, or give your own: ScoredMemory(text, "
+                f"confidence=..., importance=...)"
+            )
+            raise InvalidMemoryError(msg)
+    return (
+        checked_score(memory.confidence, "confidence"),
+        checked_score(memory.importance, "importance"),
+    )
+
+
+def checked_score(value: object, name: str) -> float:
+    """Return `value` as a float if it is a number in [0, 1]; NumPy's count too.
+
+    Raises:
+        InvalidMemoryError: Another type, NaN, or outside.
+    """
+    # NumPy's booleans are no numbers.Real.
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        msg = f"{name}: expected a number in [0, 1]"
+        raise InvalidMemoryError(msg)
+    number: Any = value
+    if not 0 <= number <= 1:  # NaN neither
+        msg = f"{name}: must be within [0, 1]"
+        raise InvalidMemoryError(msg)
+    return float(number) + 0.0  # no negative zero
+
+
+def _number(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        msg = f"{name}: expected a number"
+        raise InvalidMemoryError(msg)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if not -float("inf") < number < float("inf"):
+        msg = f"{name}: must be finite"
+        raise InvalidMemoryError(msg)
+    return number
+
+
+def _seconds(value: Any, name: str) -> float:
+    try:
+        return to_seconds(value, name)
+    except InvalidArgumentError as error:
+        raise InvalidMemoryError(str(error)) from None

@@ -1,0 +1,176 @@
+"""Takes recalled text out again, so that memory never feeds on itself.
+
+A framework may keep the prompt that it sent, blocks of recalled memories included. Were
+they remembered as if somebody had said them, every turn would store copies of copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vecall.prompts import secure
+from vecall.prompts.formats import BULLETS_HEAD, PAST_HEAD, PAST_TAIL
+
+_CONTINUED = "  "  # so begins every further line of a memory
+_BULLETS_OPEN = BULLETS_HEAD + "- "
+_PAST_OPEN = "<PAST_CONVERSATIONS>"
+_PAST_SAYS = PAST_HEAD.removesuffix(_PAST_OPEN + "\n")
+_PAST_CLOSE = PAST_TAIL.rstrip()
+_SECURE_OPEN = "<recalled-"
+_SECURE_ENDS = len(_SECURE_OPEN) + 65  # within it the first tag is over
+_JSON_OPEN = '[\n{"'
+_JSON_FIRST = tuple(
+    f'{{"{name}": "'
+    for name in ("id", "author", "time", "session_id", "kind", "source", "trust")
+)
+
+
+def without_recalled(text: str) -> str:
+    """Return a text without the blocks that `render` made, wherever they stand in it.
+
+    What else is in the text stays as it was; only the blank space around a block goes,
+    and where words stood on both sides one newline stays. A text without a block is
+    returned as it is. The time taken grows with the length and no faster.
+
+    - `past_conversations`: from google-adk's two sentences and the tag to the last
+      closing tag at the left edge before the next such sentences, as google-adk does
+      not escape what it puts between; to the end of the text if no closing tag is left.
+      Without the sentences, the tag must be a line of its own, and the first closing
+      tag ends the block.
+    - `secure`: the frame under its nonce. `json`: the array, an object a line. Both
+      may lack their end, and then go on for as long as the lines are of the block.
+    - `bullets`: the first line and all bullets with an author. There is no end to see:
+      lines right below that look like further bullets, or are moved in by two spaces,
+      count as such.
+    - `plain` is like any other text and cannot be recognised.
+
+    A tag or a sentence that is only mentioned ("what is <PAST_CONVERSATIONS>?") stays,
+    and so does a piece of a frame that was cut off before any recalled text. A block
+    that was changed on the way (quoted, moved in, wrapped) is not recognised; one that
+    somebody quotes whole goes.
+    """
+    found = {mark: at for mark in _BLOCKS if (at := text.find(mark)) >= 0}
+    if not found:
+        return text
+    last_close = text.rfind(_PAST_CLOSE)
+    kept, done = [], 0
+    while found:
+        mark = min(found, key=found.__getitem__)
+        at = found[mark]
+        if block := _BLOCKS[mark](text, at, last_close):
+            kept.append(text[done : block[0]])
+            done = block[1]
+        searched = max(done, at + 1)
+        for behind in [mark for mark, at in found.items() if at < searched]:
+            found[behind] = text.find(behind, searched)
+            if found[behind] < 0:
+                del found[behind]
+    return _joined(kept, text[done:]) if done else text
+
+
+def _bullets(text: str, at: int, _: int) -> tuple[int, int] | None:
+    begin = at + len(BULLETS_HEAD)
+    end = _end_of_lines(text, begin, _is_bullet)
+    return (at, end) if end > begin else None
+
+
+def _past(text: str, at: int, last_close: int) -> tuple[int, int] | None:
+    begin = at + len(_PAST_OPEN)
+    said = text.endswith(_PAST_SAYS, 0, at)
+    own_line = (at == 0 or text[at - 1] == "\n") and text.startswith("\n", begin)
+    if not (said or (own_line and last_close >= begin)):
+        return None
+    if last_close < begin:
+        return at - len(_PAST_SAYS), len(text)
+    close = text.find(_PAST_CLOSE, begin)
+    if not said:
+        return at, close + len(_PAST_CLOSE)
+    another = text.find(_PAST_SAYS, close)
+    close = last_close if another < 0 else text.rfind(_PAST_CLOSE, close, another)
+    return at - len(_PAST_SAYS), close + len(_PAST_CLOSE)
+
+
+def _secure(text: str, at: int, _: int) -> tuple[int, int] | None:
+    named = text.find(">", at, at + _SECURE_ENDS)
+    nonce = text[at + len(_SECURE_OPEN) : max(named, at)]
+    head = secure.head(nonce)
+    if not text.startswith(head, at):
+        return None
+    memory, close = f"<memory-{nonce}", f"</memory-{nonce}>"
+    end = _end_of_lines(
+        text,
+        at + len(head),
+        lambda line: line.startswith((_CONTINUED, memory, close)),
+    )
+    for tag in (f"\n{memory}", f"\n{close}", secure.tail(nonce)):
+        end = _through(text, end, tag)
+    return at, end
+
+
+def _json(text: str, at: int, _: int) -> tuple[int, int] | None:
+    begin = at + len("[\n")
+    first = text[begin : _line_end(text, begin)]
+    trust = first.find('"trust": "')
+    known = first.startswith(_JSON_FIRST) and trust >= 0
+    if not known or first.find('"text": "', trust) < 0:
+        return None
+    end = _end_of_lines(text, begin, lambda line: line.startswith('{"'))
+    return at, _through(text, end, "\n]")
+
+
+_BLOCKS: dict[str, Callable[[str, int, int], tuple[int, int] | None]] = {
+    _BULLETS_OPEN: _bullets,
+    _PAST_OPEN: _past,
+    _SECURE_OPEN: _secure,
+    _JSON_OPEN: _json,
+}
+
+
+def _is_bullet(line: str) -> bool:
+    return line.startswith(_CONTINUED) or (line.startswith("- ") and ": " in line)
+
+
+def _end_of_lines(text: str, begin: int, belongs: Callable[[str], bool]) -> int:
+    """Return where the lines end that belong to a block.
+
+    Empty lines do if the text of a memory goes on after them.
+    """
+    at = end = begin
+    blank = False
+    while at < len(text):
+        line_end = _line_end(text, at)
+        line = text[at:line_end]
+        if line:
+            if not belongs(line) or (blank and not line.startswith(_CONTINUED)):
+                break
+            end = line_end
+        blank = not line
+        at = line_end + 1
+    return end
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def _through(text: str, at: int, expected: str) -> int:
+    """Return where expected text ends, cut off or not; `at` if it is not there."""
+    if text.startswith(expected, at):
+        return at + len(expected)
+    left = text[at : at + len(expected)]
+    return at + len(left) if expected.startswith(left) else at
+
+
+def _joined(kept: list[str], last: str) -> str:
+    """Return what stood before, between and after blocks as one text."""
+    pieces = [kept[0].rstrip()]
+    pieces += [_from_first_line(piece).rstrip() for piece in kept[1:]]
+    pieces.append(_from_first_line(last))
+    return "\n".join(piece for piece in pieces if piece.strip())
+
+
+def _from_first_line(piece: str) -> str:
+    """Return a piece from its first line that is not blank, which stays moved in."""
+    blank = len(piece) - len(piece.lstrip())
+    return piece[piece.rfind("\n", 0, blank) + 1 :]

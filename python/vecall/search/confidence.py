@@ -1,0 +1,172 @@
+"""Confidence and importance of what a search found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vecall.errors import InvalidMemoryError
+from vecall.ranking.calibration import LEAST_FACTOR, Calibration, Weights
+from vecall.ranking.importance import DAY, DEFAULT_PRIOR, weight_of
+from vecall.ranking.options import Ranking
+from vecall.store import Row
+from vecall.types import MemoryEntry
+
+Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
+"""Takes a memory with its default scores and the query; returns the confidence (None
+where there is none) and the importance that it is to have instead. It runs for every
+memory of every answer on the caller's thread, so it must be fast."""
+
+
+_LOG_PLACES = tuple(math.log1p(place) for place in range(100))
+
+
+class Answer(NamedTuple):
+    """What the engine says of a whole answer.
+
+    Attributes:
+        coverage: Share of the query's idf that the best row covers.
+        trust: How far the vectors were believed.
+        rows: How many rows passed the filter.
+        best: The best score.
+        has_vector: Whether the query had one that is not zero.
+        scale: What makes the vectors' parts of the scores those of the default ranking.
+    """
+
+    coverage: float
+    trust: float
+    rows: float
+    best: float
+    has_vector: bool
+    scale: float = 1.0
+
+
+@dataclass(slots=True)
+class Hit:
+    """A row that the engine found, and what it knows of it."""
+
+    rid: int
+    row: Row | None
+    score: float
+    similarity: float
+    lexical: float
+    parts: list[float]  # covered, words, vectors, beside, session, factor
+    place: int  # in the engine's answer, from 0
+    engine_score: float
+    ranked_by: dict[str, float] | None = None  # what the options added
+
+    def explained(self, answer: Answer) -> dict[str, float]:
+        """Return the parts of the score, by name."""
+        covered, words, vectors, beside, session, factor = self.parts
+        told = {
+            "words": words,
+            "vectors": vectors,
+            "beside": beside,
+            "session": session,
+            "factor": factor,
+            "bm25": self.lexical,
+            "covered": covered,
+            "relative": self.relative(answer),
+            "place": float(self.place),
+            "coverage": answer.coverage,
+            "trust": answer.trust,
+            "rows": answer.rows,
+        }
+        return {**told, **(self.ranked_by or {})}
+
+    def relative(self, answer: Answer) -> float:
+        """Return the engine's score as a share of its best one."""
+        return self.engine_score / answer.best if answer.best > 0.0 else 0.0
+
+    def signals(self, answer: Answer) -> tuple[float, ...]:
+        """Return what the confidence is made of: the `Signals`, in their order."""
+        relative = self.relative(answer)
+        place, (covered, _, vectors, _, _, factor) = self.place, self.parts
+        seen, similarity = covered > 0.0, self.similarity
+        return (
+            covered * relative,
+            _LOG_PLACES[place] if place < len(_LOG_PLACES) else math.log1p(place),
+            relative,
+            1.0 if seen else 0.0,
+            math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
+            vectors * answer.scale if answer.has_vector else 0.0,
+            0.0 if seen or math.isnan(similarity) else similarity,
+        )
+
+
+def prior_of(row: Row) -> float:
+    """Return the importance that a memory was stored with, 0.5 where none was."""
+    return DEFAULT_PRIOR if row.importance is None else row.importance
+
+
+def importance_of(row: Row, now: float) -> float:
+    """Return the weight of a memory if it is used, in [0, 1]; see `weight_of`."""
+    # Counted from the middle of the day, where no rounding makes it another one.
+    days = (now - row.time) // DAY
+    return _weight_after(row.importance, row.uses, days)
+
+
+@lru_cache(4_096)  # the memories of an answer are of few days, and were seldom used
+def _weight_after(prior: float | None, uses: int | None, days: float) -> float:
+    return weight_of(prior, uses, (days + 0.5) * DAY)
+
+
+class Scoring:
+    """Scores the hits of one embedding model, or of words alone."""
+
+    def __init__(
+        self, calibration: Calibration, model_id: str | None, scorer: Scorer | None
+    ) -> None:
+        """Find the weights of a model; None is words alone."""
+        self._words = calibration.words
+        self._hybrid: Weights | None = None
+        if model_id is not None:
+            self._hybrid = calibration.of_model(model_id)
+        self._scorer = scorer
+
+    def can_tell(self, ranking: Ranking) -> bool:
+        """Whether what is ranked so gets a confidence: by calibration or the scorer."""
+        return ranking.keeps_calibration or self._scorer is not None
+
+    def confidence(self, hit: Hit, answer: Answer) -> float:
+        """Return the chance that a hit is relevant."""
+        hybrid = self._hybrid if answer.has_vector else None
+        weights = self._words if hybrid is None else hybrid
+        return weights.probability(hit.signals(answer))
+
+    def judged(self, memory: MemoryEntry, query: str) -> MemoryEntry:
+        """Return a memory with the scores that the user's scorer gives it.
+
+        Raises:
+            InvalidMemoryError: The scorer returned something else than two scores.
+        """
+        if self._scorer is None:
+            return memory
+        try:
+            scores: object = self._scorer(memory, query)
+        except Exception as error:
+            # Its message may quote the memory; its type does not.
+            msg = f"scorer: failed with {type(error).__name__}"
+            raise InvalidMemoryError(msg) from None
+        if not isinstance(scores, tuple) or len(scores) != 2:
+            msg = "scorer: must return a pair (confidence, importance)"
+            raise InvalidMemoryError(msg)
+        confidence, importance = scores
+        return replace(
+            memory,
+            confidence=None if confidence is None else _share(confidence),
+            importance=_share(importance),
+        )
+
+
+def _share(value: Any) -> float:
+    is_number = isinstance(value, float | int | np.floating)
+    if not is_number or isinstance(value, bool) or not 0.0 <= value <= 1.0:
+        msg = "scorer: confidence and importance must be numbers within [0, 1]"
+        raise InvalidMemoryError(msg)
+    return float(value)

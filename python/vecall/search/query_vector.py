@@ -1,0 +1,66 @@
+"""The vector of a query that the caller has already computed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vecall.embedders import Vectors
+from vecall.errors import (
+    ConfigError,
+    DimensionError,
+    InvalidArgumentError,
+    InvalidTypeError,
+)
+from vecall.ranking.options import Ranking
+from vecall.store import EmbeddingModel
+
+
+def checked_query_vector(
+    given: object, model: EmbeddingModel | None, ranking: Ranking
+) -> Vectors | None:
+    """Return a query's vector as float32 (dimensions,), a copy; None if none is given.
+
+    Args:
+        given: A sequence of numbers, or a NumPy array.
+        model: The model of the vectors that are searched.
+        ranking: How the search ranks.
+
+    Raises:
+        ConfigError: Nothing is searched by vectors.
+        InvalidTypeError: Not a sequence of numbers.
+        DimensionError: Another shape than the model's vectors have.
+        InvalidArgumentError: NaN, Inf, a number that float32 cannot hold, or only
+            zeros.
+    """
+    if given is None:
+        return None
+    if model is None:
+        msg = "vector: needs an embedder and a file that has its model"
+        raise ConfigError(msg)
+    if ranking.fusion == "words":
+        msg = "vector: a search by words alone (ranking.fusion) uses none"
+        raise ConfigError(msg)
+    expected = f"expected one vector of {model.dim} numbers"
+    if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
+        msg = f"vector: {expected}"
+        raise InvalidTypeError(msg)
+    try:
+        numbers = np.asarray(given)
+    except (TypeError, ValueError):  # such as lists of different lengths
+        msg = f"vector: {expected}"
+        raise InvalidTypeError(msg) from None
+    if numbers.shape != (model.dim,):
+        msg = f"vector: {expected}, got shape {numbers.shape}"
+        raise DimensionError(msg)
+    if numbers.dtype.kind not in "fiu":
+        msg = f"vector: {expected}"
+        raise InvalidTypeError(msg)
+    with np.errstate(over="ignore", under="ignore"):
+        vector = np.array(numbers, dtype=np.float32, order="C")
+    if not np.isfinite(vector).all():
+        msg = "vector: every number must be finite in float32"
+        raise InvalidArgumentError(msg)
+    if not vector.any():
+        msg = "vector: must have a number other than zero"
+        raise InvalidArgumentError(msg)
+    return vector

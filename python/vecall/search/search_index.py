@@ -1,0 +1,199 @@
+"""All that answers searches with the vectors of one model, or by words alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import InvalidStateError
+from contextlib import suppress
+from hashlib import blake2b
+
+from vecall._core import Engine
+from vecall.concurrency.interruptible import Promise
+from vecall.index.embedding import Embedding
+from vecall.index.newest_changes import Newest
+from vecall.index.partition_cache import Loader
+from vecall.index.read_threads import ReadThreads
+from vecall.index.row_cache import RowCache
+from vecall.index.snapshots import Snapshots
+from vecall.search.confidence import Scoring
+from vecall.search.searcher import Recall
+from vecall.store import Database, EmbeddingModel, SnapshotFolder
+from vecall.store.writes.writer import Writer
+
+_TEXT_SHARE = 2  # texts may take one part in so many of the budget
+
+
+def _seed_of(uuid: bytes) -> int:
+    """The rotation's seed for a file: made of what no stranger knows of it."""
+    return int.from_bytes(
+        blake2b(uuid, digest_size=8, person=b"rotation").digest(), "big"
+    )
+
+
+class Use:
+    """A call that uses a `Serving`, from `enter` to the end of its `with` block.
+
+    It ends with the object at the latest: a call that is interrupted before its block
+    begins leaves no use behind.
+    """
+
+    __slots__ = ("counts", "serving")
+
+    def __init__(self, serving: Serving) -> None:
+        """Do not count yet."""
+        self.serving = serving
+        self.counts = False
+
+    def __enter__(self) -> Serving:
+        """Return what is used."""
+        return self.serving
+
+    def __exit__(self, *_: object) -> None:
+        """End the use."""
+        self.serving.leave(self)
+
+    def __del__(self) -> None:
+        """End the use, if that has not happened."""
+        if getattr(self, "counts", False):  # False if `__init__` was interrupted
+            self.serving.leave(self)
+
+
+class Serving:
+    """An engine, what fills it and what asks it."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        threads: ReadThreads,
+        newest: Newest | None,
+        *,
+        model: EmbeddingModel | None,
+        embedding: Embedding | None,
+        scoring: Scoring,
+        budget: int,
+    ) -> None:
+        """Start with nothing loaded.
+
+        Args:
+            database: The file.
+            writer: Its writer; it does not publish here yet.
+            threads: Where the file is read; shared with other servings of the file.
+            newest: The newest changes of a database in memory; shared likewise.
+            model: The model of the vectors, None to serve words alone.
+            embedding: Embeds with that model.
+            scoring: Gives what is found its confidence and importance.
+            budget: Bytes for partitions and texts.
+        """
+        self._uses = 0
+        self._left = False  # no call may begin to use it
+        self._retiring = False
+        self._idle: Promise[None] = Promise()
+        # For the four above. A use may end with its object, so wherever one is freed.
+        self._mutex = threading.RLock()
+        self._closing = threading.Lock()
+        self._closed = False
+        self.model = model
+        self.embedding = embedding
+        self.scoring = scoring
+        self.engine = Engine(
+            0 if model is None else model.dim, seed=_seed_of(database.uuid)
+        )
+        self.cache = RowCache(budget // _TEXT_SHARE)
+        number = None if model is None else model.id
+        self.snapshots: Snapshots | None = None
+        if database.path is not None:
+            folder = SnapshotFolder(database.path)
+            self.snapshots = Snapshots(database, folder, self.engine, writer, number)
+        self.loader = Loader(
+            database,
+            self.engine,
+            self.cache,
+            self.snapshots,
+            threads,
+            newest,
+            model=number,
+            budget=budget,
+        )
+        self.recall = Recall(
+            self.engine,
+            self.loader,
+            self.cache,
+            embedding,
+            scoring,
+            database.lifetime,
+        )
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where an embedder or reranker is the caller."""
+        self.recall.refuse_nested()
+        if self.embedding is not None:
+            self.embedding.thread.refuse_nested()
+
+    def enter(self) -> Use | None:
+        """Begin to use this; None if it was retired, and another one is to be used."""
+        use = Use(self)
+        with self._mutex:
+            if self._left:
+                return None
+            self._uses += 1
+            use.counts = True
+        return use
+
+    def leave(self, use: Use) -> None:
+        """End a use; a second call does nothing."""
+        with self._mutex:
+            if not use.counts:
+                return
+            use.counts = False
+            self._uses -= 1
+            self._leave_if_idle()
+
+    def _leave_if_idle(self) -> None:
+        if self._retiring and not self._uses and not self._left:
+            self._left = True
+            self.stop_waiting()
+
+    def retiring(self, done: Callable[[], object]) -> threading.Thread:
+        """Return a thread that frees what is not in use and, when nothing is, closes.
+
+        Args:
+            done: Is called at the end.
+        """
+
+        def run() -> None:
+            self._retire()
+            done()
+
+        return threading.Thread(target=run, name="vecall-retiring", daemon=True)
+
+    def _retire(self) -> None:
+        with self._mutex:
+            self._retiring = True
+            self._leave_if_idle()
+        self.loader.evict_all()
+        self._idle.result()
+        self.close_snapshots()
+        self.close()
+        self.loader.evict_all()
+        self.cache.clear()
+
+    def close_snapshots(self) -> None:
+        """Stop writing snapshots; to be called before the writer is closed."""
+        if self.snapshots is not None:
+            self.snapshots.close()
+
+    def close(self) -> None:
+        """Finish what waits and end the threads. A second call waits for the first."""
+        with self._closing:
+            if not self._closed:
+                self.recall.close()
+                if self.embedding is not None:
+                    self.embedding.close()
+                self._closed = True
+
+    def stop_waiting(self) -> None:
+        """Have the thread of `retiring` go on: the service is closed."""
+        with suppress(InvalidStateError):  # it goes on already
+            self._idle.set_result(None)

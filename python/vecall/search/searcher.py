@@ -1,0 +1,333 @@
+"""The search itself: query to terms and vector, one engine call, hits to entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall._core import Engine
+from vecall.clock import LifeTime
+from vecall.concurrency.executor import ModelThread
+from vecall.concurrency.join import Wait
+from vecall.content import clean
+from vecall.embedders import Vectors
+from vecall.errors import BusyError, RerankerError, RewriterError
+from vecall.index.embedding import Embedding
+from vecall.index.partition_cache import Loader
+from vecall.index.row_cache import RowCache
+from vecall.index.rows import Key, name_key
+from vecall.lexical import QUESTION, query_terms
+from vecall.lexical.tokenizer import has_word
+from vecall.ranking.options import DEFAULT_AUTHORS, DENSE, Ranking, Rewriter
+from vecall.search import reranking as _reorder
+from vecall.search.confidence import Answer, Hit, Scoring, importance_of
+from vecall.search.entries import to_entry
+from vecall.search.ranking_calls import call_of_ranking
+from vecall.store import Row
+from vecall.timestamps import to_micros, to_seconds
+from vecall.types import Filter, SearchMemoryResponse
+
+_TRIES = 1_000
+
+_PLAIN = Ranking()
+
+Found = list[tuple[Hit, Row]]
+
+
+class RetiredModelError(Exception):
+    """The file has moved to another model; the search is to begin again with that."""
+
+
+class Request(NamedTuple):
+    """A search whose arguments are checked."""
+
+    key: Key
+    query: str
+    top_k: int
+    min_score: float | None = None
+    min_confidence: float | None = None
+    filter: Filter | None = None
+    ranking: Ranking = _PLAIN
+    explain: bool = False
+    only: NDArray[np.int64] | None = None  # rows whose labels and metadata pass
+    vector: Vectors | None = None  # of the query, in place of the embedder's
+    authors: Sequence[str] = DEFAULT_AUTHORS  # who is favoured
+
+
+class Recall:
+    """Answers searches. On the caller's thread while all it needs is in memory."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        loader: Loader,
+        cache: RowCache,
+        embedding: Embedding | None,
+        scoring: Scoring,
+        lifetime: LifeTime,
+    ) -> None:
+        """Use an engine that the loader keeps in step with the file."""
+        self._lifetime = lifetime
+        self._engine = engine
+        self._loader = loader
+        self._cache = cache
+        self._embedding = embedding
+        self._scoring = scoring
+        self._slow = ModelThread("vecall-reranker")
+        self._rewriting = ModelThread("vecall-rewriter")
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where a rewriter or reranker is the caller."""
+        self._slow.refuse_nested()
+        self._rewriting.refuse_nested()
+
+    def close(self) -> None:
+        """End the threads of what is slow: rewriters, rerankers, comparisons."""
+        self._rewriting.close()
+        self._slow.close()
+
+    async def rewritten(self, wait: Wait, rewriter: Rewriter, query: str) -> str:
+        """Return the text to search for in place of a query.
+
+        Raises:
+            RewriterError: The rewriter failed, or returned something else than a text.
+        """
+        text: object = await call_of_ranking(
+            wait, self._rewriting, "ranking.rewriter", RewriterError, rewriter, query
+        )
+        if not isinstance(text, str):
+            msg = "ranking.rewriter: must return a string"
+            raise RewriterError(msg)
+        return text
+
+    async def search(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+        """Return the best memories.
+
+        Args:
+            wait: How to wait for another thread, where that is needed: the partition is
+                not loaded, the query has no cached vector, a text is not in memory, or
+                a reranker is asked.
+            request: What is asked.
+        """
+        vector = request.vector
+        if vector is None and not has_word(request.query):
+            return SearchMemoryResponse()
+        if vector is None and self._embeds(request):
+            assert self._embedding is not None
+            query = clean(request.query)
+            vector = self._embedding.known_query(*request.key, query)
+            if vector is None:
+                vector = await self._embedding.embed_query(wait, *request.key, query)
+        hits, answer = await self._hits(wait, request, vector)
+        if any(hit.row is None for hit in hits):
+            await self._fetch(wait, hits)
+        # A row that is still not there was deleted since the engine was asked.
+        found = [(hit, hit.row) for hit in hits if hit.row is not None]
+        now = self._lifetime.wall()
+        is_plain = request.ranking.is_plain
+        if not is_plain:
+            await self._reorder(wait, request, found, now)
+        # The engine orders ties by row and returns all that tie with the last one; here
+        # the smaller id wins, so that the answer does not depend on who was stored
+        # first.
+        if not is_plain or len({hit.score for hit in hits}) < len(hits):
+            found.sort(key=lambda pair: (-pair[0].score, -pair[1].time, pair[1].id))
+        if request.ranking.compares_texts:
+            work = partial(_reorder.choose, found, request.ranking, request.top_k)
+            found = await wait(self._slow.run(work, concurrent=False))
+        found = found[: request.top_k]
+        return self._response(found, answer, request, now)
+
+    def _embeds(self, request: Request) -> bool:
+        """Whether a query is asked by its vector too.
+
+        Not where its letters are outside of the model's scripts: what the cosine then
+        says is noise. A search that asks for the cosine gets it nevertheless.
+        """
+        fusion = request.ranking.fusion
+        if self._embedding is None or fusion == "words":
+            return False
+        if request.min_score is not None or fusion == "vectors":
+            return True
+        return self._embedding.knows_letters(request.query)
+
+    async def candidates(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+        """Return memories that somebody may want to delete, each explained."""
+        return await self.search(wait, request)
+
+    async def _fetch(self, wait: Wait, hits: list[Hit]) -> None:
+        """Read the rows that are not in memory."""
+        missing = [hit.rid for hit in hits if hit.row is None]
+        rows = await wait(self._loader.submit(self._loader.rows, missing))
+        fetched = {row.rid: row for row in rows}
+        for hit in hits:
+            if hit.row is None:
+                hit.row = fetched.get(hit.rid)
+
+    async def _reorder(
+        self, wait: Wait, request: Request, found: Found, now: float
+    ) -> None:
+        ranking = request.ranking
+        hits = [hit for hit, _ in found]
+        rows = [row for _, row in found]
+        if ranking.fusion == "rrf":
+            _reorder.fuse_by_rank(found)
+        if ranking.half_life is not None:
+            _reorder.decay(hits, rows, ranking.seconds_to_half, now)
+        if ranking.reranker is not None and found:
+            numbers = await call_of_ranking(
+                wait,
+                self._slow,
+                "ranking.reranker",
+                RerankerError,
+                ranking.reranker,
+                request.query,
+                [row.text for row in rows],
+            )
+            _reorder.apply_reranker(hits, numbers)
+
+    async def _hits(
+        self, wait: Wait, request: Request, vector: Vectors | None
+    ) -> tuple[list[Hit], Answer]:
+        """Ask the engine once it has all that the file had when the search began."""
+        loader, key = self._loader, request.key
+        target = loader.target(key)
+        answer = self._answer(request, vector, target)
+        if answer is not None:
+            return answer
+        with loader.pinned(key):
+            for _ in range(_TRIES):
+                if target is None:
+                    return [], _NOTHING
+                if not loader.retired:
+                    await wait(loader.catch_up(key))
+                if loader.retired:
+                    raise RetiredModelError
+                answer = self._answer(request, vector, target)
+                if answer is not None:
+                    return answer
+                if (now := loader.target(key)) is None or now[0] != target[0]:
+                    target = now  # the user was forgotten meanwhile
+        msg = "a user's memories changed faster than they could be read"
+        raise BusyError(msg)
+
+    def _answer(
+        self,
+        request: Request,
+        vector: Vectors | None,
+        target: tuple[int, int] | None,
+    ) -> tuple[list[Hit], Answer] | None:
+        """Ask the engine if it has what `target` says, and had it all the time."""
+        loader, key = self._loader, request.key
+        entry = loader.loaded(key, target)
+        if entry is None:
+            return None
+        steps = entry.steps
+        found = self._ask_engine(request, vector)
+        if not loader.holds(key, entry, steps):
+            return None
+        part = entry.part
+        for hit in found[0]:
+            if hit.rid >> 32 != part:  # a row number begins with its partition's number
+                loader.distrust(entry)
+                return None
+        return found
+
+    def _ask_engine(
+        self, request: Request, vector: Vectors | None
+    ) -> tuple[list[Hit], Answer]:
+        ranking = request.ranking
+        top_k = request.top_k
+        if not ranking.is_plain:
+            top_k = max(top_k, ranking.depth)
+        terms, marks = query_terms(request.query)
+        asked = [] if ranking.fusion == "vectors" else [*terms, *marks.optional]
+        ids, scores, similarities, lexical, parts, summary = self._engine.recall(
+            request.key,
+            vector,
+            asked,
+            top_k,
+            now=to_micros(self._lifetime.now()),
+            question_mark=QUESTION,
+            time_mark=marks.time,
+            author_marks=list(marks.authors),
+            favoured_authors=_author_keys(tuple(request.authors)),
+            weights=dict(ranking.weights),
+            **_options(request),
+        )
+        rids, by_score = ids.tolist(), scores.tolist()
+        hits = list(
+            map(
+                Hit,
+                rids,
+                self._cache.get(rids),
+                by_score,
+                similarities.tolist(),
+                lexical.tolist(),
+                parts.tolist(),
+                range(len(rids)),
+                by_score,
+            )
+        )
+        best = hits[0].score if hits else 0.0
+        coverage, trust, mean, deviation, rows = summary.tolist()
+        has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
+        dense = ranking.weights.get("dense", DENSE)
+        scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
+        answer = Answer(coverage, trust, rows, best, has_vector, scale)
+        return hits, answer
+
+    def _response(
+        self, found: Found, answer: Answer, request: Request, now: float
+    ) -> SearchMemoryResponse:
+        memories = []
+        scoring, floor = self._scoring, request.min_confidence
+        for hit, row in found:
+            memory = to_entry(
+                row,
+                importance_of(row, now),
+                hit.score,
+                hit.similarity,
+                scoring.confidence(hit, answer),
+                hit.explained(answer) if request.explain else None,
+            )
+            memory = scoring.judged(memory, request.query)
+            if floor is not None and (
+                memory.confidence is None or memory.confidence < floor
+            ):
+                continue
+            memories.append(memory)
+        return SearchMemoryResponse(memories)
+
+
+@lru_cache(64)
+def _author_keys(names: tuple[str, ...]) -> list[int]:
+    return [name_key(name) for name in names]
+
+
+_NOTHING = Answer(0.0, 0.0, 0.0, 0.0, has_vector=False)
+
+
+def _options(request: Request) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    asked = request.filter
+    if asked is not None:
+        if asked.session_id is not None:
+            options["session"] = name_key(asked.session_id)
+        if isinstance(asked.author, str):
+            options["author"] = name_key(asked.author)
+        if isinstance(asked.kind, str):
+            options["kind"] = name_key(asked.kind)
+        if asked.after is not None:
+            options["after"] = to_micros(to_seconds(asked.after, "filter.after"))
+        if asked.before is not None:
+            options["before"] = to_micros(to_seconds(asked.before, "filter.before"))
+    if request.min_score is not None:
+        options["min_similarity"] = request.min_score
+    if request.only is not None:
+        options["only"] = request.only
+    return options

@@ -1,0 +1,50 @@
+"""What an admin may do: care for the file, without seeing what is in it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+
+from starlette.responses import Response
+
+from vecall.errors import ConfigError
+from vecall.server.metrics import as_text
+from vecall.server.responses import HttpError, json_response
+from vecall.server.routing import Call
+
+NO_FOLDER = "No folder of backups is configured."
+
+
+async def metrics(call: Call) -> Response:
+    """Show counts in the text format of Prometheus."""
+    text = as_text(await call.memory.stats(), call.door.answered)
+    return Response(text, media_type="text/plain; version=0.0.4")
+
+
+async def backup(call: Call) -> Response:
+    """Copy the file to the folder of backups, under a name that is not the client's."""
+    memory, door = call.memory, call.door
+    if door.backups is None:
+        raise HttpError(400, "not_configured", NO_FOLDER)
+    if door.backing_up:
+        msg = "A backup is being made."
+        raise HttpError(409, "conflict", msg, {"Retry-After": "1"})
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    name = f"memory-{moment}-{secrets.token_hex(4)}.db"
+    target: Path = door.backups / name
+    door.backing_up = True
+    try:
+        await memory.backup(target)
+    except ConfigError as error:  # its message would name a file
+        msg = "The folder of backups cannot be used."
+        raise HttpError(503, "storage", msg, {"Retry-After": "1"}) from error
+    finally:
+        door.backing_up = False
+    return json_response({"name": name, "bytes": target.stat().st_size}, 201)
+
+
+async def delete_app(call: Call) -> Response:
+    """Delete all memories of all users of an app."""
+    count = await call.memory.delete_app(app_name=call.names["app"], **call.query)
+    return json_response({"deleted": count})

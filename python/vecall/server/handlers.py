@@ -1,0 +1,296 @@
+"""What each request does: translate, ask the memory service, translate back."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from io import TextIOWrapper
+from typing import BinaryIO, cast
+
+from starlette.responses import Response
+
+from vecall.content import read
+from vecall.errors import NotFoundError
+from vecall.server.ceilings import check_names, stamped
+from vecall.server.floors import check_floorless, floored, may_read, readable
+from vecall.server.pages import answered, best, newest, one, page
+from vecall.server.request_checks import check_reviewer
+from vecall.server.responses import (
+    NO_LOADER,
+    NO_SESSION,
+    HttpError,
+    json_response,
+    raw_json,
+)
+from vecall.server.routing import Call
+from vecall.server.streams import FileStream
+from vecall.types import AddedIds, MemoryEntry, Revision
+from vecall.validation import check_name
+
+DEFAULT_K = 5
+DEFAULT_PAGE = 100
+
+_TURNS = {"events", "messages"}
+
+_BUFFER = 256 * 1024  # bytes of an export that is being made
+_EXPORTS = 16  # more at once would fill the disk and take the places of others
+
+
+async def ingest_session(call: Call) -> Response:
+    """Remember the turns of a session that the loader finds."""
+    memory = call.memory
+    wanted = call.body.get("sessionId", call.body.get("session_id"))
+    session = await _loaded(call, "sessionId", wanted)
+    return _added(await memory.add_session_to_memory(session), 200)
+
+
+async def observe_session(call: Call) -> Response:
+    """Keep what is new in a session until the trigger says to remember it."""
+    ids = await call.memory.observe_session(await _told(call))
+    return json_response({"ids": ids})
+
+
+async def end_session(call: Call) -> Response:
+    """Remember what is kept of a session."""
+    if call.body.keys() & _TURNS or call.door.load_session is not None:
+        ids = await call.memory.end_session(await _told(call))
+    else:
+        session_id = call.names["session"]
+        ids = await call.memory.end_session(**call.whose, session_id=session_id)
+    return json_response({"ids": ids})
+
+
+async def _told(call: Call) -> object:
+    """The session with the turns that came, or as the loader finds it."""
+    id_ = call.names["session"]
+    if call.body.keys() & _TURNS:
+        return {**call.whose, "id": id_, **stamped(call.by, call.body)}
+    return await _loaded(call, "session", id_)
+
+
+async def _loaded(call: Call, field: str, session_id: object) -> object:
+    """The session that the loader finds, if it is this user's."""
+    if call.door.load_session is None:
+        raise HttpError(400, "not_configured", NO_LOADER)
+    expected = (*call.whose.values(), session_id)
+    for name, value in zip(("app", "user", field), expected, strict=True):
+        check_name(value, name, call.memory.limits)
+    try:
+        session = await call.door.load_session(**call.whose, session_id=session_id)
+    except Exception as error:
+        msg = "The session loader failed."
+        raise HttpError(503, "session_loader", msg, {"Retry-After": "1"}) from error
+    # What belongs to somebody else is not there, whatever the loader found.
+    if session is None or _head(session) != expected:
+        raise HttpError(404, "not_found", NO_SESSION)
+    return session
+
+
+def _head(session: object) -> tuple[object, object, object]:
+    id_ = read(session, "id")
+    if id_ is None:
+        id_ = read(session, "session_id")
+    return read(session, "app_name"), read(session, "user_id"), id_
+
+
+async def add_memories(call: Call) -> Response:
+    """Remember what was learned."""
+    body = stamped(call.by, call.body)
+    return _added(await call.memory.add_memory(**call.whose, **body), 201)
+
+
+async def add_events(call: Call) -> Response:
+    """Remember some turns."""
+    body = stamped(call.by, call.body)
+    ids = await call.memory.add_events_to_memory(**call.whose, **body)
+    return _added(ids, 201)
+
+
+def _added(ids: AddedIds, status: int) -> Response:
+    """The ids, and why there are none for some items; 200 where nothing is stored."""
+    told: dict[str, object] = {"ids": ids}
+    if ids.left_out:
+        told["left_out"] = [dataclasses.asdict(each) for each in ids.left_out]
+    return json_response(told, status if ids.stored else 200)
+
+
+async def search(call: Call) -> Response:
+    """Find what the past says about a query."""
+    body = call.body
+    asked = floored(call.by, body.get("filter"))
+    k = int(body.get("k", DEFAULT_K))
+
+    async def ask() -> list[MemoryEntry]:
+        answer = await call.memory.search_memory(
+            **call.whose,
+            query=body["query"],
+            top_k=k,
+            min_score=body.get("min_score"),
+            min_confidence=body.get("min_confidence"),
+            filter=asked,
+            explain=body.get("explain", False),
+            vector=body.get("vector"),
+        )
+        return answer.memories
+
+    return await answered(call, k, ask, best)
+
+
+async def list_memories(call: Call) -> Response:
+    """Return a page of memories in the order of their making."""
+    memory = call.memory
+    if call.query.get("state") == "quarantined":
+        check_reviewer(call.by)
+    limit = call.query.get("limit", min(DEFAULT_PAGE, memory.limits.max_top_k))
+    query = {**call.query, "limit": limit}
+
+    async def ask() -> list[MemoryEntry]:
+        return await memory.list_memories(**call.whose, **query)
+
+    return await answered(call, limit, ask, partial(page, limit=limit))
+
+
+async def get_memory(call: Call) -> Response:
+    """Return one memory."""
+    entry = await call.memory.get_memory(**call.whose, memory_id=call.names["id"])
+    return await one(readable(call.by, entry))
+
+
+async def update_memory(call: Call) -> Response:
+    """Correct one memory; what it said before stays in its history."""
+    memory_id = call.names["id"]
+    check_names(call.by, call.body)
+    if call.by.min_trust is not None:
+        readable(
+            call.by, await call.memory.get_memory(**call.whose, memory_id=memory_id)
+        )
+    entry = await call.memory.update_memory(
+        **call.whose, memory_id=memory_id, max_trust=call.by.ceiling, **call.body
+    )
+    return await one(entry)
+
+
+async def memory_history(call: Call) -> Response:
+    """Return what a memory was and is, and what it replaced."""
+
+    async def ask() -> list[Revision]:
+        memory_id = call.names["id"]
+        past = await call.memory.memory_history(**call.whose, memory_id=memory_id)
+        shown = [
+            each
+            for each in past
+            if (call.by.review or each.state != "quarantined")
+            and may_read(call.by, each.memory)
+        ]
+        if not shown:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return shown
+
+    return await answered(call, None, ask, newest)
+
+
+async def archive_memory(call: Call) -> Response:
+    """Keep a memory, but find it no more."""
+    await call.memory.archive_memory(**call.whose, memory_id=call.names["id"])
+    return Response(status_code=204)
+
+
+async def restore_memory(call: Call) -> Response:
+    """Make an archived memory live again."""
+    ids = await call.memory.restore_memory(**call.whose, memory_id=call.names["id"])
+    return json_response({"ids": ids})
+
+
+async def release_memory(call: Call) -> Response:
+    """Make a quarantined memory live."""
+    memory_id = call.names["id"]
+    ids = await call.memory.release_memory(
+        **call.whose, memory_id=memory_id, **call.body
+    )
+    return json_response({"ids": ids})
+
+
+async def consolidate(call: Call) -> Response:
+    """Merge duplicates and sum up what is old, or say what that would do."""
+    asked = {"dry_run": True, **call.body}
+    done = await call.memory.consolidate(**call.whose, **asked)
+    return json_response(asdict(done))
+
+
+async def mark_used(call: Call) -> Response:
+    """Count that memories were put to use."""
+    count = await call.memory.mark_used(**call.whose, memory_ids=call.body["ids"])
+    return json_response({"marked": count})
+
+
+async def delete_where(call: Call) -> Response:
+    """Delete the memories that a filter lets through."""
+    asked = call.body["filter"]
+    count = await call.memory.delete_where(**call.whose, filter=asked)
+    return json_response({"deleted": count})
+
+
+async def delete_memory(call: Call) -> Response:
+    """Delete one memory; one that is not there is gone already."""
+    await call.memory.delete_memory(**call.whose, memory_id=call.names["id"])
+    return Response(status_code=204)
+
+
+async def delete_session(call: Call) -> Response:
+    """Delete what was remembered of one session."""
+    session_id = call.names["session"]
+    count = await call.memory.delete_session(**call.whose, session_id=session_id)
+    return json_response({"deleted": count})
+
+
+async def delete_user(call: Call) -> Response:
+    """Delete all memories of a user."""
+    forget = call.query.get("forget", False)
+    count = await call.memory.delete_user(**call.whose, forget=forget)
+    return json_response({"deleted": count})
+
+
+async def export_user(call: Call) -> Response:
+    """Stream a user's memories as JSON lines, all of one state of the file."""
+    check_floorless(call.by)
+    for name, value in call.whose.items():
+        check_name(value, name, call.memory.limits)
+    with ExitStack() as place:
+        place.enter_context(call.door.export_place(call.by.id, _EXPORTS))
+        async with call.door.making.place(call.by.id):
+            file = place.enter_context(await _exported(call))
+        return FileStream(
+            file, "application/x-ndjson", place.pop_all(), call.still_admitted
+        )
+
+
+async def _exported(call: Call) -> BinaryIO:
+    """The export as an open file that never had a name: none stays after a crash."""
+    with ExitStack() as until_made:
+        made = until_made.enter_context(tempfile.TemporaryFile(buffering=_BUFFER))
+        file = cast("BinaryIO", made)
+        text = TextIOWrapper(file, encoding="utf-8")
+        await call.memory.export(
+            text,
+            vectors=call.query.get("vectors", False),
+            quarantined=call.by.review,
+            **call.whose,
+        )
+        text.detach()
+        file.seek(0)
+        until_made.pop_all()
+    return file
+
+
+async def health(_: Call) -> Response:
+    """Say that the server answers."""
+    return json_response({"status": "ok"})
+
+
+async def document(call: Call) -> Response:
+    """Show the OpenAPI document."""
+    return raw_json(call.door.document_at(call.mounted_at))

@@ -1,0 +1,157 @@
+"""What a memory service is made of, as one value."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from vecall.embedders.base import Embedder
+from vecall.embedders.resolve import EmbedderLike
+from vecall.errors import ConfigError
+from vecall.service import MemoryService
+from vecall.services.vector_store import VectorStoreMemoryService
+from vecall.summaries import SummaryProvider
+from vecall.triggers import Trigger, checked_trigger
+from vecall.vector_store import VectorStore
+
+_FIELDS = {
+    "path": "vector_store",
+    "store": "vector_store",
+    "embedder": "embedding",
+    "summarizer": "summarization",
+    "trigger": "trigger",
+    "top_k": "search_top_k",
+}
+"""What a service calls the fields of a configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryConfig:
+    """Says when memories are made, of what, and how they are found.
+
+    Each part may be left out. With neither a summarization nor an embedding, turns are
+    remembered as they are and found by their words.
+
+    Attributes:
+        trigger: When memories are made of observed sessions: `SessionEnd`,
+            `Inactivity`, `MessageCount`, `Compaction`, a name or a mapping.
+        summarization: A `SummaryProvider`, or {"provider": one}.
+        embedding: An `Embedder`, a function from texts to vectors, or a name such as
+            "local"; or {"provider": one of these, "model": its model}, where "model"
+            may be left out.
+        vector_store: The path of the SQLite file; a `VectorStore` of your own; or None
+            for a memory that ends with the process.
+        search_top_k: Memories in an answer, at least 1.
+
+    Raises:
+        ConfigError: Something else, or parts that do not go together.
+    """
+
+    trigger: Trigger | str | Mapping[str, Any] | None = None
+    summarization: SummaryProvider | Mapping[str, Any] | None = None
+    embedding: EmbedderLike | Mapping[str, Any] = None
+    vector_store: VectorStore | str | Path | None = None
+    search_top_k: int = 5
+
+    def __post_init__(self) -> None:
+        """Check every part, and that they go together."""
+        checked_trigger(self.trigger)
+        summarizer = self._summarizer()
+        if summarizer is not None and not hasattr(summarizer, "get_summaries"):
+            msg = "summarization: expected an object with get_summaries"
+            raise ConfigError(msg)
+        embedder = self._embedder()
+        if type(self.search_top_k) is not int or self.search_top_k < 1:
+            msg = "search_top_k: expected an integer of at least 1"
+            raise ConfigError(msg)
+        store: object = self.vector_store
+        if isinstance(store, str | Path | None):
+            return
+        if not isinstance(store, VectorStore):
+            msg = "vector_store: expected a path, a VectorStore, or None"
+            raise ConfigError(msg)
+        if embedder is None:
+            msg = "embedding: a vector_store of your own needs one"
+            raise ConfigError(msg)
+
+    def build(self, **options: Any) -> MemoryService | VectorStoreMemoryService:
+        """Return a new service that is made of these parts.
+
+        Args:
+            **options: What else the service takes, such as `durability`; of a
+                `VectorStoreMemoryService` that is `min_score`, `ttl`, `clock`,
+                `sweep_interval` and `include`.
+
+        Raises:
+            ConfigError: An option that is a part of the configuration, or that the
+                service does not have, or as the service's.
+        """
+        for option in options.keys() & _FIELDS.keys():
+            msg = f"{option}: say it in the configuration, as {_FIELDS[option]}"
+            raise ConfigError(msg)
+        store, top_k = self.vector_store, self.search_top_k
+        own = isinstance(store, str | Path | None)
+        _check_options(MemoryService if own else VectorStoreMemoryService, options)
+        if not isinstance(store, str | Path | None):
+            return VectorStoreMemoryService(
+                store,
+                self._embedder(),
+                summarizer=self._summarizer(),
+                trigger=self.trigger,
+                top_k=top_k,
+                **options,
+            )
+        return MemoryService(
+            store,
+            embedder=self._embedder(),
+            summarizer=self._summarizer(),
+            trigger=self.trigger,
+            top_k=top_k,
+            **options,
+        )
+
+    def _summarizer(self) -> SummaryProvider | None:
+        provider, _ = _parts(self.summarization, "summarization", {"provider"})
+        return cast("SummaryProvider | None", provider)
+
+    def _embedder(self) -> EmbedderLike:
+        given = self.embedding
+        provider, model = _parts(given, "embedding", {"provider", "model"})
+        if not isinstance(provider, str | Embedder | None) and not callable(provider):
+            msg = "embedding: expected an Embedder, a function, or a name"
+            raise ConfigError(msg)
+        if model is None:
+            return cast("EmbedderLike", provider)
+        if not isinstance(model, str) or not model:
+            msg = "embedding: model must be a text"
+            raise ConfigError(msg)
+        if isinstance(provider, str):
+            return f"{provider}:{model}"
+        own = getattr(provider, "model_id", None)
+        if own is not None and own != model:
+            msg = "embedding: model is not the provider's model_id"
+            raise ConfigError(msg)
+        return cast("EmbedderLike", provider)
+
+
+def _check_options(service: type, options: Mapping[str, object]) -> None:
+    """Raise ConfigError for an option that a service does not have."""
+    parameters = inspect.signature(service).parameters
+    known = [name for name in parameters if name not in _FIELDS]
+    for option in options:
+        if option not in known:
+            msg = f"{option}: {service.__name__} has the options {', '.join(known)}"
+            raise ConfigError(msg)
+
+
+def _parts(given: object, name: str, keys: set[str]) -> tuple[object, object]:
+    """The provider and the model of a part, which may be the provider itself."""
+    if not isinstance(given, Mapping):
+        return given, None
+    if given.get("provider") is None or not given.keys() <= keys:
+        msg = f"{name}: a mapping holds {' and '.join(sorted(keys, reverse=True))}"
+        raise ConfigError(msg)
+    return given["provider"], given.get("model")

@@ -1,0 +1,264 @@
+"""The plain service in memory: text is found where it matches, nothing is ranked."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Literal
+
+from vecall.concurrency.join import Wait
+from vecall.concurrency.time_slices import in_slices
+from vecall.content import clean
+from vecall.embedders import Embedder
+from vecall.errors import ConfigError
+from vecall.filters.labels import passes as passes_stored
+from vecall.index.embedding import Embedding
+from vecall.lexical.tokenizer import has_word, stream_safe
+from vecall.operations.writes import Asked, Memory
+from vecall.ranking.options import Ranking
+from vecall.search.confidence import importance_of
+from vecall.search.entries import to_entry
+from vecall.search.search_index import Serving
+from vecall.search.searcher import Recall, Request
+from vecall.service import MemoryService
+from vecall.store import Database, EmbeddingModel, Row, load_partition, partition_state
+from vecall.store.values import stored_object
+from vecall.timestamps import to_micros, to_seconds
+from vecall.types import Filter, SearchMemoryResponse
+from vecall.validation import check_top_k
+
+Matcher = Callable[[str], float]
+"""Takes a memory's text; returns the share of the query that it matches, 0 for none."""
+
+_WORD = re.compile(r"\w+")
+_ONLY_MATCHES = "memories are found by matching text, without ranking or embedder"
+
+
+class _ByMatches(Ranking):
+    """The share of a query that a text matches, which has no calibrated confidence."""
+
+    @property
+    def keeps_calibration(self) -> bool:
+        return False
+
+
+def by_substring(query: str) -> Matcher:
+    """Match texts that contain the whole query, in any case."""
+    wanted = _folded(query)
+    return lambda text: float(wanted in _folded(text))
+
+
+def by_words(query: str) -> Matcher:
+    """Match texts that have some of the query's words, in any case.
+
+    Words are matched whole. A word in letters beyond ASCII is also found inside a run
+    of them, since many languages write no spaces.
+    """
+    wanted = set(_WORD.findall(_folded(query)))
+
+    def share(text: str) -> float:
+        folded = _folded(text)
+        there = _searchable_words(folded)
+        matched = [
+            word
+            for word in wanted
+            if word in there or (not word.isascii() and word in folded)
+        ]
+        return len(matched) / max(len(wanted), 1)
+
+    return share
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", stream_safe(text)).casefold()
+
+
+def _searchable_words(folded: str) -> set[str]:
+    """Return the words, and the runs of Latin and of other letters in mixed ones."""
+    found = set(_WORD.findall(folded))
+    for word in [word for word in found if not word.isascii()]:
+        found.update("".join(run) for _, run in itertools.groupby(word, _is_latin))
+    return found
+
+
+@lru_cache(maxsize=4_096)
+def _is_latin(letter: str) -> bool:
+    return letter.isascii() or unicodedata.name(letter, "").startswith("LATIN")
+
+
+class _MatchingRecall(Recall):
+    """Answers searches by looking at every text of the user, newest first."""
+
+    def __init__(
+        self,
+        serving: Serving,
+        database: Database,
+        matching: Callable[[str], Matcher],
+    ) -> None:
+        super().__init__(
+            serving.engine,
+            serving.loader,
+            serving.cache,
+            None,
+            serving.scoring,
+            database.lifetime,
+        )
+        self._database = database
+        self._matching = matching
+
+    async def search(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+        if not has_word(request.query):
+            return SearchMemoryResponse()
+        found = await wait(self._loader.submit_scan(self._best, request))
+        now = self._lifetime.wall()
+        memories = []
+        for score, row in found:
+            told = {"matched": score} if request.explain else None
+            importance = importance_of(row, now)
+            memory = to_entry(row, importance, score, math.nan, None, told)
+            memory = self._scoring.judged(memory, request.query)
+            floor = request.min_confidence
+            if floor is None or (memory.confidence or 0.0) >= floor:
+                memories.append(memory)
+        return SearchMemoryResponse(memories)
+
+    async def candidates(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+        """Return what matches; if nothing does, what has some of the words."""
+        found = await self.search(wait, request)
+        return found if found.memories else await super().search(wait, request)
+
+    def _best(self, request: Request) -> list[tuple[float, Row]]:
+        matches = self._matching(clean(request.query))
+        passes = _conditions(request.filter or Filter(), self._lifetime.now())
+        found = []
+        for row in in_slices(self._rows(*request.key)):
+            if passes(row) and (score := matches(row.text)):
+                found.append((score, row))
+        return heapq.nsmallest(
+            request.top_k, found, key=lambda hit: (-hit[0], -hit[1].time, hit[1].id)
+        )
+
+    def _rows(self, app: str, user: str) -> list[Row]:
+        target = self._database.partition(app, user)
+        if target is None:
+            return []
+        part = target[0]
+        with self._database.snapshot() as connection:
+            if partition_state(connection, part, app, user) is None:
+                return []  # forgotten meanwhile
+            return [entry.row for entry in in_slices(load_partition(connection, part))]
+
+
+def _conditions(asked: Filter, now: float) -> Callable[[Row], bool]:
+    after, before = (
+        None if value is None else to_micros(to_seconds(value, "filter"))
+        for value in (asked.after, asked.before)
+    )
+
+    def passes(row: Row) -> bool:
+        micros = to_micros(row.time)
+        return (
+            (row.end is None or row.end > now)
+            and asked.session_id in (None, row.session)
+            and (after is None or after <= micros)
+            and (before is None or micros < before)
+            and passes_stored(row, _metadata(row, asked), asked)
+        )
+
+    return passes
+
+
+def _metadata(row: Row, asked: Filter) -> dict[str, Any]:
+    """The metadata of a row if the filter looks at them."""
+    return stored_object(row.meta) if asked.metadata and row.meta else {}
+
+
+class _MatchingMemory(Memory):
+    """A memory whose searches match texts."""
+
+    matching = staticmethod(by_substring)
+
+    def _serve(
+        self, model: EmbeddingModel | None, embedding: Embedding | None
+    ) -> Serving:
+        serving = super()._serve(model, embedding)
+        serving.recall = _MatchingRecall(serving, self.database, self.matching)
+        return serving
+
+    def check_calibrated(self, embedder: Embedder | None) -> None:
+        if embedder is not None:
+            msg = f"embedder: {_ONLY_MATCHES}"
+            raise ConfigError(msg)
+        super().check_calibrated(None)
+
+    async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
+        for name in ("ranking", "vector"):
+            if getattr(asked, name) is not None:
+                msg = f"{name}: {_ONLY_MATCHES}"
+                raise ConfigError(msg)
+        return await super().search(wait, asked)
+
+
+class _WordMatchingMemory(_MatchingMemory):
+    matching = staticmethod(by_words)
+
+
+_MEMORIES: dict[str, type[Memory]] = {
+    "substring": _MatchingMemory,
+    "words": _WordMatchingMemory,
+}
+
+
+class InMemoryMemoryService(MemoryService):
+    """Text matching in memory, for prototypes and tests; needs no set-up.
+
+    Every search looks at all texts of the user. Nothing outlives the process;
+    `MemoryService` ranks, scales and is durable.
+
+    Args:
+        match: "substring" finds the memories that contain the whole query, in any case,
+            the newest first. "words" finds those that share a word with it, those with
+            the most first, then the newest.
+        top_k: Memories in an answer.
+        **options: As of `MemoryService`, but a path, an embedder, a ranking, authors, a
+            calibration or a floor on the score. A floor on the confidence needs a
+            scorer.
+
+    Raises:
+        ConfigError: An option that cannot be used.
+    """
+
+    def __init__(
+        self,
+        match: Literal["substring", "words"] = "substring",
+        *,
+        top_k: int = 5,
+        **options: Any,
+    ) -> None:
+        """Start without memories."""
+        given: object = match
+        if not isinstance(given, str) or given not in _MEMORIES:
+            msg = 'match: must be "substring" or "words"'
+            raise ConfigError(msg)
+        for name in ("embedder", "ranking", "calibration", "authors"):
+            if options.pop(name, None) is not None:
+                msg = f"{name}: {_ONLY_MATCHES}"
+                raise ConfigError(msg)
+        self._memory_type = _MEMORIES[match]
+        super().__init__(
+            None, embedder=None, top_k=top_k, ranking=_ByMatches(), **options
+        )
+
+    def with_top_k(self, k: int) -> InMemoryMemoryService:
+        """Return this service, which returns at most `k` memories from now on.
+
+        Raises:
+            InvalidArgumentError: Below 1.
+        """
+        self._memory.top_k = check_top_k(k, self.limits)
+        return self

@@ -1,0 +1,67 @@
+"""Memory services with one way of searching, under the names that the field knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vecall.embedders.resolve import EmbedderLike
+from vecall.errors import ConfigError
+from vecall.ranking.options import COSINE_ALONE, Ranking
+from vecall.service import MemoryService
+from vecall.validation import check_min_score, check_top_k
+
+
+class VectorMemoryService(MemoryService):
+    """Embedding retrieval in memory: each entry embedded once, at ingest.
+
+    Ranks by cosine similarity alone. Nothing outlives the process; `MemoryService` with
+    a path is durable, and also searches by words.
+
+    Args:
+        embedder: What embeds; see `MemoryService`.
+        top_k: Memories in an answer.
+        min_score: Floor on the cosine similarity in [-1, 1], inclusive; None is none.
+        **options: As of `MemoryService`, but a path.
+
+    Raises:
+        ConfigError: No embedder, or an option that cannot be used.
+    """
+
+    def __init__(
+        self,
+        embedder: EmbedderLike,
+        *,
+        top_k: int = 5,
+        min_score: float | None = None,
+        **options: Any,
+    ) -> None:
+        """Start without memories."""
+        if embedder is None:
+            msg = "embedder: VectorMemoryService needs one"
+            raise ConfigError(msg)
+        cosine = Ranking(fusion="vectors", weights=COSINE_ALONE)
+        super().__init__(
+            None,
+            embedder=embedder,
+            top_k=top_k,
+            min_score=min_score,
+            **{"ranking": cosine, "warn_raw": False, **options},
+        )
+
+    def with_top_k(self, k: int) -> VectorMemoryService:
+        """Return this service, which returns at most `k` memories from now on.
+
+        Raises:
+            InvalidArgumentError: Below 1.
+        """
+        self._memory.top_k = check_top_k(k, self.limits)
+        return self
+
+    def with_min_score(self, score: float) -> VectorMemoryService:
+        """Return this service, which has a floor on the cosine from now on, inclusive.
+
+        Raises:
+            InvalidArgumentError: NaN or outside [-1, 1].
+        """
+        self._memory.min_score = check_min_score(score)
+        return self

@@ -1,0 +1,341 @@
+"""What a service does with a vector store: add, search, delete.
+
+Each operation is a coroutine that is told how to wait, on an event loop or blocking.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from vecall.clock import LifeTime
+from vecall.concurrency.executor import ModelThread
+from vecall.concurrency.join import Wait
+from vecall.concurrency.time_slices import in_slices
+from vecall.content import clean
+from vecall.embedders import Vectors
+from vecall.errors import ClosedError
+from vecall.index.embedding import Embedding, embedded_text
+from vecall.ingest.aligned_ids import Written, aligned
+from vecall.ingest.conversation import Parted, parted_by_rewind
+from vecall.ingest.drafts import (
+    Scope,
+    SessionHead,
+    entry_drafts,
+    memory_ids,
+    scope_of,
+    turns_of,
+)
+from vecall.lexical.tokenizer import has_word
+from vecall.ranking.options import Ranking
+from vecall.search.query_vector import checked_query_vector
+from vecall.services.vector_store_rows import (
+    from_hit,
+    is_expired,
+    scope_of_filter,
+    to_metadata,
+)
+from vecall.store import Draft, EmbeddingModel
+from vecall.types import AddedIds, Filter, FilterLike, MemoryEntry, SearchMemoryResponse
+from vecall.validation import (
+    Limits,
+    check_filter,
+    check_min_score,
+    check_name,
+    check_query,
+    check_top_k,
+)
+from vecall.vector_store import (
+    VectorSearchResult,
+    VectorStore,
+    VectorStoreFilter,
+    has_method,
+    needed_method,
+)
+
+T = TypeVar("T")
+
+_log = logging.getLogger("vecall")
+
+_BY_VECTORS = Ranking()
+_READERS = 4  # threads that read what callers hand in
+
+
+class StoredMemory:
+    """A vector store, an embedder, and the threads on which they run."""
+
+    def __init__(
+        self,
+        store: VectorStore,
+        embedding: Embedding,
+        lifetime: LifeTime,
+        *,
+        top_k: int,
+        min_score: float | None,
+        ttl: float | None,
+        include: frozenset[str] = frozenset(),
+    ) -> None:
+        """Use a store whose options are checked."""
+        self.limits = Limits()
+        self.lifetime = lifetime
+        self.closed = False
+        self.store = store
+        self._embedding = embedding
+        self._top_k = check_top_k(top_k, self.limits)
+        self._min_score = None if min_score is None else check_min_score(min_score)
+        self._ttl = ttl
+        self.include = include
+        """What of a turn is remembered beside what was said."""
+        self._thread = ModelThread("vecall-vector-store")
+        self._reader = ModelThread("vecall-reader", _READERS)
+        self.changed: Callable[[str, str, list[Draft]], None] = lambda *_: None
+        """Is called with the app, the user and what was written."""
+        self._warned = False
+
+    async def add_turns(
+        self,
+        wait: Wait,
+        app: str,
+        user: str,
+        events: list[Any],
+        session_id: str | None,
+        scope: Scope,
+    ) -> AddedIds:
+        """Remember turns, and delete those that a rewind among them took back."""
+        scope = scope._replace(include=self.include)
+        turns = await self.read(
+            wait, turns_of, events, session_id, scope, self.limits, in_slices
+        )
+        self.check_ttl(turns.drafts)
+        await self.take_back(wait, app, user, turns.taken_back)
+        ids = await self.add_drafts(wait, app, user, turns.drafts)
+        return aligned(turns.given, Written(ids, {}))
+
+    async def add_entries(
+        self,
+        wait: Wait,
+        app: str,
+        user: str,
+        entries: list[Any],
+        custom_metadata: object,
+    ) -> AddedIds:
+        """Remember explicit memories."""
+        scope = scope_of(custom_metadata, app, user)
+        drafts = await self.read(
+            wait, entry_drafts, in_slices(entries), scope, self.limits
+        )
+        ids = await self.add_drafts(wait, app, user, drafts)
+        return aligned(drafts, Written(ids, {}))
+
+    async def add_drafts(
+        self, wait: Wait, app: str, user: str, drafts: Sequence[Draft]
+    ) -> list[str]:
+        """Embed and store; return the ids. What began before `close` is finished.
+
+        Raises:
+            ConfigError: One has a `ttl`, and the store cannot delete.
+            EmbedderError: The embedder failed; nothing was stored.
+        """
+        self.check_ttl(drafts)
+        texts = [embedded_text(draft.author, draft.text) for draft in drafts]
+        vectors = await self._embedding.embed_texts(wait, app, user, texts)
+        wall, now = self.lifetime.wall(), self.lifetime.now()
+
+        async def store() -> None:
+            for draft, vector in zip(drafts, vectors, strict=True):
+                ttl = self._ttl if draft.ttl is None else draft.ttl
+                embedding = np.frombuffer(vector, "<f4")
+                metadata = to_metadata(app, user, replace(draft, ttl=ttl), wall, now)
+                await self.store.upsert(draft.id, embedding, metadata)
+
+        try:
+            await self.run(wait, store)
+        finally:  # after an error some may be stored
+            self.changed(app, user, list(drafts))
+        return [draft.id for draft in drafts]
+
+    def check_ttl(self, drafts: Sequence[Draft]) -> None:
+        """Raise ConfigError for a `ttl` where the store cannot delete."""
+        if any(draft.ttl is not None for draft in drafts):
+            needed_method(self.store, "delete", "ttl")
+
+    async def counted(
+        self, wait: Wait, head: SessionHead
+    ) -> tuple[list[object], list[str]]:
+        """Return the events that count, and the ids of those that were taken back."""
+        parted: Parted = await self.read(wait, parted_by_rewind, head.events, in_slices)
+        return parted.counted, memory_ids(parted.taken_back, head.id)
+
+    async def take_back(
+        self, wait: Wait, app: str, user: str, ids: Sequence[str]
+    ) -> None:
+        """Delete turns that a rewind took back after they were told."""
+        if not ids:
+            return
+        if has_method(self.store, "delete"):
+            await self.delete(wait, app, user, ids)
+        elif not self._warned:
+            self._warned = True
+            _log.warning(
+                "the vector store has no method delete: turns that a rewind took back "
+                "stay in it if they were stored before"
+            )
+
+    async def search(
+        self,
+        wait: Wait,
+        app: str,
+        user: str,
+        query: str,
+        top_k: int | None,
+        min_score: float | None,
+        asked: FilterLike | None,
+        vector: object,
+    ) -> SearchMemoryResponse:
+        """Find what is near to a query, or to its vector."""
+        self.check(app, user)
+        check_query(query)
+        count = self._top_k if top_k is None else check_top_k(top_k, self.limits)
+        floor = self._min_score if min_score is None else check_min_score(min_score)
+        conditions = check_filter(asked or Filter(), self.limits, by_metadata=True)
+        scope = scope_of_filter(app, user, conditions, self.store)
+        embedder = self._embedding.embedder
+        model = EmbeddingModel(embedder.model_id, embedder.dimensions)
+        given = checked_query_vector(vector, model, _BY_VECTORS)
+        found = await self.near(wait, scope, query, count, given)
+        near = [each for each in found if floor is None or (each.score or 0.0) >= floor]
+        return SearchMemoryResponse(near)
+
+    async def near(
+        self,
+        wait: Wait,
+        scope: VectorStoreFilter,
+        query: str,
+        count: int,
+        vector: Vectors | None = None,
+    ) -> list[MemoryEntry]:
+        """Return the memories nearest to a query, with their scores, best first."""
+        app, user = str(scope.app_name), str(scope.user_id)
+        query = clean(query[: self.limits.max_query_chars])
+        if vector is None and not has_word(query):
+            return []
+        if vector is None:
+            vector = self._embedding.known_query(app, user, query)
+        if vector is None:
+            vector = await self._embedding.embed_query(wait, app, user, query)
+        if not vector.any():
+            return []  # near to nothing
+        hits = await self.run(wait, partial(self._search, vector, count, scope))
+        now = self.lifetime.wall()
+        return [from_hit(hit, now) for hit in hits]
+
+    async def delete(
+        self, wait: Wait, app: str, user: str, ids: Sequence[str], who: str = "delete"
+    ) -> int:
+        """Delete memories of a user; return how many were there.
+
+        Args:
+            wait: How to wait.
+            app: The app.
+            user: The user.
+            ids: Of the memories.
+            who: What needs the store's method, for the message.
+
+        Raises:
+            ConfigError: The store cannot delete.
+        """
+        delete = needed_method(self.store, "delete", who)
+        self._embedding.forget_texts(app, user)
+
+        async def each() -> int:
+            there = 0
+            for id_ in ids:
+                there += bool(await delete(id_, app_name=app, user_id=user))
+            return there
+
+        return await self.run(wait, each)
+
+    async def delete_all(
+        self, wait: Wait, app: str, user: str, session_id: str | None, who: str
+    ) -> int:
+        """Delete a session, or all of a user; return how many memories.
+
+        Raises:
+            ConfigError: The store has no method for it.
+        """
+        delete_many = needed_method(self.store, "delete_many", who)
+        self._embedding.forget_texts(app, user)
+        if session_id is None:
+            self._embedding.forget_user(app, user)
+        scope = VectorStoreFilter(app_name=app, user_id=user, session_id=session_id)
+        return int(await self.run(wait, lambda: delete_many(scope)))
+
+    async def read(self, wait: Wait, function: Callable[..., T], *args: Any) -> T:
+        """Read what a caller handed in, off the event loop."""
+        work = partial(function, *args)
+        result: T = await wait(self._reader.run(work, concurrent=False))
+        return result
+
+    async def run(self, wait: Wait, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run calls of the store on its event loop."""
+        result: T = await wait(self._thread.run(work, concurrent=True))
+        return result
+
+    def check(self, app_name: object, user_id: object) -> None:
+        """Raise for a closed service, and for names that cannot be."""
+        self.check_open()
+        check_name(app_name, "app_name", self.limits)
+        check_name(user_id, "user_id", self.limits)
+
+    def check_open(self) -> None:
+        """Raise ClosedError after `close`."""
+        if self.closed:
+            msg = "the memory service is closed"
+            raise ClosedError(msg)
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where the store or the embedder is the caller."""
+        self._embedding.thread.refuse_nested()
+        self._thread.refuse_nested()
+        self._reader.refuse_nested()
+
+    def close(self) -> None:
+        """Finish what runs and end the threads."""
+        self._reader.close()
+        self._embedding.close()
+        self._thread.close()
+
+    async def _search(
+        self, vector: Any, top_k: int, scope: VectorStoreFilter
+    ) -> list[VectorSearchResult]:
+        """Search until enough is found that has not expired.
+
+        What has expired is deleted; where the store cannot, more is asked for.
+        """
+        wanted = top_k
+        deleted: set[str] = set()  # some stores answer with deleted rows for a while
+        while True:
+            hits = await self.store.search(vector, wanted, scope)
+            now, wall = self.lifetime.now(), self.lifetime.wall()
+            found = [hit for hit in hits if not is_expired(hit, now, wall)]
+            if len(found) == len(hits):
+                return found[:top_k]
+            if has_method(self.store, "delete"):
+                delete = needed_method(self.store, "delete", "search_memory")
+                names = {"app_name": scope.app_name, "user_id": scope.user_id}
+                new = [hit.id for hit in hits if is_expired(hit, now, wall)]
+                new = [id_ for id_ in new if id_ not in deleted]
+                for id_ in new:
+                    await delete(id_, **names)
+                deleted.update(new)
+                if new:
+                    continue
+            most = self.limits.max_top_k
+            if len(found) >= top_k or len(hits) < wanted or wanted >= most:
+                return found[:top_k]
+            wanted = min(2 * wanted, most)

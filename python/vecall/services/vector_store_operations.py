@@ -1,0 +1,92 @@
+"""The operations over a vector store that concern more than the store itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vecall.concurrency.join import Wait
+from vecall.content import as_list
+from vecall.ingest.drafts import events_of, scope_of
+from vecall.services.vector_store_forgetting import StoredForgetting
+from vecall.services.vector_store_memory import StoredMemory
+from vecall.services.vector_store_sessions import StoredSessions
+from vecall.types import AddedIds
+from vecall.validation import check_name
+
+
+class StoredOperations:
+    """Checks what callers hand in; keeps store, waiting turns and proposals agreed."""
+
+    def __init__(self, memory: StoredMemory, sessions: StoredSessions) -> None:
+        """Work on a store and its observed sessions."""
+        self.memory = memory
+        self.sessions = sessions
+        self.forgetting = StoredForgetting(memory)
+        memory.changed = self.forgetting.changed
+
+    async def add_events(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        events: object,
+        session_id: str | None,
+        custom_metadata: object,
+        messages: object,
+    ) -> AddedIds:
+        """Remember some turns."""
+        memory = self.memory
+        memory.check(app_name, user_id)
+        if session_id is not None:
+            check_name(session_id, "session_id", memory.limits)
+        scope = scope_of(custom_metadata, app_name, user_id)
+        told: list[Any] = as_list(events_of(events, messages), "events")
+        return await memory.add_turns(wait, app_name, user_id, told, session_id, scope)
+
+    async def add_entries(
+        self,
+        wait: Wait,
+        app_name: str,
+        user_id: str,
+        memories: object,
+        custom_metadata: object,
+    ) -> AddedIds:
+        """Remember explicit memories."""
+        self.memory.check(app_name, user_id)
+        told = as_list(memories, "memories")
+        return await self.memory.add_entries(
+            wait, app_name, user_id, told, custom_metadata
+        )
+
+    async def delete(
+        self, wait: Wait, app_name: str, user_id: str, memory_id: str | None
+    ) -> None:
+        """Delete one memory, and a turn of its id that waits."""
+        memory = self.memory
+        memory.check(app_name, user_id)
+        if memory_id is None:
+            return
+        id_ = check_name(memory_id, "memory_id", memory.limits)
+        await memory.delete(wait, app_name, user_id, [id_], "delete_memory")
+        self.sessions.waiting.drop(app_name, user_id, {id_})
+
+    async def delete_all(
+        self, wait: Wait, app_name: str, user_id: str, session_id: str | None
+    ) -> int:
+        """Delete a session, or all of a user, and the turns of it that wait."""
+        memory = self.memory
+        memory.check(app_name, user_id)
+        who = "delete_user" if session_id is None else "delete_session"
+        if session_id is not None:
+            check_name(session_id, "session_id", memory.limits)
+        count = await memory.delete_all(wait, app_name, user_id, session_id, who)
+        dropped = self.sessions.waiting.drop(app_name, user_id, None, session_id)
+        return count + dropped
+
+    async def confirm_forget(
+        self, wait: Wait, app_name: str, user_id: str, token: str, ids: object
+    ) -> int:
+        """Delete what was proposed, or some of it."""
+        count, gone = await self.forgetting.confirm(wait, app_name, user_id, token, ids)
+        self.sessions.waiting.drop(app_name, user_id, set(gone))
+        return count

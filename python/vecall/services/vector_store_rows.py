@@ -1,0 +1,95 @@
+"""Memories as rows of a vector store, and back."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from vecall.errors import InvalidArgumentError, InvalidMemoryError
+from vecall.search.confidence import importance_of
+from vecall.search.entries import to_entry
+from vecall.store import Draft, Row
+from vecall.types import Filter, MemoryEntry
+from vecall.vector_store import VectorSearchResult, VectorStoreFilter, applies_where
+
+_KEPT = (
+    "author event kind source trust text content meta importance valid_until supersedes"
+).split()
+"""What a row's metadata has beside what filters look at, under a draft's names."""
+
+
+def to_metadata(
+    app: str, user: str, draft: Draft, wall: float, now: float
+) -> dict[str, Any]:
+    """Return a memory as plain strings and numbers, as most stores take no others.
+
+    Args:
+        app: The app.
+        user: The user.
+        draft: The memory.
+        wall: Seconds since 1970 as the machine believes.
+        now: Seconds since 1970 by which memories expire.
+    """
+    found = {name: getattr(draft, name) for name in _KEPT}
+    found |= {"session_id": draft.session, "timestamp": draft.ts}
+    found["expires_at"] = None if draft.ttl is None else now + draft.ttl
+    given = {name: value for name, value in found.items() if value is not None}
+    return {**given, "app_name": app, "user_id": user, "created_at": wall}
+
+
+def from_hit(hit: VectorSearchResult, now: float) -> MemoryEntry:
+    """Return the memory that a row is, with its scores.
+
+    Raises:
+        InvalidMemoryError: The row is none.
+    """
+    known = hit.metadata
+    if not isinstance(known.get("text"), str) or "created_at" not in known:
+        msg = "the vector store returned a row that is not a memory"
+        raise InvalidMemoryError(msg)
+    values: dict[str, Any] = {name: known.get(name) for name in _KEPT}
+    row = Row(
+        rid=0,
+        id=hit.id,
+        session=known.get("session_id"),
+        pos=None,
+        ts=known.get("timestamp"),
+        created_at=known["created_at"],
+        expires_at=known.get("expires_at"),
+        **values,
+    )
+    return to_entry(row, importance_of(row, now), hit.score, hit.score)
+
+
+def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
+    """Whether a row is no longer to be found, by the times of `to_metadata`."""
+    expires_at, valid_until = map(hit.metadata.get, ("expires_at", "valid_until"))
+    return (expires_at is not None and expires_at <= now) or (
+        valid_until is not None and valid_until <= wall
+    )
+
+
+def scope_of_filter(
+    app: str, user: str, asked: Filter, store: object
+) -> VectorStoreFilter:
+    """Return what a store is to look at for one user.
+
+    Raises:
+        InvalidArgumentError: A condition that this store does not have.
+    """
+    where = replace(asked, session_id=None, after=None, before=None)
+    given = [one.name for one in fields(where) if getattr(where, one.name) is not None]
+    if given and not applies_where(store):
+        msg = (
+            f"filter.{given[0]}: this vector store filters by session and time alone; "
+            "one with applies_where = True also filters by labels and metadata"
+        )
+        raise InvalidArgumentError(msg)
+    return VectorStoreFilter(
+        app_name=app,
+        user_id=user,
+        session_id=asked.session_id,
+        after=asked.after,
+        before=asked.before,
+        where=where if given else None,
+    )

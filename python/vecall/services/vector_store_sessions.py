@@ -1,0 +1,300 @@
+"""Observed sessions of a service over a vector store, and the memories made of them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from vecall.concurrency.executor import ModelThread
+from vecall.concurrency.interruptible import Promise
+from vecall.concurrency.join import Wait, blocking, drive
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import ClosedError
+from vecall.ingest.buffered_turns import (
+    compaction_event,
+    compaction_id,
+    covered_before,
+    event_of,
+    first_compaction,
+)
+from vecall.ingest.drafts import Scope, SessionHead, session_head, turns_of
+from vecall.ingest.summaries import summary_drafts
+from vecall.operations.summarizing import Summarizing
+from vecall.services.session_buffer import WaitingSessions
+from vecall.services.vector_store_memory import StoredMemory
+from vecall.store import Draft, DueSession
+from vecall.summaries import SessionSummary, SummaryProvider, compaction_of
+from vecall.triggers import Compaction, Inactivity, MessageCount, Trigger
+from vecall.types import AddedIds
+from vecall.validation import Limits, check_name
+
+_log = logging.getLogger("vecall")
+
+_AT_ONCE = 8  # sessions of which memories are made
+
+Told = dict[str, "Draft | SessionSummary"]
+
+
+class _AbandonedError(Exception):
+    """Who began a run was interrupted: whoever waits for it begins another one."""
+
+
+class StoredSessions:
+    """Keeps what is new in sessions, and makes memories of it on its own threads.
+
+    At most one run makes memories of a session at a time. A run belongs to no caller:
+    who is cancelled while waiting for it neither stops it nor harms others.
+    """
+
+    def __init__(
+        self,
+        memory: StoredMemory,
+        trigger: Trigger | None,
+        summarizer: SummaryProvider | None,
+    ) -> None:
+        """Make memories when the trigger says, by the summarizer or as they are."""
+        self._memory = memory
+        self.trigger = trigger
+        self.summarizer = summarizer
+        self._summarizing = Summarizing()
+        self._maker = ModelThread("vecall-session-maker", _AT_ONCE)
+        self.waiting = WaitingSessions()
+        self._lock = threading.Lock()
+        self._runs: dict[DueSession, Future[list[str]]] = {}
+        self.kept: Callable[[], None] = lambda: None
+        """Is called when something was kept that may be due soon."""
+
+    async def add_session(self, wait: Wait, session: object) -> AddedIds:
+        """Remember a session: by what a summarizer says of it, or turn by turn."""
+        if self.summarizer is not None or isinstance(self.trigger, Compaction):
+            return AddedIds(await self.end(wait, session, None, None, None))
+        head = session_head(session, self._memory.limits)
+        self._memory.check(head.app, head.user)
+        scope = Scope({}, app=head.app, user=head.user)
+        return await self._memory.add_turns(
+            wait, head.app, head.user, head.events, head.id, scope
+        )
+
+    async def observe(self, wait: Wait, session: object) -> list[str]:
+        """Keep what is new in a session; return the ids of memories made of it now."""
+        delay, count = None, None
+        if isinstance(self.trigger, Inactivity):
+            delay = self.trigger.inactivity_ms / 1000
+        elif isinstance(self.trigger, MessageCount):
+            count = self.trigger.message_count
+        due = await self._keep(wait, session, delay, count)
+        self.kept()
+        if isinstance(self.trigger, Compaction):
+            return await self._made(wait, due, compactions_only=True)
+        return []
+
+    async def end(
+        self,
+        wait: Wait,
+        session: object,
+        app_name: str | None,
+        user_id: str | None,
+        session_id: str | None,
+    ) -> list[str]:
+        """Make memories of all that waits of a session; return their ids."""
+        if session is not None:
+            due = await self._keep(wait, session, None, None)
+        else:
+            self._memory.check(app_name, user_id)
+            id_ = check_name(session_id, "session_id", self._memory.limits)
+            due = DueSession(str(app_name), str(user_id), id_)
+        return await self._made(wait, due, compactions_only=False)
+
+    async def run_due(self, wait: Wait) -> int:
+        """Make the memories that are due; return of how many sessions."""
+        self._memory.check_open()
+        lifetime = self._memory.lifetime
+        done = 0
+        for due in self.waiting.due(lifetime.now()):
+            try:
+                await self._made(wait, due, compactions_only=False)
+                done += 1
+            except ClosedError:
+                raise
+            except Exception as error:
+                _log.warning(
+                    "no memories could be made of a session: %s; tried again later",
+                    type(error).__name__,
+                )
+                self.waiting.postpone(due, lifetime.now())
+        return done
+
+    def next_run(self) -> float | None:
+        """Do what is due, blocking; return in how many seconds the next session is."""
+        drive(self.run_due(blocking))
+        due = self.waiting.next_due()
+        return None if due is None else due - self._memory.lifetime.now()
+
+    def refuse_nested(self) -> None:
+        """Raise ReentrantCallError where a run is the caller."""
+        self._maker.refuse_nested()
+        self._summarizing.refuse_nested()
+
+    def close(self, *, quiet: bool) -> None:
+        """Finish what runs and end the threads; what waits is gone.
+
+        Args:
+            quiet: Do not log how many turns waited.
+        """
+        self._maker.close()
+        self._summarizing.close()
+        left = self.waiting.count()
+        if left and not quiet:
+            _log.warning(
+                "%d observed turns waited in memory and are not remembered; "
+                "end_session remembers them before the service is closed",
+                left,
+            )
+
+    async def _keep(
+        self, wait: Wait, session: object, delay: float | None, count: int | None
+    ) -> DueSession:
+        """Keep what is new in a session, which is nothing most of the time."""
+        memory = self._memory
+        head = session_head(session, memory.limits)
+        memory.check(head.app, head.user)
+        due = DueSession(head.app, head.user, head.id)
+        counted, taken_back = await memory.counted(wait, head)
+        told: Told = await memory.read(
+            wait, told_of, counted, head, memory.limits, memory.include
+        )
+        known = self.waiting.known(due, told)
+        new = {id_: each for id_, each in told.items() if id_ not in known}
+        memory.check_ttl([each for each in new.values() if isinstance(each, Draft)])
+        late = set()
+        if isinstance(self.trigger, Compaction):
+            late = covered_before(told, known)
+        turns: dict[str, dict[str, Any] | None] = {
+            id_: None if id_ in late else _event(each) for id_, each in new.items()
+        }
+        self.waiting.drop(due.app, due.user, set(taken_back), due.session)
+        gone = [f"\0{id_}" for id_ in taken_back]  # no id of a turn has a NUL
+        new_gone = set(gone) - self.waiting.known(due, gone)
+        await memory.take_back(wait, due.app, due.user, [g[1:] for g in new_gone])
+        turns |= dict.fromkeys(new_gone)
+        now = memory.lifetime.now()
+        self.waiting.keep(due, turns, now=now, delay=delay, count=count)
+        return due
+
+    async def _made(
+        self, wait: Wait, due: DueSession, *, compactions_only: bool
+    ) -> list[str]:
+        """Make memories of a session, after the run that is under way."""
+        self._memory.check_open()
+        self.refuse_nested()
+        self._memory.refuse_nested()
+        mine: Future[list[str]] = Promise()
+        # Running from the start, so that no cancelled caller cancels it.
+        mine.set_running_or_notify_cancel()
+        try:
+            while True:
+                with self._lock:
+                    other = self._runs.setdefault(due, mine)
+                if other is mine:
+                    break
+                with suppress(Exception):  # theirs; what waits then is tried again here
+                    await wait(other)
+            run = partial(self._run, due, mine, compactions_only)
+            self._maker.run(run, concurrent=False)
+        except BaseException as error:
+            self._end_run(due, mine)
+            told = error if isinstance(error, Exception) else _AbandonedError()
+            with suppress(InvalidStateError):  # it has run
+                mine.set_exception(told)
+            raise
+        made: list[str] = await wait(mine)
+        return made
+
+    def _run(
+        self, due: DueSession, promise: Future[list[str]], compactions_only: bool
+    ) -> None:
+        if promise.done():
+            return  # who began it was interrupted
+        try:
+            ids = drive(self._make(blocking, due, compactions_only))
+        except BaseException as error:
+            self._end_run(due, promise)
+            with suppress(InvalidStateError):
+                promise.set_exception(error)
+        else:
+            self._end_run(due, promise)
+            with suppress(InvalidStateError):
+                promise.set_result(ids)
+
+    def _end_run(self, due: DueSession, promise: Future[list[str]]) -> None:
+        with self._lock:
+            if self._runs.get(due) is promise:
+                del self._runs[due]
+
+    async def _make(
+        self, wait: Wait, due: DueSession, compactions_only: bool
+    ) -> list[str]:
+        made: list[str] = []
+        if isinstance(self.trigger, Compaction):
+            while found := first_compaction(self.waiting.turns(due)):
+                drafts = summary_drafts(
+                    [found.summary],
+                    due.session,
+                    [found.turns[0].id],
+                    source="compaction",
+                    trust=None,  # nobody knows all that went into it
+                )
+                made += await self._remember(
+                    wait, due, drafts, [turn.id for turn in found.turns]
+                )
+        if compactions_only:
+            return made
+        while turns := self.waiting.turns(due):
+            drafts = await self._summarizing.drafts(wait, self.summarizer, due, turns)
+            made += await self._remember(wait, due, drafts, [turn.id for turn in turns])
+        return made
+
+    async def _remember(
+        self, wait: Wait, due: DueSession, drafts: list[Draft], ids: list[str]
+    ) -> list[str]:
+        """Store what was made of turns, unless one of them was deleted meanwhile."""
+        waiting = {turn.id for turn in self.waiting.turns(due)}
+        if not waiting.issuperset(ids):
+            return []
+        written = await self._memory.add_drafts(wait, due.app, due.user, drafts)
+        if self.waiting.done(due, ids):
+            return written
+        await self._memory.take_back(wait, due.app, due.user, written)
+        return []
+
+
+def told_of(
+    events: list[object], head: SessionHead, limits: Limits, include: frozenset[str]
+) -> Told:
+    """Return the turns and compactions of a session in order, by their ids."""
+    told: Told = {}
+    scope = Scope({}, app=head.app, user=head.user, include=include)
+    some: list[object] = []
+
+    def read() -> None:
+        drafts = turns_of(some, head.id, scope, limits, in_slices).drafts
+        told.update({draft.id: draft for draft in drafts})
+        some.clear()
+
+    for event in in_slices(events):
+        some.append(event)
+        summary = compaction_of(event)
+        if summary is not None:
+            read()
+            told[compaction_id(head.id, summary)] = summary
+    read()
+    return told
+
+
+def _event(each: Draft | SessionSummary) -> dict[str, Any]:
+    return event_of(each) if isinstance(each, Draft) else compaction_event(each)

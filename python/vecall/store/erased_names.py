@@ -1,0 +1,214 @@
+"""Names and ids of what is gone, as keyed digests: they are recognised, not read.
+
+A purge replaces the ids of deleted memories by digests under a random key of their
+user, and the names of a user without memories by digests under a random secret of the
+file. So a turn that was deleted is still left out when it comes again, and nothing in
+the file says whose turn it was or what it said. Both keys are in the file: who has it
+and guesses a name, or all parts of an id, can check the guess.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sqlite3
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Literal
+
+from vecall.store.sql import select_in
+
+NOBODY = ""
+"""The app of users whose names are hidden; no caller can have it."""
+
+Why = Literal["expired", "evicted"]
+"""Why a memory is gone that nobody deleted. A fact that is told again then lives on; a
+turn of a session that is merely ingested again does not."""
+
+_MARK = "\0"  # begins no id of a caller
+_KEY_MARK = "\0!"  # begins rows of `tomb` that hold a key; sorts before all digests
+_KEY_END = '\0"'
+IS_KEY = "(id >= char(0, 33) AND id < char(0, 34))"
+"""Whether a row of `tomb` holds a key, in SQL."""
+
+_KEY_BYTES = 16
+_ID_BYTES = 12  # of the digest of an id: two of one user's do not meet by chance
+_NAME_BYTES = 16
+_KEY = re.compile(_KEY_MARK + f"[0-9a-f]{{{2 * _KEY_BYTES}}}", re.ASCII)
+_ID = re.compile(_MARK + f"[0-9A-Za-z_-]{{{_ID_BYTES * 4 // 3}}}", re.ASCII)
+_MOST_KEYS = 16  # of one user: one of its own, and one of each import
+
+
+def is_hidden(id_: str) -> bool:
+    """Whether an id is a digest of one."""
+    return id_.startswith(_MARK)
+
+
+def is_key(id_: str) -> bool:
+    """Whether what stands in place of an id is a key."""
+    return id_.startswith(_KEY_MARK)
+
+
+def is_well_formed(id_: str) -> bool:
+    """Whether an id that is hidden, or a key, is one that vecall makes."""
+    return (_KEY if is_key(id_) else _ID).fullmatch(id_) is not None
+
+
+def hide(key: bytes, name: str) -> str:
+    """Return what stands for an id, or another name, where it is hidden."""
+    digest = blake2b(name.encode(), digest_size=_ID_BYTES, key=key).digest()
+    return _MARK + urlsafe_b64encode(digest).decode("ascii")
+
+
+def keys_of(connection: sqlite3.Connection, part: int) -> list[bytes]:
+    """Return the keys under which ids of a user are hidden; most have none."""
+    found = connection.execute(
+        "SELECT id FROM tomb WHERE part = ? AND id >= ? AND id < ? LIMIT ?",
+        (part, _KEY_MARK, _KEY_END, _MOST_KEYS),
+    ).fetchall()
+    return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found]
+
+
+def make_key(connection: sqlite3.Connection, part: int, now: float) -> bytes:
+    """Return a key of a user, making it if there is none."""
+    for key in keys_of(connection, part):
+        return key
+    key = secrets.token_bytes(_KEY_BYTES)
+    connection.execute(
+        "INSERT INTO tomb (part, id, at) VALUES (?, ?, ?)",
+        (part, _KEY_MARK + key.hex(), now),
+    )
+    return key
+
+
+def add_key(connection: sqlite3.Connection, part: int, id_: str, at: float) -> None:
+    """Take over a key from another file, unless there are too many."""
+    if len(keys_of(connection, part)) < _MOST_KEYS:
+        connection.execute(
+            "INSERT OR IGNORE INTO tomb (part, id, at) VALUES (?, ?, ?)",
+            (part, id_, at),
+        )
+
+
+def forms_of(
+    connection: sqlite3.Connection, part: int, names: Iterable[str]
+) -> dict[str, str]:
+    """Return names by what may stand for each in the file: itself and its digests."""
+    names = list(names)
+    forms = {name: name for name in names}
+    for key in keys_of(connection, part):
+        forms |= {hide(key, name): name for name in names}
+    return forms
+
+
+def tombstones(
+    connection: sqlite3.Connection, part: int, ids: Sequence[str]
+) -> Iterator[tuple[str, str, Why | None]]:
+    """Yield those of some ids that are gone.
+
+    Yields:
+        The id, what stands for it in the file, and why it is gone.
+    """
+    some = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
+    if not ids or connection.execute(some, (part,)).fetchone() is None:
+        return
+    forms = forms_of(connection, part, ids)
+    query = "SELECT id, why FROM tomb WHERE part = ? AND id IN"
+    for form, why in select_in(connection, query, [part], list(forms)):
+        yield forms[form], form, why
+
+
+def drop_tombstone(connection: sqlite3.Connection, part: int, id_: str) -> None:
+    """Forget that a memory is gone."""
+    for _ in select_in(
+        connection,
+        "DELETE FROM tomb WHERE part = ? AND id IN",
+        [part],
+        list(forms_of(connection, part, [id_])),
+    ):
+        pass
+
+
+def _secret(connection: sqlite3.Connection) -> bytes | None:
+    found = connection.execute("SELECT value FROM meta WHERE key = 'secret'").fetchone()
+    return None if found is None else str(found[0]).encode()[:64]
+
+
+def make_secret(connection: sqlite3.Connection) -> None:
+    """Give the file the secret under which names are hidden, if it has none."""
+    connection.execute(
+        "INSERT OR IGNORE INTO meta (key, value) VALUES ('secret', ?)",
+        (secrets.token_hex(_KEY_BYTES),),
+    )
+
+
+def copy_secret(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Give a file the secret of the one that its hidden users come from."""
+    secret = _secret(source)
+    if secret is not None:
+        target.execute(
+            "INSERT OR REPLACE INTO meta (key, value) VALUES ('secret', ?)",
+            (secret.decode(),),
+        )
+
+
+def _digest(secret: bytes, name: str) -> str:
+    return blake2b(name.encode(), digest_size=_NAME_BYTES, key=secret).hexdigest()
+
+
+def hidden_app(connection: sqlite3.Connection, app: str) -> str | None:
+    """Return how the hidden names of an app's users begin; None if none are hidden."""
+    secret = _secret(connection)
+    return None if secret is None else _digest(secret, f"app {app}")
+
+
+def _hidden_end(secret: bytes, user: str) -> str:
+    return _digest(secret, f"user {user}")
+
+
+def hidden_user(connection: sqlite3.Connection, app: str, user: str) -> str | None:
+    """Return the hidden name of a user; None if no names are hidden in the file."""
+    secret = _secret(connection)
+    if secret is None or app == NOBODY:
+        return None
+    return _digest(secret, f"app {app}") + _hidden_end(secret, user)
+
+
+def is_hidden_user(
+    connection: sqlite3.Connection, names: tuple[str, str], app: str, user: str
+) -> bool:
+    """Whether the names of a partition are the hidden ones of a user."""
+    return names[0] == NOBODY and names[1] == hidden_user(connection, app, user)
+
+
+def part_of(connection: sqlite3.Connection, app: str, user: str) -> int | None:
+    """Return the number of a user's partition, also where the names are hidden."""
+    query = "SELECT id FROM part WHERE app = ? AND user = ?"
+    found = connection.execute(query, (app, user)).fetchone()
+    if found is None:
+        hidden = hidden_user(connection, app, user)
+        found = connection.execute(query, (NOBODY, hidden)).fetchone()
+    return None if found is None else int(found[0])
+
+
+def hidden_in_app(connection: sqlite3.Connection, app: str) -> list[str]:
+    """Return the hidden names of the users of an app."""
+    begin = hidden_app(connection, app)
+    if begin is None:
+        return []
+    found = connection.execute(
+        "SELECT user FROM part WHERE app = ? AND user >= ? AND user < ?",
+        (NOBODY, begin, begin + "g"),
+    )
+    return [user for (user,) in found]
+
+
+def hidden_of_user(connection: sqlite3.Connection, user: str) -> list[str]:
+    """Return the hidden names of a user in all apps."""
+    secret = _secret(connection)
+    if secret is None:
+        return []
+    found = connection.execute("SELECT user FROM part WHERE app = ?", (NOBODY,))
+    end = _hidden_end(secret, user)
+    return [hidden for (hidden,) in found if hidden.endswith(end)]

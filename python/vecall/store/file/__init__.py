@@ -1,0 +1,3 @@
+"""The SQLite file: connections, locks, schema, disk space."""
+
+from __future__ import annotations

@@ -1,0 +1,380 @@
+"""Connections to one file, or to memory: a writer, some readers, one for peeks.
+
+Only the standard library's sqlite3 ever touches the file. `:memory:` is one connection
+under one lock.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Literal
+
+from vecall.clock import Clock, LifeTime
+from vecall.errors import ClosedError, StorageError, StorageFullError
+from vecall.store.file import schema
+from vecall.store.file.clock_state import begun, keep_boot, kept_time
+from vecall.store.file.connections import (
+    BUSY_TIMEOUT_MS,
+    Channel,
+    connect,
+    file_bytes,
+    reading,
+)
+from vecall.store.file.disk_reserve import BYTES, Reserve
+from vecall.store.file.file_lock import WriteGate, close_gate, open_gate
+from vecall.store.file.filesystem import (
+    create_private,
+    free_bytes,
+    require_local,
+    require_plain,
+)
+from vecall.store.file.fork_guard import close_before_fork
+from vecall.store.file.sqlite_errors import free_frames, is_io_error, storage_errors
+from vecall.store.partition_lookup import find_part
+
+Durability = Literal["full", "process"]
+"""What an acknowledged write survives: a power cut, or the end of the process."""
+
+MIN_FREE_BYTES = 64 * 1024 * 1024
+
+_GATE_TIMEOUT_S = 30.0
+_WAL_BYTES_KEPT = 64 * 1024 * 1024
+_ROOM_FOR_A_BATCH = 4  # times its size: log, file, indexes, and some over
+
+
+class Database:
+    """One vecall file. Thread-safe."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        durability: Durability,
+        *,
+        min_free_bytes: int = MIN_FREE_BYTES,
+        allow_network_filesystem: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """Open or create a file, or a database in memory when `path` is None.
+
+        Args:
+            path: The file.
+            durability: What an acknowledged write survives.
+            min_free_bytes: Disk space below which nothing is added.
+            allow_network_filesystem: Open it on another machine's disk, too.
+            clock: Tells the time; the machine's, if none is given.
+
+        Raises:
+            ConfigError: The folder is not there, or the path is one or a symbolic link.
+            NetworkFilesystemError: It lies on another machine.
+            StorageError: The file cannot be opened or written.
+            IncompatibleFileError: Another program's file, or a newer schema.
+            CorruptFileError: The file is damaged.
+        """
+        self.path = path
+        self.lifetime = LifeTime(clock or Clock())
+        self._durability = durability
+        self._min_free = min_free_bytes
+        self._closed = False
+        self._ended = False  # all of it is closed
+        self._gate: WriteGate | None = None
+        self._reserve = None if path is None else Reserve(path)
+        if path is not None:
+            require_plain(path)
+            if not allow_network_filesystem:
+                require_local(path.parent)
+            create_private(path)
+        self.crossed = False  # a fork, in a child, without a connection
+        self._idle: list[sqlite3.Connection] = []
+        self._readers = threading.Condition()  # for _idle, _lent and _frozen
+        self._lent = 0
+        self._frozen = False
+        try:
+            self._open()
+        except (StorageFullError, StorageError):
+            # A log that was left behind needs a little space to be read.
+            if not self.release_reserve():
+                raise
+            self._open()
+        close_before_fork(self)
+
+    def _open(self) -> None:
+        with storage_errors():
+            self._writer = Channel(self._connect())
+            self._peek = self._writer
+            try:
+                schema.check_origin(self._writer.connection)
+                self._prepare()
+                if self.path is not None:
+                    self._peek = Channel(self._connect())
+                with self.snapshot() as connection:
+                    self.uuid = schema.check_whole(connection)
+                    self.lifetime.meet(kept_time(connection))
+                with self._passing(), suppress(sqlite3.Error):
+                    keep_boot(self._writer.connection, self.lifetime)
+            except BaseException:
+                for connection in (
+                    *self._idle,
+                    self._peek.connection,
+                    self._writer.connection,
+                ):
+                    connection.close()
+                self._idle.clear()
+                self._close_gate()
+                raise
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self.path, self.lifetime)
+
+    def _prepare(self) -> None:
+        if self.path is not None:
+            self._gate = open_gate(self.path)
+            with self._passing():
+                self._set_up_writer()
+        with self._passing():
+            schema.migrate(self._writer.connection)
+        self.has_room(0)
+
+    def _set_up_writer(self) -> None:
+        execute = self._writer.connection.execute
+        execute("PRAGMA journal_mode = WAL")
+        execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+        full = self._durability == "full"
+        execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+        if full:
+            execute("PRAGMA fullfsync = ON")
+            execute("PRAGMA checkpoint_fullfsync = ON")
+        # If the file could not be opened for writing SQLite has opened it for reading,
+        # whatever the reason was, and will never try again.
+        execute("BEGIN IMMEDIATE")
+        execute("CREATE TABLE probe (x)")
+        execute("ROLLBACK")
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write in one transaction: gate, BEGIN IMMEDIATE, the block, COMMIT.
+
+        Raises:
+            BusyError: The gate was not had in time; nothing was written.
+            StorageFullError: The disk is full; nothing was written.
+            StorageError: SQLite could not write.
+        """
+        with self.alone() as connection:
+            with begun(connection, self.lifetime):
+                yield connection
+            self._bound_log(connection)
+
+    @contextmanager
+    def alone(self) -> Iterator[sqlite3.Connection]:
+        """Hold the gate and the writing connection, outside of a transaction."""
+        with self._writer.lock, self._passing(), storage_errors():
+            connection = self._usable(self._writer)
+            try:
+                yield connection
+            except BaseException as error:
+                free_frames(error)
+                if not isinstance(error, sqlite3.Error):
+                    raise
+                # A disk that failed once may say that all is well the next time, and
+                # mean pages that it has dropped. Only a new connection reads them back.
+                self._writer.broken = is_io_error(error)
+                raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Read a consistent state, for as long as the block takes."""
+        if self.path is None:
+            with self._writer.lock, storage_errors():
+                yield from reading(self._usable(self._writer))
+            return
+        with storage_errors(), self._lending() as connection:
+            yield from reading(connection)
+
+    @contextmanager
+    def lent(self) -> Iterator[sqlite3.Connection]:
+        """Hold a connection outside of a transaction, to copy the file from."""
+        if self.path is None:
+            with self._writer.lock:
+                yield self._usable(self._writer)
+            return
+        with self._lending() as connection:
+            yield connection
+
+    @contextmanager
+    def _lending(self) -> Iterator[sqlite3.Connection]:
+        with self._readers:
+            self._readers.wait_for(lambda: not self._frozen)
+            self._check_open()
+            connection = self._idle.pop() if self._idle else None
+            self._lent += 1
+        try:
+            if connection is None:
+                connection = self._connect()
+            yield connection
+        except BaseException as error:
+            free_frames(error)
+            if isinstance(error, sqlite3.Error) and connection is not None:
+                connection.close()
+                connection = None
+            raise
+        finally:
+            with self._readers:
+                self._lent -= 1
+                self._readers.notify_all()
+                if connection is not None and not self._closed:
+                    self._idle.append(connection)
+                    connection = None
+            if connection is not None:
+                connection.close()
+
+    def freeze(self, timeout_s: float) -> bool:
+        """Close all connections, and keep everybody from making one until `thaw`.
+
+        False if they were not free in time; then nothing is changed.
+        """
+        if self.path is None or self._closed:
+            return False
+        deadline = time.monotonic() + timeout_s
+        held = []
+        for channel in (self._writer, self._peek):
+            if channel.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                held.append(channel)
+        with self._readers:
+            self._frozen = len(held) == 2 and self._readers.wait_for(
+                lambda: not self._lent, max(0.0, deadline - time.monotonic())
+            )
+        if not self._frozen:
+            for channel in held:
+                channel.lock.release()
+            return False
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        for channel in (self._peek, self._writer):
+            channel.connection.close()
+            channel.broken = True
+        return True
+
+    def thaw(self) -> None:
+        """Let everybody go on after `freeze`."""
+        with self._readers:
+            self._frozen = False
+            self._readers.notify_all()
+        for channel in (self._peek, self._writer):
+            channel.lock.release()
+
+    def partition(self, app: str, user: str) -> tuple[int, int] | None:
+        """Return the number and the newest change of a partition, or None.
+
+        Costs a few microseconds and waits for no writer.
+        """
+        with self._peek.lock, storage_errors():
+            connection = self._usable(self._peek)
+            try:
+                return find_part(connection, app, user)
+            except sqlite3.Error as error:
+                self._peek.broken = is_io_error(error)
+                raise
+
+    def has_room(self, size: int) -> bool:
+        """Whether the disk has room for `size` more bytes of memories.
+
+        Below a certain space nothing is added, so that deleting, and other programs,
+        can go on.
+        """
+        if self.path is None:
+            return True
+        needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
+        if self._min_free:  # what is in the log may have to go into the file as well
+            needed += self.sizes()["wal_bytes"]
+        if self._reserve is not None and not self._reserve.is_held:
+            needed += BYTES  # comes before memories: a deletion may need it next
+        if free_bytes(self.path.parent) < needed:
+            return False
+        if self._reserve is not None:
+            self._reserve.fill()
+        return True
+
+    def release_reserve(self) -> bool:
+        """Give up the space put by for deleting; False if there was none."""
+        return self._reserve is not None and self._reserve.release()
+
+    def settle(self) -> None:
+        """Bring the log into the file, and keep the log's own space.
+
+        Deletions then need no more of the disk than the log has already.
+        """
+        if self.sizes()["wal_bytes"]:
+            with self.alone() as connection:
+                connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of the file and of its write-ahead log."""
+        if self.path is None:
+            return {"file_bytes": 0, "wal_bytes": 0}
+        log = self.path.with_name(self.path.name + "-wal")
+        # Only their sizes: opening either would drop this process's locks.
+        return {"file_bytes": file_bytes(self.path), "wal_bytes": file_bytes(log)}
+
+    def close(self) -> None:
+        """Close all connections.
+
+        A second call does nothing, or goes on where the first one was interrupted.
+
+        Raises:
+            BusyError: The gate was not had in time; call it once more.
+        """
+        if self._ended:
+            return
+        # The last connection to close checkpoints, which must not meet a commit.
+        with self._passing(), storage_errors():
+            with self._readers:
+                self._closed = True
+                idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.close()
+            for channel in (self._peek, self._writer):
+                with channel.lock:
+                    channel.connection.close()
+        self._close_gate()
+        self._ended = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            msg = "the memory service is closed"
+            raise ClosedError(msg)
+
+    def _usable(self, channel: Channel) -> sqlite3.Connection:
+        self._check_open()
+        if channel.broken:
+            with suppress(sqlite3.Error):
+                channel.connection.close()
+            channel.connection = self._connect()
+            if channel is self._writer:
+                self._set_up_writer()
+            channel.broken = False
+        return channel.connection
+
+    def _bound_log(self, connection: sqlite3.Connection) -> None:
+        """Empty a log that outgrew its bound, unless somebody still reads from it."""
+        if self.sizes()["wal_bytes"] <= _WAL_BYTES_KEPT:
+            return
+        connection.execute("PRAGMA busy_timeout = 0")
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+
+    @contextmanager
+    def _passing(self) -> Iterator[None]:
+        gate = self._gate
+        with gate.passing(_GATE_TIMEOUT_S) if gate else nullcontext():
+            yield
+
+    def _close_gate(self) -> None:
+        if self._gate is not None and self.path is not None:
+            close_gate(self.path)
+            self._gate = None

@@ -1,0 +1,65 @@
+"""A little disk space put by, so that deleting works when the disk is full.
+
+A deletion writes to the log before anything becomes free. `<file>.reserve` holds a
+megabyte of zeros that is given up at that moment, and taken again when there is room.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from vecall.store.file.filesystem import is_own_file
+
+BYTES = 1024 * 1024
+
+
+class Reserve:
+    """The reserve file of one database."""
+
+    def __init__(self, database: Path) -> None:
+        """Name it; `fill` makes it."""
+        self._path = database.with_name(database.name + ".reserve")
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the space is taken."""
+        try:
+            return self._path.stat().st_size >= BYTES
+        except OSError:
+            return False
+
+    def fill(self) -> bool:
+        """Take the space unless it is taken already; False if the disk has none."""
+        if self.is_held:
+            return True
+        # Without O_NONBLOCK a FIFO of that name would be waited for, without end.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            handle = os.open(self._path, flags, 0o600)
+        except OSError:
+            return False
+        try:
+            if not is_own_file(os.fstat(handle)):
+                return False
+            os.ftruncate(handle, 0)
+            written = os.write(handle, bytes(BYTES))
+            if written < BYTES:  # a disk with less room than that is full
+                os.ftruncate(handle, 0)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(handle, 0)
+            return False
+        finally:
+            os.close(handle)
+        return written == BYTES
+
+    def release(self) -> bool:
+        """Give the space up; False if there was none."""
+        try:
+            held = self._path.stat().st_size
+            self._path.unlink()
+        except OSError:
+            return False
+        return held > 0

@@ -1,0 +1,127 @@
+"""Copying and compacting a whole file, through SQLite's own means."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+from vecall.errors import BusyError, StorageFullError
+from vecall.store.file.clock_state import begun
+from vecall.store.file.connections import connect
+from vecall.store.file.database import Database
+from vecall.store.file.filesystem import (
+    create_private,
+    free_bytes,
+    require_new,
+    sync_folder,
+)
+from vecall.store.file.sqlite_errors import storage_errors
+from vecall.store.writes.idempotency import drop_digests
+from vecall.store.writes.purge_digests import hide_what_is_gone
+from vecall.store.writes.row_diff import shorten_digests
+from vecall.store.writes.snapshot_files import SnapshotFolder, count_purge
+
+_PATIENCE_S = 10.0  # for readers who keep the log from being emptied
+_PAUSE_S = 0.02
+_CHANGES_KEPT = 16  # by a purge, of a partition; who is further behind loads it anew
+
+
+def backup(database: Database, target: Path) -> None:
+    """Copy one state of the file while it is in use.
+
+    The copy gets an identity of its own.
+
+    Raises:
+        ConfigError: There is a file of that name, or no such folder.
+        StorageFullError: The disk has no room for it.
+    """
+    require_new(target)
+    _require_room(target.parent, sum(database.sizes().values()))
+    passing = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+    create_private(passing)
+    try:
+        with (
+            storage_errors(),
+            database.lent() as source,
+            closing(connect(passing)) as copy,
+        ):
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+            uuid = secrets.token_hex(16)
+            copy.execute("UPDATE meta SET value = ? WHERE key = 'uuid'", (uuid,))
+            copy.execute("UPDATE part SET snap = NULL")
+        handle = os.open(passing, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        passing.rename(target)
+    except BaseException:
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with suppress(OSError):
+                passing.with_name(passing.name + suffix).unlink()
+        raise
+    sync_folder(target.parent)
+
+
+def purge(database: Database) -> int:
+    """Rewrite the file without a trace of what was deleted; return the bytes freed.
+
+    Writers of all processes wait meanwhile; searches go on.
+
+    Raises:
+        BusyError: Somebody kept on reading an old state. What was deleted may still be
+            in the log; purge again.
+        StorageFullError: The disk has no room to rewrite the file; nothing changed.
+    """
+    before = sum(database.sizes().values())
+    with database.alone() as connection:
+        if database.path is not None:
+            _require_room(database.path.parent, 2 * _live_bytes(connection))
+        with begun(connection, database.lifetime):
+            count_purge(connection)
+            connection.execute(
+                "DELETE FROM chg WHERE seq <= "
+                "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
+                (_CHANGES_KEPT,),
+            )
+            drop_digests(connection)
+            shorten_digests(connection)
+            hide_what_is_gone(connection, database.lifetime.wall())
+        connection.execute("VACUUM")
+        if database.path is not None:
+            folder = SnapshotFolder(database.path)
+            before += folder.nbytes()
+            folder.clear()
+            _empty_log(connection)
+    return before - sum(database.sizes().values())
+
+
+def _live_bytes(connection: sqlite3.Connection) -> int:
+    pages, free, size = connection.execute(
+        "SELECT page_count, freelist_count, page_size FROM pragma_page_count, "
+        "pragma_freelist_count, pragma_page_size"
+    ).fetchone()
+    return int((pages - free) * size)
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if not busy:
+            return
+        if time.monotonic() > deadline:
+            msg = "others kept reading an old state of the file; purge again"
+            raise BusyError(msg)
+        time.sleep(_PAUSE_S)
+
+
+def _require_room(folder: Path, size: int) -> None:
+    if free_bytes(folder) < size:
+        msg = f"the disk has no room for {size} bytes more; nothing was written"
+        raise StorageFullError(msg)

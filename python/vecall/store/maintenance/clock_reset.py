@@ -1,0 +1,91 @@
+"""Setting the time by which a file's memories expire to the wall clock's.
+
+That time never goes back by itself. If a wall clock stood years ahead when the file was
+opened, the time stays years ahead, and whatever has a `valid_until` before that is
+not found. All that is counted from the time is moved with it, so that as many seconds
+are left of every ttl as before. A `valid_until` is a date and stays as it is.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import groupby
+from pathlib import Path
+
+from vecall.clock import DAY_S, Clock
+from vecall.store.file.clock_state import keep_time
+from vecall.store.file.connections import lifetime_of
+from vecall.store.file.database import Database
+from vecall.store.partition_lookup import partition_names
+from vecall.store.reads.partition_reads import load_rows
+from vecall.store.sql import select_in
+from vecall.store.writes.consolidation import move_last_consolidation
+from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.row_state import rewrite
+
+_TIMES = (("hist", "expires_at"), ("trig", "due_at"), ("idem", "at"))
+_AT_ONCE = 500
+
+
+def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
+    """Let a file's time go on from the wall clock's.
+
+    No other process may use the file meanwhile: its own count would go on.
+
+    Args:
+        path: The file.
+        clock: Tells the time; the machine's, if none is given.
+
+    Returns:
+        What was done; nothing if the two were within a second.
+
+    Raises:
+        CorruptFileError: A memory that expires fails its checksum; nothing was changed.
+        BusyError: Another process kept the file for too long; nothing was changed.
+    """
+    database = Database(path, "full", clock=clock)
+    try:
+        with database.transaction() as connection:
+            lifetime = lifetime_of(connection)
+            ahead = lifetime.reset()
+            if abs(ahead) < 1.0:
+                return []
+            count = _move(connection, -ahead)
+            keep_time(connection, lifetime, None)
+    finally:
+        database.close()
+    where = "back" if ahead > 0 else "forward"
+    days = abs(ahead) / DAY_S
+    return [f"the clock was set {where} by {days:.1f} days; {count} ttls moved with it"]
+
+
+def _move(connection: sqlite3.Connection, seconds: float) -> int:
+    """Move every time that was counted; return how many memories have one."""
+    for table, column in _TIMES:
+        connection.execute(
+            f"UPDATE {table} SET {column} = {column} + ? WHERE {column} IS NOT NULL",
+            (seconds,),
+        )
+    move_last_consolidation(connection, seconds)
+    query = "SELECT rid FROM mem WHERE expires_at IS NOT NULL ORDER BY rid"
+    rids = [rid for (rid,) in connection.execute(query)]
+    for part, some in groupby(rids, lambda rid: rid >> 32):
+        names = partition_names(connection, part)
+        if names is None:
+            continue
+        partition = PartitionWriter(connection, *names, create=False)
+        mine = list(some)
+        for at in range(0, len(mine), _AT_ONCE):
+            _move_rows(partition, mine[at : at + _AT_ONCE], seconds)
+        partition.finish()
+    return len(rids)
+
+
+def _move_rows(partition: PartitionWriter, rids: list[int], seconds: float) -> None:
+    query = "SELECT rid, state FROM mem WHERE rid IN"
+    states = dict(select_in(partition.connection, query, [], rids))
+    for stored in load_rows(partition.connection, rids, any_state=True):
+        row, state = stored.row, states[stored.row.rid]
+        assert row.expires_at is not None
+        row = row._replace(expires_at=row.expires_at + seconds)
+        rewrite(partition, stored, row, was=state, state=state)

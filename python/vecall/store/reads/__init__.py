@@ -1,0 +1,3 @@
+"""Reads of the file."""
+
+from __future__ import annotations

@@ -1,0 +1,208 @@
+"""What became of memories: what was overwritten, and what stands in whose place."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, NamedTuple
+
+from vecall.errors import NotFoundError
+from vecall.store.erased_names import is_hidden
+from vecall.store.reads.partition_reads import END, load_rows
+from vecall.store.rows import Row
+from vecall.store.values import stored_object
+
+_ALIVE = "ifnull(expires_at, 9e99) > ?"
+
+
+class Past(NamedTuple):
+    """A memory as it was, or is.
+
+    Attributes:
+        row: What it says.
+        state: "live", "archived" or "quarantined" as it stands there now; for what was
+            overwritten "overwritten", or "quarantined" where it was so until then.
+        at: When it was overwritten or archived, in seconds; None for what stands.
+        why: The operation that did it, or the reason why it is archived.
+        by: The id of the memory that stands in its place.
+    """
+
+    row: Row
+    state: str
+    at: float | None
+    why: str | None
+    by: str | None
+
+
+def history(
+    connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
+) -> list[Past]:
+    """Return what is known of a memory, and of those that it replaced, oldest first.
+
+    Empty where this user has no memory of that id. What has expired by `now` is not
+    among it.
+    """
+    found = connection.execute(
+        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
+    ).fetchone()
+    if found is None:
+        return []
+    part: int = found[0]
+    told: list[Past] = []
+    seen: set[str] = set()
+    waiting = [id_]
+    while waiting:
+        each = waiting.pop()
+        if each not in seen:
+            seen.add(each)
+            told = _of_one(connection, part, each, now) + told
+            replaced = connection.execute(
+                "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id",
+                (part, each),
+            )
+            waiting += [older for (older,) in replaced]
+    return told
+
+
+def as_it_stands(
+    connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
+) -> Row | None:
+    """Return a memory as it is, in whatever state, without its past.
+
+    None where this user has no memory of that id, or it has expired by `now`.
+    """
+    part = connection.execute(
+        "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
+    ).fetchone()
+    found = None if part is None else _standing(connection, part[0], id_, now)
+    return None if found is None else found[0]
+
+
+def _standing(
+    connection: sqlite3.Connection, part: int, id_: str, time: float
+) -> tuple[Row, str] | None:
+    """A memory and its state."""
+    found = connection.execute(
+        f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {_ALIVE}",
+        (part, id_, time),
+    ).fetchone()
+    if found is None:
+        return None
+    rid, state = found
+    rows = load_rows(connection, [rid], any_state=True)
+    return (rows[0].row, state) if rows else None
+
+
+def _of_one(
+    connection: sqlite3.Connection, part: int, id_: str, time: float
+) -> list[Past]:
+    own = (part, id_)
+    found = _standing(connection, part, id_, time)
+    if found is None:
+        return []
+    now, state = found
+    past = []
+    for at, operation, text in connection.execute(
+        "SELECT at, op, old FROM hist WHERE part = ? AND id = ? "
+        f"AND {_ALIVE} ORDER BY seq",
+        (*own, time),
+    ):
+        old = stored_object(text)
+        if "digest" not in old:
+            was = "quarantined" if _was_held(old) else "overwritten"
+            past.append(Past(_as_it_was(now, old), was, at, operation, None))
+    by = connection.execute(
+        "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?", own
+    ).fetchone()
+    at, why, other = by or (None, None, None)
+    if other is not None and is_hidden(other):
+        other = None  # it is gone, and a purge has hidden its id
+    return [*past, Past(now, state, at, why, other)]
+
+
+def _was_held(old: dict[str, Any]) -> bool:
+    return old.get("state") == "quarantined"
+
+
+def _as_it_was(now: Row, old: dict[str, Any]) -> Row:
+    known = {name: value for name, value in old.items() if name in Row._fields}
+    return now._replace(**known)
+
+
+def listed(
+    connection: sqlite3.Connection,
+    app: str,
+    user: str,
+    state: str,
+    after: str | None,
+    most: int,
+    now: float,
+) -> list[Row]:
+    """Return a user's memories of one state in the order of their making.
+
+    What has expired, or was set aside as damaged, is not among them.
+
+    Args:
+        connection: The file.
+        app: The app.
+        user: The user.
+        state: Only of this one.
+        after: Only those made after the one of this id.
+        most: At most so many; -1 is all.
+        now: The time by which memories expire.
+
+    Raises:
+        NotFoundError: `after` is none of this user's, or not any more.
+    """
+    own = "part = (SELECT id FROM part WHERE app = :app AND user = :user)"
+    named = {"app": app, "user": user, "after": after}
+    begin = connection.execute(
+        f"SELECT rid FROM mem WHERE {own} AND id = :after", named
+    ).fetchone()
+    if after is not None and begin is None:
+        msg = "after: this user has no such memory, or not any more; begin anew"
+        raise NotFoundError(msg)
+    rids = connection.execute(
+        f"SELECT rid FROM mem WHERE {own} AND state = :state "
+        "AND rid > :begin AND ifnull(expires_at, 9e99) > :now "
+        "AND (state <> 'live' OR ifnull(valid_until, 9e99) > :now) "
+        "ORDER BY rid LIMIT :most",
+        {
+            **named,
+            "state": state,
+            "begin": begin[0] if begin else 0,
+            "now": now,
+            "most": most,
+        },
+    )
+    found = load_rows(connection, [rid for (rid,) in rids], any_state=True)
+    return sorted((stored.row for stored in found), key=lambda row: row.rid)
+
+
+def old_sessions(
+    connection: sqlite3.Connection, app: str, user: str, before: float, now: float
+) -> list[tuple[str, list[Row]]]:
+    """Return sessions in which nothing was said since a time, with their live turns.
+
+    Turns that have expired by `now` are not among them, and those that will expire
+    only where all of a session do: a summary would outlive them, or end the others.
+    """
+    found = connection.execute(
+        "SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = "
+        "(SELECT id FROM part WHERE app = ? AND user = ?) AND state = 'live' "
+        "AND session IS NOT NULL AND pos IS NOT NULL "
+        f"AND {END} > ? ORDER BY session, pos",
+        (app, user, now),
+    )
+    turns: dict[str, list[int]] = {}
+    recent: set[str] = set()
+    for session, rid, time in found:
+        turns.setdefault(session, []).append(rid)
+        if time >= before:
+            recent.add(session)
+    old = []
+    for session, rids in turns.items():
+        if session not in recent:
+            rows = [stored.row for stored in load_rows(connection, rids)]
+            lasting = [row for row in rows if row.expires_at is None]
+            old.append((session, sorted(lasting or rows, key=lambda row: row.pos or 0)))
+    return old

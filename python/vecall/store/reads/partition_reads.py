@@ -1,0 +1,231 @@
+"""Reading memories back: a whole partition, what changed, single rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterable
+from typing import NamedTuple
+
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import CorruptFileError
+from vecall.store.erased_names import IS_KEY, NOBODY
+from vecall.store.rows import COLUMNS, Row, StoredRow, is_whole
+from vecall.store.sql import select_in
+
+_READ = (
+    f"{', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
+    "mem.vec, mem.model, mem.crc, next.vec, next.model, next.crc, "
+    "(SELECT id FROM model WHERE state = 'active')"
+)
+_JOINED = (
+    "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
+    "(SELECT id FROM model WHERE state = 'active')"
+)
+_FROM = f"SELECT {_READ} {_JOINED}"
+"""Rows for `_checked`. Right after a file changed its model, the new vectors are still
+in `vec_next`, and they count."""
+
+
+END = "min(ifnull(mem.expires_at, 9e99), ifnull(mem.valid_until, 9e99))"
+"""`Row.end` in SQL, with a number for never."""
+
+
+def _checked(values: tuple[object, ...]) -> StoredRow:
+    """A row whose checksum holds.
+
+    Raises:
+        CorruptFileError: It does not.
+    """
+    row = Row(*values[:-7])  # type: ignore[arg-type]
+    vec, model, crc = values[-7:-4] if values[-4] is None else values[-4:-1]
+    # All vectors that count are of the active model.
+    if (vec is None or model == values[-1]) and is_whole(row, vec, crc):
+        return StoredRow(row, vec, model)  # type: ignore[arg-type]
+    msg = (
+        f"the file is damaged: memory row {row.rid} fails its checksum; "
+        "`vecall doctor --repair` sets it aside"
+    )
+    raise CorruptFileError(msg)
+
+
+def load_partition(
+    connection: sqlite3.Connection, part: int
+) -> Generator[StoredRow, None, None]:
+    """Yield every live memory of a partition in the order of its making.
+
+    Close it where it may not be read to its end: it holds a cursor.
+    """
+    cursor = connection.execute(
+        f"{_FROM} WHERE mem.rid BETWEEN ? AND ? AND mem.state = 'live'",
+        (part << 32, (part << 32) | 0xFFFFFFFF),
+    )
+    try:
+        yield from map(_checked, cursor)
+    finally:
+        cursor.close()
+
+
+def load_rows(
+    connection: sqlite3.Connection, rids: Iterable[int], *, any_state: bool = False
+) -> list[StoredRow]:
+    """Return those of the rows that are live, in no particular order.
+
+    With `any_state` also those that are archived or held, but none that was set aside
+    as damaged.
+    """
+    state = "" if any_state else "mem.state = 'live' AND "
+    query = (
+        f"SELECT mem.state = 'quarantined', {_READ} {_JOINED} WHERE {state}mem.rid IN"
+    )
+    rows = []
+    found = select_in(connection, query, [], list(rids))
+    for aside, *values in in_slices(found):
+        try:
+            rows.append(_checked(tuple(values)))
+        except CorruptFileError:
+            if not aside:
+                raise
+    return rows
+
+
+class ChangedRows(NamedTuple):
+    """Rows that changed, by number.
+
+    Attributes:
+        written: Those that were written or deleted.
+        marked: Those of which nothing changed but their use.
+    """
+
+    written: list[int]
+    marked: list[int]
+
+
+def changed_since(
+    connection: sqlite3.Connection, part: int, seq: int
+) -> ChangedRows | None:
+    """Return the rows that changed after `seq`, deleted ones included.
+
+    `seq` is older than the partition's newest change. None if the log was pruned of
+    some of these changes.
+    """
+    oldest: int | None = connection.execute(
+        "SELECT min(seq) FROM chg WHERE part = ?", (part,)
+    ).fetchone()[0]
+    if oldest is None or oldest > seq + 1:
+        return None
+    changed = ChangedRows([], [])
+    for rid, marked in connection.execute(
+        "SELECT rid, min(op = 'm') FROM chg WHERE part = ? AND seq > ? GROUP BY rid",
+        (part, seq),
+    ):
+        (changed.marked if marked else changed.written).append(rid)
+    return changed
+
+
+def find(
+    connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
+) -> Row | None:
+    """Return a user's live memory by its id, unless it has expired."""
+    values = connection.execute(
+        f"{_FROM} WHERE mem.id = ? AND mem.state = 'live' "
+        f"AND {END} > ? "
+        "AND mem.part = (SELECT id FROM part WHERE app = ? AND user = ?)",
+        (id_, now, app, user),
+    ).fetchone()
+    return None if values is None else _checked(values).row
+
+
+def turns_around(
+    connection: sqlite3.Connection, row: Row, before: int, after: int, now: float
+) -> list[Row]:
+    """Return a row with the turns told before and after it in its session, in order.
+
+    Turns that are gone, or have expired, are not counted.
+    """
+    if row.session is None or row.pos is None:
+        return [row]
+    found = [row]
+    for step, order, most in (("<", "DESC", before), (">", "ASC", after)):
+        if not most:
+            continue
+        cursor = connection.execute(
+            f"{_FROM} WHERE mem.part = ? AND mem.session = ? AND mem.pos {step} ? "
+            f"AND mem.state = 'live' AND {END} > ? "
+            f"ORDER BY mem.pos {order} LIMIT ?",
+            (row.rid >> 32, row.session, row.pos, now, most),
+        )
+        found += [_checked(values).row for values in cursor]
+    return sorted(found, key=lambda turn: turn.pos or 0)
+
+
+def without_vector(
+    connection: sqlite3.Connection, after: int, most: int
+) -> list[StoredRow]:
+    """Return live rows after row `after` that have no vector, by row number."""
+    cursor = connection.execute(
+        f"{_FROM} WHERE mem.rid > ? AND mem.vec IS NULL AND mem.state = 'live' "
+        "ORDER BY mem.rid LIMIT ?",
+        (after, most),
+    )
+    return [_checked(values) for values in cursor]
+
+
+def damaged_rows(connection: sqlite3.Connection) -> tuple[int, list[int]]:
+    """Check every row that is not set aside.
+
+    Returns:
+        How many there are, and the numbers of those that fail their checksum.
+    """
+    checked = 0
+    damaged = []
+    cursor = connection.execute(f"{_FROM} WHERE mem.state <> 'quarantined'")
+    for values in cursor:
+        checked += 1
+        try:
+            _checked(values)
+        except CorruptFileError:
+            damaged.append(values[0])
+    return checked, damaged
+
+
+def users_of(connection: sqlite3.Connection, app: str) -> list[str]:
+    """Return the users of an app."""
+    found = connection.execute("SELECT user FROM part WHERE app = ?", (app,))
+    return [user for (user,) in found]
+
+
+def totals(connection: sqlite3.Connection, *, waiting: bool = True) -> dict[str, int]:
+    """Return counts over the whole file.
+
+    Args:
+        connection: The file.
+        waiting: Whether its schema has turns that wait.
+    """
+    partitions, memories, text_bytes = connection.execute(
+        "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part "
+        "WHERE app <> ?",
+        (NOBODY,),
+    ).fetchone()
+    counted = connection.execute(
+        "SELECT (SELECT count(*) FROM mem), "
+        "(SELECT count(*) FROM mem WHERE vec IS NULL), "
+        "(SELECT count(*) FROM (SELECT DISTINCT part, session FROM mem "
+        "WHERE session IS NOT NULL)), (SELECT count(*) FROM tomb WHERE part IN "
+        f"(SELECT id FROM part WHERE app <> ?) AND NOT {IS_KEY}), "
+        "(SELECT count(*) FROM mem WHERE state = 'archived'), "
+        "(SELECT count(*) FROM mem WHERE state = 'quarantined'), "
+        + ("(SELECT count(*) FROM told WHERE event IS NOT NULL)" if waiting else "0"),
+        (NOBODY,),
+    )
+    rows, bare, sessions, deleted, archived, held, turns = counted.fetchone()
+    return {
+        "users": partitions,
+        "sessions": sessions,
+        "memories": memories,
+        "embedded": rows - bare,
+        "deleted_ids": deleted,
+        "archived": archived,
+        "quarantined": held,
+        "waiting_turns": turns,
+        "text_bytes": text_bytes,
+    }

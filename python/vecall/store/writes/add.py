@@ -1,0 +1,334 @@
+"""Writing memories: an upsert by id, in which absence never deletes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import NotFoundError
+from vecall.store.erased_names import tombstones
+from vecall.store.models import require_active
+from vecall.store.reads.partition_reads import load_rows
+from vecall.store.rows import COLUMNS, Change, Draft, StoredRow
+from vecall.store.sql import insert_many, select_in
+from vecall.store.writes.delete import delete_rows, doomed_of_session
+from vecall.store.writes.idempotency import ForgottenKeyError, Promise
+from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.quota import Bounds, evict
+from vecall.store.writes.row_diff import (
+    REST,
+    Stored,
+    corrected,
+    expiry,
+    find_stored,
+    is_same,
+    remember_old,
+    rest,
+    row_of,
+    row_over,
+    says_the_same,
+    was_overwritten,
+)
+from vecall.store.writes.row_state import State, archive, rewrite, supersede
+from vecall.store.writes.session_buffer import take_care
+from vecall.store.writes.session_positions import Positions
+from vecall.store.writes.waiting_counts import Waits
+
+Away = Literal["deleted", "expired", "evicted"]
+"""Why a memory that is given again is not stored."""
+
+_ROW_BYTES = 500  # of a row beside its text and vector, with indexes and log
+
+
+@dataclass(slots=True)
+class AddMemories:
+    """Adds one call's memories to one user, all or none.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        drafts: What to add; of equal ids the last wins.
+        model: Number of the embedding model of the drafts' vectors.
+        restore: Bring back memories that are gone; otherwise turns stay gone.
+        again: Store facts that were deleted; without it these stay gone too.
+        replace: Also delete the memories of this session that are not among the drafts.
+        key: A second call with the same key changes nothing.
+        ttl: Seconds that new memories live for which nobody says how long.
+        revision_ttl: Seconds that what is overwritten is kept.
+        bounds: How much a user may have.
+        edit: This corrects memories that must be there.
+        done: Turns of this session, by the ids under which they were kept for a
+            trigger, that are taken care of with this.
+        fold: Live memories that those which are added sum up, with the hashes of their
+            texts. They are archived; if they are not all as they were, nothing happens.
+        answered: The key was used, so the drafts have no vectors: where it is unknown
+            by now, nothing is written.
+        left_out: Set by `run`: why drafts are not stored, by id.
+    """
+
+    app: str
+    user: str
+    drafts: Sequence[Draft]
+    model: int | None = None
+    restore: bool = False
+    replace: str | None = None
+    key: str | None = None
+    ttl: float | None = None
+    revision_ttl: float | None = None
+    bounds: Bounds | None = None
+    edit: bool = False
+    done: tuple[str, Sequence[str]] | None = None
+    fold: Mapping[str, bytes] = field(default_factory=dict)
+    again: bool = False
+    answered: bool = False
+    left_out: dict[str, Away] = field(default_factory=dict)
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction.
+
+        Raises:
+            ForgottenKeyError: It was to be answered, and the key is unknown.
+        """
+        require_active(connection, self.model)
+        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        told = None if self.key is None else Promise(partition, self.key, self.drafts)
+        self.left_out = {}
+        if told is not None and (ids := told.kept()) is not None:
+            self._explain(partition, ids)
+            return partition.unchanged(ids)
+        if self.answered:
+            raise ForgottenKeyError
+        folded = self._to_be_folded(partition)
+        if folded is None:
+            return partition.unchanged([])
+        drafts = self._wanted(partition)
+        stored = find_stored(partition, list(drafts))
+        outdated = self._leave_out(partition, drafts, stored)
+        removed = self._remove_others(partition)
+        positions = _positions(partition, drafts, stored)
+        written = _move(partition, positions.moved)
+        news = {id_: drafts[id_] for id_ in drafts if id_ not in outdated}
+        new = self._put(partition, news, stored, positions)
+        written += [entry for draft, entry in new if not draft.quarantined]
+        removed += [entry.row.rid for draft, entry in new if draft.quarantined]
+        found = [draft for draft, _ in new if not draft.quarantined]
+        removed += supersede(partition, {draft.supersedes: draft.id for draft in found})
+        if folded and found:
+            removed += archive(partition, folded, "folded", found[0].id)
+        done = Waits() if self.done is None else take_care(partition, *self.done)
+        if self.bounds is not None:
+            less = Waits(-done.turns, -done.nbytes)
+            removed += evict(partition, self.bounds, written, less)
+        if told is not None:
+            told.keep(list(drafts))
+        partition.finish()
+        gone = set(removed)
+        kept = [entry for entry in written if entry.row.rid not in gone]
+        return partition.changed(kept, removed, list(drafts))
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by."""
+        return sum(
+            _ROW_BYTES + len(draft.text) + len(draft.vec or b"")
+            for draft in in_slices(self.drafts)
+        )
+
+    def _wanted(self, partition: PartitionWriter) -> dict[str, Draft]:
+        """The drafts by id, without those that are gone for good.
+
+        Turns of a session that is ingested again stay away. A fact that expired or
+        was evicted is stored again, and with `again` one that was deleted too.
+        """
+        drafts = {draft.id: draft for draft in self.drafts}
+        connection = partition.connection
+        for id_, form, why in tombstones(connection, partition.id, list(drafts)):
+            draft = drafts.get(id_)
+            if draft is None:
+                continue
+            if self.restore or (not draft.ordered and (self.again or why is not None)):
+                connection.execute(
+                    "DELETE FROM tomb WHERE part = ? AND id = ?", (partition.id, form)
+                )
+            else:
+                self.left_out[id_] = why or "deleted"
+                del drafts[id_]
+        return drafts
+
+    def _explain(self, partition: PartitionWriter, ids: Sequence[str]) -> None:
+        """Say of a call that is sent again what the first one left out."""
+        missing = {draft.id for draft in self.drafts} - set(ids)
+        self.left_out = dict.fromkeys(missing, "expired")
+        found = tombstones(partition.connection, partition.id, sorted(missing))
+        self.left_out |= {id_: why or "deleted" for id_, _, why in found}
+
+    def _leave_out(
+        self,
+        partition: PartitionWriter,
+        drafts: dict[str, Draft],
+        stored: dict[str, Stored],
+    ) -> set[str]:
+        """Leave out turns that have expired; name those that have been corrected.
+
+        Raises:
+            NotFoundError: What is to be corrected is not there.
+        """
+        if self.edit:
+            for id_ in drafts:
+                known = stored.get(id_)
+                now = partition.expiry_now
+                if known is None or known.state != "live" or known.has_expired(now):
+                    msg = "memory_id: this user has no such memory"
+                    raise NotFoundError(msg)
+        if self.edit or self.restore:
+            return set()
+        old = corrected(partition.connection, partition.id, list(stored))
+        for id_, known in stored.items():
+            # A turn that has expired is dead before the sweep as it is after it.
+            if drafts[id_].ordered and known.has_expired(partition.expiry_now):
+                self.left_out[id_] = "expired"
+                del drafts[id_]
+        return {
+            id_
+            for id_, digests in old.items()
+            if id_ in drafts and was_overwritten(drafts[id_], digests)
+        }
+
+    def _remove_others(self, partition: PartitionWriter) -> list[int]:
+        if self.replace is None:
+            return []
+        told = {draft.id for draft in self.drafts}
+        turns = doomed_of_session(partition, self.replace)
+        gone = [turn for turn in turns if turn.id not in told]
+        delete_rows(partition, gone)
+        return [turn.rid for turn in gone]
+
+    def _put(
+        self,
+        partition: PartitionWriter,
+        drafts: dict[str, Draft],
+        stored: dict[str, Stored],
+        positions: Positions,
+    ) -> list[tuple[Draft, StoredRow]]:
+        """Write the drafts that change something; return them with their rows."""
+        inserts: list[tuple[Any, ...]] = []
+        put = []
+        for id_, draft in in_slices(drafts.items()):
+            known = stored.get(id_)
+            pos = positions.of.get(id_)
+            if known is None:
+                put.append((draft, self._new(partition, draft, pos, inserts)))
+                continue
+            if pos is None:
+                pos = positions.moved.get(id_, known.pos)
+            expires_at = expiry(draft, known, partition.expiry_now, self.ttl)
+            back = self.restore and known.state == "archived"
+            if back or not is_same(draft, known, expires_at, exact=self.edit):
+                if known.state == "live" and says_the_same(draft, known):
+                    draft.quarantined = False  # somebody released it
+                row = self._update(partition, draft, known, pos, expires_at)
+                put.append((draft, row))
+        columns = f"mem ({COLUMNS}, {REST}, state)"
+        insert_many(partition.connection, columns, inserts)
+        return put
+
+    def _new(
+        self,
+        partition: PartitionWriter,
+        draft: Draft,
+        pos: float | None,
+        inserts: list[tuple[Any, ...]],
+    ) -> StoredRow:
+        """Make a row that `inserts` brings into the file later."""
+        live = int(not draft.quarantined)
+        size = len(draft.text.encode()) * live
+        rid = partition.change(0, "u", live=live, size=size)
+        expires_at = expiry(draft, None, partition.expiry_now, self.ttl)
+        row = row_of(draft, rid, pos, partition.now, expires_at)
+        state = "quarantined" if draft.quarantined else "live"
+        more = rest(partition, row, draft, draft.vec, self.model)
+        inserts.append((*row, *more, state))
+        return StoredRow(row, draft.vec, self.model)
+
+    def _update(
+        self,
+        partition: PartitionWriter,
+        draft: Draft,
+        old: Stored,
+        pos: float | None,
+        expires_at: float | None,
+    ) -> StoredRow:
+        was, live = int(old.state == "live"), int(not draft.quarantined)
+        size = len(draft.text.encode()) * live - len(old.text.encode()) * was
+        partition.change(old.rid, "u", live=live - was, size=size)
+        operation = "edit" if self.edit else "update"
+        remember_old(partition, draft, old, operation, self.revision_ttl)
+        vec, model = draft.vec, self.model
+        if vec is None and (draft.author, draft.text) == (old.author, old.text):
+            vec, model = old.vec, old.model
+        row = row_over(draft, old, pos, partition.now, expires_at)
+        if self.edit:
+            row = row._replace(valid_until=draft.valid_until)
+        names = COLUMNS.replace("rid, ", "", 1) + ", " + REST
+        partition.connection.execute(
+            f"UPDATE mem SET {names.replace(',', ' = ?,')} = ?, state = ? "
+            "WHERE rid = ?",
+            (
+                *row[1:],
+                *rest(partition, row, draft, vec, model),
+                "live" if live else "quarantined",
+                old.rid,
+            ),
+        )
+        if old.state == "archived":
+            partition.connection.execute(
+                "DELETE FROM replaced WHERE part = ? AND id = ?",
+                (partition.id, draft.id),
+            )
+        return StoredRow(row, vec, model)
+
+    def _to_be_folded(self, partition: PartitionWriter) -> list[int] | None:
+        """The rows to be archived; None if they are not all as they were."""
+        query = (
+            "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
+        )
+        found = list(
+            select_in(partition.connection, query, [partition.id], list(self.fold))
+        )
+        same = all(self.fold[id_] == hash_ for id_, _, hash_ in found)
+        if not same or len(found) < len(self.fold):
+            return None
+        return [rid for _, rid, _ in found]
+
+
+def _positions(
+    partition: PartitionWriter, drafts: dict[str, Draft], stored: dict[str, Stored]
+) -> Positions:
+    told = [draft for draft in drafts.values() if draft.ordered]
+    session = told[0].session if told else None
+    known = {
+        id_: old.pos
+        for id_, old in stored.items()
+        if old.pos is not None and old.session == session
+    }
+    return Positions(partition, session, [draft.id for draft in told], known)
+
+
+def _move(partition: PartitionWriter, moved: dict[str, float]) -> list[StoredRow]:
+    """Give turns that stay as they are another position; return those that are live."""
+    query = "SELECT rid, id, state FROM mem WHERE part = ? AND id IN"
+    found = select_in(partition.connection, query, [partition.id], list(moved))
+    known: dict[int, tuple[str, State]] = {
+        rid: (id_, state) for rid, id_, state in found
+    }
+    written = []
+    for entry in load_rows(partition.connection, known, any_state=True):
+        id_, state = known[entry.row.rid]
+        row = entry.row._replace(pos=moved[id_])
+        row_written = rewrite(partition, entry, row, was=state, state=state)
+        if state == "live":
+            written.append(row_written)
+    return written

@@ -1,0 +1,200 @@
+"""Archiving memories, bringing them back, releasing what was held."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vecall.errors import ConflictError, NotFoundError
+from vecall.store.erased_names import forms_of
+from vecall.store.reads.partition_reads import load_rows
+from vecall.store.rows import Change
+from vecall.store.sql import select_in
+from vecall.store.writes.delete import Doomed, bury, delete_rows
+from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.quota import Bounds, evict
+from vecall.store.writes.row_state import (
+    Reason,
+    State,
+    archive,
+    bring_back,
+    rewrite,
+    supersede,
+)
+
+_ROW_BYTES = 200  # what the change of a standing takes, with the log
+
+
+@dataclass(slots=True)
+class ArchiveMemories:
+    """Takes live memories of one user out of what is found, and keeps them.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        ids: Theirs.
+        why: The reason.
+    """
+
+    app: str
+    user: str
+    ids: Sequence[str]
+    why: Reason = "archived"
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        query = "SELECT rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
+        found = select_in(connection, query, [partition.id], self.ids)
+        removed = archive(partition, [rid for (rid,) in found], self.why)
+        partition.finish()
+        return partition.changed(removed=removed)
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by."""
+        return _ROW_BYTES * len(self.ids)
+
+
+@dataclass(slots=True)
+class RestoreMemory:
+    """Makes an archived or quarantined memory of one user live again.
+
+    Of an archived one that sums up others, those others come back in its place.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        id: Its id.
+        bounds: How much the user may have.
+        state: The state that it must have: "archived" or "quarantined".
+        seen: The time of the last change that the caller has seen, in seconds; None
+            takes any.
+    """
+
+    app: str
+    user: str
+    id: str
+    bounds: Bounds | None = None
+    state: State = "archived"
+    seen: float | None = None
+    growth: int = _ROW_BYTES
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction.
+
+        Raises:
+            NotFoundError: There is no such memory, or it has another state and sums up
+                nothing.
+            ConflictError: It was changed after the caller has seen it.
+        """
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        doomed: list[Doomed] = []
+        self._check_seen(partition)
+        written = bring_back(partition, [self.id], self.state)
+        if not written and self.state == "archived":
+            folded = select_in(
+                connection,
+                "SELECT id FROM replaced WHERE part = ? AND why = 'folded' AND by IN",
+                [partition.id],
+                list(forms_of(connection, partition.id, [self.id])),
+            )
+            written = bring_back(partition, [id_ for (id_,) in folded], "archived")
+            if written:
+                doomed = self._summary(partition)
+        if not written:
+            msg = f"memory_id: this user has no {self.state} memory of that id"
+            raise NotFoundError(msg)
+        removed = [row.rid for row in doomed]
+        rows = [entry.row for entry in written]
+        removed += supersede(partition, {row.supersedes: row.id for row in rows})
+        if self.bounds is not None:
+            removed += evict(partition, self.bounds, written)
+        partition.finish()
+        gone = set(removed)
+        kept = [entry for entry in written if entry.row.rid not in gone]
+        return partition.changed(kept, removed, [row.id for row in rows])
+
+    def _check_seen(self, partition: PartitionWriter) -> None:
+        if self.seen is None:
+            return
+        changed = partition.connection.execute(
+            "SELECT 1 FROM mem WHERE part = ? AND id = ? AND state = ? "
+            "AND updated_at <> ?",
+            (partition.id, self.id, self.state, self.seen),
+        )
+        if changed.fetchone():
+            msg = "updated_at: the memory was changed since then; read it again"
+            raise ConflictError(msg)
+
+    def _summary(self, partition: PartitionWriter) -> list[Doomed]:
+        found = partition.connection.execute(
+            "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
+            "WHERE part = ? AND id = ?",
+            (partition.id, self.id),
+        )
+        doomed = [Doomed(*row) for row in found]
+        delete_rows(partition, doomed)
+        bury(partition, [self.id], "evicted")  # it may be made again
+        return doomed
+
+
+@dataclass(slots=True)
+class MergeMemories:
+    """Archives memories that say the same as another one, which counts for all.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        groups: Of each: the id of the one that stays, and those of the others.
+        hashes: The hashes of their texts; a group of which one has changed stays.
+    """
+
+    app: str
+    user: str
+    groups: Sequence[tuple[str, Sequence[str]]]
+    hashes: Mapping[str, bytes]
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        query = (
+            "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
+        )
+        written, removed = [], []
+        for kept, others in self.groups:
+            ids = [kept, *others]
+            found = list(select_in(connection, query, [partition.id], ids))
+            if any(self.hashes[id_] != hash_ for id_, _, hash_ in found):
+                continue  # changed since it was looked at
+            rids = {id_: rid for id_, rid, _ in found}
+            if kept not in rids or len(rids) < 2:
+                continue  # deleted since it was looked at
+            entries = load_rows(connection, rids.values())
+            (stays,) = (entry for entry in entries if entry.row.id == kept)
+            rows = [entry.row for entry in entries]
+            uses = sum(row.uses or 0 for row in rows)
+            used = [row.last_used for row in rows if row.last_used is not None]
+            priors = [row.importance for row in rows if row.importance is not None]
+            # It was told once without an end, or with a later one: that counts.
+            ends = [row.expires_at for row in rows if row.expires_at is not None]
+            until = [row.valid_until for row in rows if row.valid_until is not None]
+            row = stays.row._replace(
+                uses=uses or None,
+                last_used=max(used, default=None),
+                importance=max(priors, default=None),
+                expires_at=max(ends) if len(ends) == len(rows) else None,
+                valid_until=max(until) if len(until) == len(rows) else None,
+                updated_at=partition.now,
+            )
+            written.append(rewrite(partition, stays, row))
+            gone = [row.rid for row in rows if row.id != kept]
+            removed += archive(partition, gone, "merged", kept)
+        partition.finish()
+        return partition.changed(written, removed)
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by."""
+        return _ROW_BYTES * sum(1 + len(others) for _, others in self.groups)

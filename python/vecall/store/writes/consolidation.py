@@ -1,0 +1,93 @@
+"""What consolidation reads, and the record of when it ran."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vecall.store.reads.partition_reads import END, load_rows
+from vecall.store.rows import Change, Row, StoredRow
+
+_LAST_RUN = "consolidated_at"  # in meta
+
+
+def facts_of(
+    connection: sqlite3.Connection, app: str, user: str, now: float
+) -> list[StoredRow]:
+    """Return a user's live memories that are no turns, with their vectors."""
+    found = connection.execute(
+        "SELECT rid FROM mem WHERE part = (SELECT id FROM part WHERE app = ? AND "
+        f"user = ?) AND state = 'live' AND pos IS NULL AND {END} > ?",
+        (app, user, now),
+    )
+    return load_rows(connection, [rid for (rid,) in found])
+
+
+def old_facts(
+    connection: sqlite3.Connection, app: str, user: str, before: float, now: float
+) -> list[Row]:
+    """Return live facts and summaries from before a time, oldest first.
+
+    What expires, or is valid until some time only, is not among them: a summary would
+    outlive it, or end the others.
+    """
+    rows = [entry.row for entry in facts_of(connection, app, user, now)]
+    lasting = [
+        row
+        for row in rows
+        if row.time < before and row.expires_at is None and row.valid_until is None
+    ]
+    return sorted(lasting, key=lambda row: (row.time, row.rid))
+
+
+def changed_users(
+    connection: sqlite3.Connection, since: float | None
+) -> list[tuple[str, str]]:
+    """Return the owners of memories that were written or changed since a time."""
+    query = (
+        "SELECT app, user FROM part WHERE id IN (SELECT part FROM mem WHERE "
+        "state = 'live' AND (? IS NULL OR coalesce(updated_at, created_at) >= ?)) "
+        "ORDER BY id"
+    )
+    return [(app, user) for app, user in connection.execute(query, (since, since))]
+
+
+def last_consolidation(connection: sqlite3.Connection) -> float | None:
+    """Return when a scheduled consolidation ran last, in seconds since 1970."""
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST_RUN,))
+    row = found.fetchone()
+    return None if row is None else float(row[0])
+
+
+def move_last_consolidation(connection: sqlite3.Connection, seconds: float) -> None:
+    """Move the time of the last run, inside a transaction."""
+    last = last_consolidation(connection)
+    if last is not None:
+        connection.execute(
+            "UPDATE meta SET value = ? WHERE key = ?", (repr(last + seconds), _LAST_RUN)
+        )
+
+
+@dataclass(slots=True)
+class ClaimConsolidation:
+    """Records a scheduled run, unless another process did meanwhile.
+
+    Attributes:
+        last: The last run that the caller saw.
+        now: Seconds since 1970.
+    """
+
+    last: float | None
+    now: float
+    growth: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction; the change has an id where the run is claimed."""
+        ids: Sequence[str] = ()
+        if last_consolidation(connection) == self.last:
+            connection.execute(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST_RUN, repr(self.now))
+            )
+            ids = (_LAST_RUN,)
+        return Change("", "", 0, 0, 0, ids=ids)

@@ -1,0 +1,244 @@
+"""Deleting memories for good: a tombstone outlives the row."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from vecall.store.erased_names import Why
+from vecall.store.reads.metadata_filter import label_conditions
+from vecall.store.rows import Change
+from vecall.store.sql import insert_many, select_in
+from vecall.store.writes.forget_proposals import take_proposal
+from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.waiting_counts import Waits, add_waits
+from vecall.types import Filter
+
+
+class Doomed(NamedTuple):
+    """A row to be deleted."""
+
+    rid: int
+    id: str
+    size: int
+    state: str
+
+
+_WAITING = "SELECT id, length(CAST(event AS BLOB)) FROM told"
+_DOOMED = "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE part = ?"
+
+
+@dataclass(slots=True)
+class DeleteMemories:
+    """Deletes memories of one user; what is not there is ignored.
+
+    A later ingest of the same ids does not bring the memories back unless it asks for
+    that. Without any condition all of the user's memories go.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        ids: Only these.
+        session: Only of this session.
+        labels: Only what has the author, kind, trust and source of this filter; its
+            other conditions count for nothing here.
+        after: Only of this time, in seconds, or later.
+            before: Only of before this time.
+        token: The ids must have been proposed under it; without ids, all that were.
+    """
+
+    app: str
+    user: str
+    ids: Sequence[str] | None = None
+    session: str | None = None
+    labels: Filter | None = None
+    after: float | None = None
+    before: float | None = None
+    token: str | None = None
+    growth: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        if self.token is not None:
+            self.ids = take_proposal(partition, self.token, self.ids)
+        query, values = self._conditions(partition.id)
+        if self.ids is None:
+            found = [Doomed(*row) for row in connection.execute(query, values)]
+        else:
+            rows = select_in(connection, f"{query} AND id IN", values, self.ids)
+            found = [Doomed(*row) for row in rows]
+        found += self._predecessors(partition, found)
+        delete_rows(partition, found)
+        bury(partition, [row.id for row in found])
+        forget_waiting(partition, [*(self.ids or ()), *(row.id for row in found)])
+        self._forget_pending(partition)
+        partition.finish()
+        gone = [row.rid for row in found]
+        return partition.changed(removed=gone, ids=[row.id for row in found])
+
+    @property
+    def _is_narrowed(self) -> bool:
+        """Whether conditions leave anything of the session, or of the user."""
+        narrowed = (self.ids, self.after, self.before)
+        by_labels, _ = label_conditions(self.labels or Filter())
+        return bool(by_labels) or any(each is not None for each in narrowed)
+
+    def _predecessors(
+        self, partition: PartitionWriter, found: Sequence[Doomed]
+    ) -> list[Doomed]:
+        """What was archived when one of these took its place, and so on."""
+        older: list[Doomed] = []
+        known = {row.id for row in found}
+        by: list[str] = list(known)
+        while by:
+            replaced = select_in(
+                partition.connection,
+                "SELECT id FROM replaced WHERE part = ? AND by IN",
+                [partition.id],
+                by,
+            )
+            by = [id_ for (id_,) in replaced if id_ not in known]
+            known.update(by)
+            rows = select_in(
+                partition.connection, f"{_DOOMED} AND id IN", [partition.id], by
+            )
+            older += [Doomed(*row) for row in rows]
+        return older
+
+    def _forget_pending(self, partition: PartitionWriter) -> None:
+        """Where all of a session, or of a user, goes, so does what awaits a trigger."""
+        if self._is_narrowed:
+            return
+        where = "part = ?"
+        values: list[Any] = [partition.id]
+        if self.session is not None:
+            where, values = "part = ? AND session = ?", [partition.id, self.session]
+        execute = partition.connection.execute
+        waiting = execute(f"{_WAITING} WHERE {where} AND event IS NOT NULL", values)
+        _wait_no_more(partition, waiting.fetchall())
+        execute(f"UPDATE told SET event = NULL WHERE {where}", values)
+        execute(f"DELETE FROM trig WHERE {where}", values)
+
+    def _conditions(self, part: int) -> tuple[str, list[Any]]:
+        query, values = _DOOMED, [part]
+        time = "coalesce(ts, created_at)"
+        for condition, value in (
+            ("session = ?", self.session),
+            (f"{time} >= ?", self.after),
+            (f"{time} < ?", self.before),
+        ):
+            if value is not None:
+                query += f" AND {condition}"
+                values.append(value)  # type: ignore[arg-type]
+        condition, labels = label_conditions(self.labels or Filter())
+        return query + condition, [*values, *labels]
+
+
+def doomed_of_session(partition: PartitionWriter, session: str) -> list[Doomed]:
+    """Return the turns of a session."""
+    rows = partition.connection.execute(
+        f"{_DOOMED} AND session = ? AND pos IS NOT NULL", (partition.id, session)
+    )
+    return [Doomed(*row) for row in rows]
+
+
+def delete_rows(partition: PartitionWriter, found: Sequence[Doomed]) -> None:
+    """Delete memories and all that was kept of their past."""
+    for row in found:
+        live = 1 if row.state == "live" else 0
+        partition.change(row.rid, "d", live=-live, size=-row.size * live)
+    execute = partition.connection
+    delete_in(execute, "DELETE FROM mem WHERE rid IN", [], [row.rid for row in found])
+    for table in ("hist", "replaced") if found else ():
+        kept = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
+        if execute.execute(kept, (partition.id,)).fetchone():
+            past = f"DELETE FROM {table} WHERE part = ? AND id IN"
+            delete_in(execute, past, [partition.id], [row.id for row in found])
+
+
+def bury(
+    partition: PartitionWriter, ids: Sequence[str], why: Why | None = None
+) -> None:
+    """Note that memories are gone, so that a later ingest does not bring them back."""
+    insert_many(
+        partition.connection,
+        "tomb (part, id, at, why)",
+        [(partition.id, id_, partition.now, why) for id_ in ids],
+        verb="INSERT OR REPLACE",
+    )
+
+
+def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
+    """Let turns that are deleted no longer wait until memories are made of them."""
+    execute = partition.connection.execute
+    some = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
+    if not ids or execute(some, (partition.id,)).fetchone() is None:
+        return
+    query = f"{_WAITING} WHERE part = ? AND event IS NOT NULL AND id IN"
+    waiting = select_in(partition.connection, query, [partition.id], ids)
+    _wait_no_more(partition, list(waiting))
+    query = "UPDATE told SET event = NULL WHERE part = ? AND id IN"
+    delete_in(partition.connection, query, [partition.id], ids)
+
+
+def _wait_no_more(partition: PartitionWriter, waiting: list[tuple[str, int]]) -> None:
+    """Bury turns, and count them and their bytes no more among those that wait."""
+    bury(partition, [id_ for id_, _ in waiting])
+    add_waits(partition, Waits(-len(waiting), -sum(size for _, size in waiting)))
+
+
+def delete_in(
+    connection: sqlite3.Connection,
+    statement: str,
+    before: Sequence[Any],
+    among: Sequence[Any],
+) -> None:
+    """Run a statement that ends in "IN" for many values."""
+    for _ in select_in(connection, statement, before, among):
+        pass
+
+
+@dataclass(slots=True)
+class ForgetUser:
+    """Deletes a user's memories, tombstones and names: nothing says there was one.
+
+    Attributes:
+        app: The app.
+        user: The user.
+    """
+
+    app: str
+    user: str
+    growth: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        part = partition.id
+        if not part:
+            return partition.changed()
+        query = "SELECT rid FROM mem WHERE part = ?"
+        gone = [rid for (rid,) in connection.execute(query, (part,))]
+        delete_partition(connection, part)
+        change = partition.changed(removed=gone)
+        change.forgotten = True
+        return change
+
+
+def delete_partition(connection: sqlite3.Connection, part: int) -> None:
+    """Delete all rows of a partition; its number is never used again."""
+    rows = (part << 32, (part << 32) | 0xFFFFFFFF)
+    for table in ("mem", "vec_next"):
+        connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
+    for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
+        connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
+    connection.execute("DELETE FROM part WHERE id = ?", (part,))
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('last_part', ?) "
+        "ON CONFLICT (key) DO UPDATE SET value = "
+        "max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
+        (str(part),),
+    )

@@ -1,0 +1,140 @@
+"""What a file knows of memories that are told, before they are embedded."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import CorruptFileError
+from vecall.store.erased_names import part_of, tombstones
+from vecall.store.reads.partition_reads import load_rows
+from vecall.store.rows import Draft, text_hash
+from vecall.store.sql import select_in
+from vecall.store.writes.row_diff import corrected, was_overwritten
+
+Said = tuple[bytes, str | None]
+"""The hash of a text, and who said it: what the embedder is asked about."""
+
+_AT_ONCE = 400  # texts, two values each
+_LOOKED_AT = 8  # rows of the same text, newest first, whoever said it
+_SAME_TEXT = """
+SELECT (
+  SELECT rid FROM (
+    SELECT rid, author, vec FROM mem WHERE part = ? AND hash = said.hash
+    ORDER BY rid DESC LIMIT ?
+  ) WHERE author IS said.author AND vec NOTNULL LIMIT 1
+) FROM said
+"""
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of some memories of one user.
+
+    Attributes:
+        texts: Hash of the text, and author, of those that have a vector.
+        deleted: Those that stay away unless a fact is to be stored again.
+        let_go: Those that stay away if they are turns of a session.
+        corrected: Digests of what corrections have overwritten.
+        vectors: Vectors of texts that other memories of the user say as well, by hash
+            of the text, and author.
+    """
+
+    texts: dict[str, Said] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    let_go: set[str] = field(default_factory=set)
+    corrected: dict[str, set[str]] = field(default_factory=dict)
+    vectors: dict[Said, bytes] = field(default_factory=dict)
+
+    def needs_vector(self, draft: Draft, *, restore: bool, again: bool) -> bool:
+        """Whether writing a draft takes a vector that the file does not have."""
+        if not restore:
+            fact = not draft.ordered
+            if draft.id in self.deleted and not (fact and again):
+                return False
+            if draft.id in self.let_go and not fact:
+                return False
+            old = self.corrected.get(draft.id)
+            if old is not None and was_overwritten(draft, old):
+                return False
+        return self.texts.get(draft.id) != (draft.hash, draft.author)
+
+
+def known_of(
+    connection: sqlite3.Connection,
+    app: str,
+    user: str,
+    drafts: Sequence[Draft],
+    now: float,
+    model: int,
+) -> Known:
+    """Return what is known of memories of a user.
+
+    Args:
+        connection: The file.
+        app: The app.
+        user: The user.
+        drafts: What is told of the memories.
+        now: The time by which memories expire.
+        model: The model of the vectors that can be used.
+    """
+    known = Known()
+    ids = [draft.id for draft in drafts]
+    number = part_of(connection, app, user)
+    if number is None:
+        return known
+    part = [number]
+    for id_, _, why in tombstones(connection, number, ids):
+        (known.deleted if why is None else known.let_go).add(id_)
+    query = (
+        "SELECT id, hash, author, vec IS NOT NULL, ifnull(expires_at, 9e99) FROM mem "
+        "WHERE part = ? AND id IN"
+    )
+    for id_, text, author, embedded, expires_at in select_in(
+        connection, query, part, ids
+    ):
+        if embedded:
+            known.texts[id_] = (text, author)
+        if expires_at <= now:
+            known.let_go.add(id_)
+    known.corrected = corrected(connection, number, ids)
+    said = [
+        (draft.hash, draft.author)
+        for draft in in_slices(drafts)
+        if known.texts.get(draft.id) != (draft.hash, draft.author)
+    ]
+    known.vectors = vectors_of(connection, number, said, model)
+    return known
+
+
+def vectors_of(
+    connection: sqlite3.Connection, part: int, said: Iterable[Said], model: int
+) -> dict[Said, bytes]:
+    """Return the vectors that memories of one user have of some texts.
+
+    Args:
+        connection: The file.
+        part: The user's partition.
+        said: The texts, and who said each.
+        model: The model of the vectors.
+    """
+    wanted = list(dict.fromkeys(said))
+    rids: list[int] = []
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = wanted[start : start + _AT_ONCE]
+        values = ", ".join(["(?, ?)"] * len(some))
+        query = f"WITH said (hash, author) AS (VALUES {values}) {_SAME_TEXT}"
+        flat = [value for pair in some for value in pair]
+        found = connection.execute(query, (*flat, part, _LOOKED_AT)).fetchall()
+        rids += [rid for (rid,) in found if rid is not None]
+    try:
+        stored = load_rows(connection, rids, any_state=True)
+    except CorruptFileError:
+        return {}  # they are embedded; who searches learns of the damage
+    return {
+        (text_hash(row.text), row.author): vec
+        for row, vec, of_model in stored
+        if vec is not None and of_model == model
+    }

@@ -1,0 +1,103 @@
+"""Clearing away what has expired."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+
+from vecall.store.rows import Change
+from vecall.store.writes.delete import Doomed, bury, delete_rows
+from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.row_diff import digest_of_old
+from vecall.store.writes.row_state import archive
+
+
+def due_users(connection: sqlite3.Connection, now: float) -> list[tuple[str, str]]:
+    """Return app and user of those who have something that expired."""
+    return connection.execute(
+        "SELECT app, user FROM part WHERE id IN ("
+        "SELECT part FROM mem INDEXED BY mem_expires WHERE expires_at <= :now UNION "
+        "SELECT part FROM mem INDEXED BY mem_valid WHERE valid_until <= :now "
+        "AND state = 'live' UNION "
+        "SELECT part FROM hist INDEXED BY hist_expires WHERE expires_at <= :now)",
+        {"now": now},
+    ).fetchall()
+
+
+@dataclass(slots=True)
+class Sweep:
+    """Clears away some of what has expired of one user.
+
+    What lived its time is deleted, and a turn stays away when its session is ingested
+    again. What was valid until some time is archived. What overwritten memories said is
+    deleted, but for a digest by which a correction is not undone.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        most: At most so many memories, so that other writers need not wait.
+    """
+
+    app: str
+    user: str
+    most: int
+    growth: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        expired, removed = clear_away(partition, self.most)
+        _forget_past(partition)
+        partition.finish()
+        return partition.changed(removed=removed, ids=expired)
+
+
+def clear_away(
+    partition: PartitionWriter, most: int = -1
+) -> tuple[list[str], list[int]]:
+    """Delete memories that lived their time, archive those that are valid no more.
+
+    Args:
+        partition: Their partition.
+        most: At most so many of each; -1 is all.
+
+    Returns:
+        The ids of what was deleted, and the rows of both.
+    """
+    execute = partition.connection.execute
+    own = (partition.expiry_now, partition.id, most)
+    expired = [
+        Doomed(*row)
+        for row in execute(
+            "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
+            "INDEXED BY mem_ends WHERE expires_at <= ? AND part = ? LIMIT ?",
+            own,
+        ).fetchall()
+    ]
+    delete_rows(partition, expired)
+    ids = [row.id for row in expired]
+    bury(partition, ids, "expired")
+    lapsed = execute(
+        "SELECT rid FROM mem INDEXED BY mem_lapse WHERE valid_until <= ? "
+        "AND part = ? AND state = 'live' LIMIT ?",
+        own,
+    ).fetchall()
+    removed = [row.rid for row in expired]
+    return ids, removed + archive(partition, [rid for (rid,) in lapsed], "lapsed")
+
+
+def _forget_past(partition: PartitionWriter) -> None:
+    execute = partition.connection.execute
+    over = "part = ? AND expires_at <= ?"
+    own = (partition.id, partition.expiry_now)
+    edits = execute(
+        f"SELECT id, seq, old FROM hist WHERE {over} AND op = 'edit'", own
+    ).fetchall()
+    for id_, seq, old in edits:
+        execute(
+            "UPDATE hist SET old = ?, expires_at = NULL "
+            "WHERE part = ? AND id = ? AND seq = ?",
+            (json.dumps({"digest": digest_of_old(old)}), partition.id, id_, seq),
+        )
+    execute(f"DELETE FROM hist WHERE {over}", own)

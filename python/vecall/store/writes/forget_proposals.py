@@ -1,0 +1,88 @@
+"""Deletions that wait for somebody to confirm them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vecall.errors import InvalidArgumentError, NotFoundError
+from vecall.store.rows import Change, text_hash
+from vecall.store.sql import select_in
+from vecall.store.writes.partition_writer import PartitionWriter
+
+LASTS_S = 600.0
+"""How long a proposal waits, in seconds."""
+
+_PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
+_ROW_BYTES = 1_000
+
+
+@dataclass(slots=True)
+class ProposeForget:
+    """Keeps which memories of one user somebody may confirm to delete.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        shown: The texts that somebody looks at before confirming, by id.
+        token: What confirms it; nobody can guess it.
+    """
+
+    app: str
+    user: str
+    shown: Mapping[str, str]
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    growth: int = _ROW_BYTES
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        part, now = partition.id, partition.expiry_now
+        seen = {id_: text_hash(text).hex() for id_, text in self.shown.items()}
+        connection.execute(
+            "DELETE FROM idem WHERE part = ? AND hash IS NULL AND at < ?",
+            (part, now - LASTS_S),
+        )
+        connection.execute(
+            "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, NULL, ?)",
+            (part, _PREFIX + self.token, now, json.dumps(seen)),
+        )
+        return partition.unchanged(list(seen))
+
+
+def take_proposal(
+    partition: PartitionWriter, token: str, chosen: Sequence[str] | None = None
+) -> list[str]:
+    """Return the ids to delete of a proposal of this user, which counts no more.
+
+    Args:
+        partition: The user's.
+        token: The proposal's.
+        chosen: Only these of its ids; None is all.
+
+    Raises:
+        NotFoundError: There is none of this token, or not any more, or one of the
+            memories to delete says something else by now.
+        InvalidArgumentError: A chosen id is not of this proposal.
+    """
+    own = (partition.id, _PREFIX + token)
+    row = partition.connection.execute(
+        "SELECT ids FROM idem WHERE part = ? AND key = ? AND at >= ?",
+        (*own, partition.expiry_now - LASTS_S),
+    ).fetchone()
+    seen: dict[str, str] = {} if row is None else json.loads(row[0])
+    if seen and chosen is not None:
+        if not seen.keys() >= set(chosen):
+            msg = "ids: expected ids of the memories that were proposed"
+            raise InvalidArgumentError(msg)
+        seen = {id_: seen[id_] for id_ in chosen}
+    hashes = "SELECT id, hash FROM mem WHERE part = ? AND id IN"
+    now = select_in(partition.connection, hashes, [partition.id], list(seen))
+    if not seen or any(hash_.hex() != seen[id_] for id_, hash_ in now):
+        msg = "token: confirms nothing, or no longer; propose it again"
+        raise NotFoundError(msg)
+    partition.connection.execute("DELETE FROM idem WHERE part = ? AND key = ?", own)
+    return list(seen)

@@ -1,0 +1,44 @@
+"""A write among others in one transaction: it succeeds or fails alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Protocol
+
+from vecall.store.file.sqlite_errors import as_typed
+from vecall.store.rows import Change
+
+
+class WriteJob(Protocol):
+    """Something to be done in a transaction."""
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by; 0 for a job that frees some."""
+        ...
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it; the caller owns the transaction."""
+
+
+def run_alone(connection: sqlite3.Connection, job: WriteJob) -> Change | BaseException:
+    """Run a job under a savepoint of its own.
+
+    Returns:
+        What it changed, or why it failed; then nothing of it is left.
+
+    Raises:
+        sqlite3.Error: SQLite rolled the whole transaction back, as it does when the
+            disk is full, so the jobs before this one are undone too.
+    """
+    connection.execute("SAVEPOINT job")
+    try:
+        change = job.run(connection)
+    except BaseException as error:
+        if not connection.in_transaction:
+            raise
+        connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+        return as_typed(error)
+    connection.execute("RELEASE job")
+    return change

@@ -1,0 +1,115 @@
+"""Which memories of a user weigh least, among many, most of which SQLite leaves out.
+
+The weight of a memory falls with its age and rises with its prior and its uses. So once
+as many light memories are found as are wanted, all that are younger than a certain age,
+with a certain prior or a higher one, weigh more: they are not even read.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable
+from heapq import nsmallest
+
+from vecall.concurrency.time_slices import Slices
+from vecall.ranking.importance import DAY, DEFAULT_PRIOR, weight_of
+from vecall.store.writes.partition_writer import PartitionWriter
+
+_IN_A_SLICE = 500  # rows that are weighed: half of a millisecond at most
+_LEVELS = 3  # of priors, each with an age of its own, beside one that has none
+_DAYS = 4_000_000  # more than from the year 1 to the year 9999
+_KNOWN = 10_000  # weights that are remembered
+_PRIOR = f"ifnull(importance_prior, {DEFAULT_PRIOR})"
+_TIME = "coalesce(ts, created_at)"
+
+
+class _Lightest:
+    """The rows of the lowest weights so far, of equal ones the first, at most so many.
+
+    Rows are to come in their order.
+    """
+
+    def __init__(self, now: float, most: int) -> None:
+        self._now = now
+        self._most = most
+        self._weights: dict[tuple[float, int | None, float], float] = {}
+        self._rows: list[tuple[float, int]] = []
+        self._bound = math.inf  # what weighs as much comes after all that are wanted
+
+    def look_at(self, rows: Iterable[tuple[int, float, int | None, float]]) -> None:
+        """Weigh rows: number, prior, uses and time of each."""
+        weights, found, bound, now = self._weights, self._rows, self._bound, self._now
+        for rid, prior, uses, time in rows:
+            alike = prior, uses, (now - time) // DAY
+            weight = weights.get(alike)
+            if weight is None:
+                weight = weight_of(prior, uses, now - time)
+                if len(weights) < _KNOWN:
+                    weights[alike] = weight
+            if weight < bound:
+                found.append((weight, rid))
+        if len(found) >= 2 * self._most:
+            self._rows = nsmallest(self._most, found)
+            self._bound = self._rows[-1][0]
+
+    def heavier(self) -> list[tuple[float, float]]:
+        """Return pairs of a prior and a time, of rows that need not be looked at.
+
+        A row of no lower prior and no earlier time does not weigh less than the
+        heaviest one that is wanted so far, and comes after it.
+        """
+        if self._bound == math.inf:
+            return []
+        priors = sorted({prior for prior, _, _ in self._weights})
+        at = bisect_left(priors, True, key=lambda one: not self._is_light(one, _DAYS))
+        light = priors[:at]
+        step = max(1, math.ceil(len(light) / _LEVELS))
+        some = light[::step] + priors[at : at + 1]
+        return [
+            # A second is more than what is lost by rounding.
+            (prior, self._now - days * DAY + 1.0)
+            for prior in some
+            if (days := self._days_until_light(prior)) > 0
+        ]
+
+    def _days_until_light(self, prior: float) -> int:
+        """After how many days a memory that was never used is light."""
+        return bisect_left(
+            range(_DAYS), True, key=lambda days: self._is_light(prior, days)
+        )
+
+    def _is_light(self, prior: float, days: int) -> bool:
+        """Whether a memory that was never used weighs less than all that are wanted."""
+        return weight_of(prior, None, (days + 0.5) * DAY) < self._bound
+
+    def rows(self) -> list[int]:
+        """Return their numbers, the lightest first."""
+        return [rid for _, rid in nsmallest(self._most, self._rows)]
+
+
+def lowest_value(partition: PartitionWriter, most: int) -> list[int]:
+    """Return the live rows of a user that weigh least, at most so many, in order."""
+    execute = partition.connection.execute
+    own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
+    live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
+    (begin,) = execute(f"SELECT min(rid) {live}", own).fetchone()
+    (last,) = execute(f"SELECT max(rid) {live}", own).fetchone()
+    lightest = _Lightest(partition.now, most)
+    slices = Slices()
+    span = 2 * most
+    while begin is not None and begin <= last:
+        # As many rows again as were looked at so far: then what is left out is known
+        # better.
+        end = min(begin + span - 1, last)
+        heavier = lightest.heavier()
+        found = execute(
+            f"SELECT rid, {_PRIOR}, uses, {_TIME} {live}"
+            + f" AND NOT ({_PRIOR} >= ? AND {_TIME} >= ?)" * len(heavier),
+            (begin, end, *(value for pair in heavier for value in pair)),
+        )
+        while rows := found.fetchmany(_IN_A_SLICE):
+            lightest.look_at(rows)
+            slices.pause_if_due()
+        begin, span = end + 1, 2 * span
+    return lightest.rows()

@@ -1,0 +1,191 @@
+"""The row of one (app, user), and the sequence numbers of its changes.
+
+Every change of a memory takes the partition's next sequence number, which is written to
+`chg` for readers that must catch up. A new memory's row number is the sequence number
+of its making, so it is never used twice, not even after the newest memory was deleted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from vecall.errors import LimitExceededError
+from vecall.store.erased_names import NOBODY, hidden_user
+from vecall.store.file.connections import lifetime_of
+from vecall.store.partition_lookup import partition_state, require_absent
+from vecall.store.rows import Change, StoredRow, names_checksum
+from vecall.store.sql import insert_many
+from vecall.store.values import require_counts
+
+_ROW_BITS = 32
+_KEPT_CHANGES = 2_048  # at least; a reader further behind loads the partition again
+_KEPT_SHARE = 2  # and one change for so many live memories, for snapshots to build on
+_MAX_SEQ = (1 << _ROW_BITS) - 1
+
+
+class PartitionWriter:
+    """One partition inside one write transaction."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, app: str, user: str, *, create: bool
+    ) -> None:
+        """Find the partition, or make it.
+
+        A user whose names a purge has hidden is found, too, and has them again as soon
+        as something is written.
+        """
+        self.connection = connection
+        self.app = app
+        self.user = user
+        lifetime = lifetime_of(connection)
+        self.now = lifetime.wall()  # what is told to people
+        self.expiry_now = lifetime.now()  # what decides about expiry
+        self._changes: list[tuple[int, int, int, str]] = []
+        self._live = 0
+        self._bytes = 0
+        find = "SELECT id, seq, live, bytes FROM part WHERE app = ? AND user = ?"
+        row = connection.execute(find, (app, user)).fetchone()
+        if row is None:
+            require_absent(connection, app, user)
+        else:
+            partition_state(connection, row[0], app, user)  # it is this user's
+        self._is_hidden = False
+        if row is None:
+            hidden = hidden_user(connection, app, user)
+            row = connection.execute(find, (NOBODY, hidden)).fetchone()
+            self._is_hidden = row is not None
+        if row is None and create:
+            connection.execute(_CREATE, (app, user, self.now))
+            row = connection.execute(find, (app, user)).fetchone()
+            self._write_names(row[0])
+        known: tuple[int, int, int, int] = row or (0, 0, 0, 0)
+        require_counts(*known)
+        self.id, self.seq_before, self._live_before, self._bytes_before = known
+        self.seq = self.seq_before
+
+    def reveal(self) -> None:
+        """Give the user the names again that a purge has hidden."""
+        if self._is_hidden:
+            self._write_names(self.id)
+            self._is_hidden = False
+
+    def _write_names(self, part: int) -> None:
+        checksum = names_checksum(part, self.app, self.user)
+        self.connection.execute(
+            "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?",
+            (self.app, self.user, checksum, part),
+        )
+
+    def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
+        """Take the next sequence number for a row.
+
+        Args:
+            rid: The row, or 0 for a new one.
+            op: "u" written, "d" deleted, "m" marked as used: the same otherwise.
+            live: How many live memories more.
+            size: How many bytes of text more.
+
+        Returns:
+            The row's number.
+        """
+        if self.seq >= _MAX_SEQ:
+            msg = "one user's memories: at most 2^32 - 1 changes"
+            raise LimitExceededError(msg)
+        self.reveal()
+        self.seq += 1
+        rid = rid or (self.id << _ROW_BITS) | self.seq
+        self._changes.append((self.id, self.seq, rid, op))
+        self._live += live
+        self._bytes += size
+        return rid
+
+    @property
+    def live(self) -> int:
+        """How many live memories there are, with the changes so far."""
+        return self._live_before + self._live
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of text they have."""
+        return self._bytes_before + self._bytes
+
+    def has_grown(self, count: int = 0, size: int = 0) -> bool:
+        """Whether there are more memories, or more bytes, than before.
+
+        Args:
+            count: How many turns more wait until memories are made of them.
+            size: How many bytes more these have.
+        """
+        return self._live + count > 0 or self._bytes + size > 0
+
+    def finish(self) -> None:
+        """Write the change log and the partition's row."""
+        if self.seq == self.seq_before:
+            return
+        insert_many(self.connection, "chg (part, seq, rid, op)", self._changes)
+        self.connection.execute(
+            "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? WHERE id = ?",
+            (self.seq, self._live, self._bytes, self.id),
+        )
+        self._revise_next_vectors()
+        if self.seq // _KEPT_CHANGES != self.seq_before // _KEPT_CHANGES:
+            live = self._live_before + self._live
+            kept = max(_KEPT_CHANGES, live // _KEPT_SHARE)
+            self.connection.execute(
+                "DELETE FROM chg WHERE part = ? AND seq <= ?",
+                (self.id, self.seq - kept),
+            )
+
+    def changed(
+        self,
+        stored: Sequence[StoredRow] = (),
+        removed: Sequence[int] = (),
+        ids: Sequence[str] = (),
+    ) -> Change:
+        """Return what was done, for the engine and the caller."""
+        return Change(
+            self.app,
+            self.user,
+            self.id,
+            self.seq_before,
+            self.seq,
+            stored,
+            removed,
+            ids,
+        )
+
+    def unchanged(self, ids: Sequence[str]) -> Change:
+        """Return that nothing was done."""
+        return Change(
+            self.app, self.user, self.id, self.seq_before, self.seq_before, ids=ids
+        )
+
+    def _revise_next_vectors(self) -> None:
+        """Drop what a migration of models had prepared for rows that have changed."""
+        coming, any_left = self.connection.execute(
+            "SELECT (SELECT id FROM model WHERE state = 'migrating'), "
+            "EXISTS (SELECT 1 FROM vec_next)"
+        ).fetchone()
+        if coming is None and not any_left:
+            return
+        for _, _, rid, op in self._changes:
+            if coming is None or op == "d":
+                self.connection.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
+            elif op != "m":  # what is prepared still fits a row that was marked
+                # Without a vector: it is to be embedded, again or for the first time.
+                self.connection.execute(
+                    "INSERT OR REPLACE INTO vec_next (rid, model, vec) "
+                    "VALUES (?, ?, x'')",
+                    (rid, coming),
+                )
+
+
+# A partition's number is never used again, for row numbers begin with it and caches of
+# other processes know memories by them. `last_part` remembers those that are forgotten.
+_CREATE = """
+INSERT INTO part (id, app, user, created_at) SELECT 1 + max(
+  coalesce((SELECT max(id) FROM part), 0),
+  coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'last_part'), 0)
+), ?, ?, ?
+"""

@@ -1,0 +1,185 @@
+"""How much one user may have, and what goes when it is more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vecall.errors import LimitExceededError
+from vecall.store.rows import StoredRow
+from vecall.store.sql import select_in
+from vecall.store.writes.delete import Doomed, bury, delete_rows
+from vecall.store.writes.expire import clear_away
+from vecall.store.writes.lowest_value import lowest_value
+from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.waiting_counts import Waits, waits_of
+from vecall.validation import Eviction
+
+_ALL = 1 << 62
+_MORE = 16  # rows looked at beside those that must go, for where their size counts
+_OLDEST = "coalesce(ts, created_at)"  # as the index mem_old has it
+_LAST_TOUCHED = "max(created_at, updated_at, ifnull(last_used, 0))"
+_AT_ONCE = 100  # a limit divided by this goes beside what must, where no index orders
+
+
+class Bounds(NamedTuple):
+    """How much one user may have; None is as much as they like.
+
+    Turns that wait until memories are made of them count, too.
+
+    Attributes:
+        memories: How many.
+        nbytes: How many bytes of text, in UTF-8; of turns that wait, of their JSON.
+        eviction: What goes when it is more.
+    """
+
+    memories: int | None
+    nbytes: int | None
+    eviction: Eviction
+
+    def exceeded_by(self, partition: PartitionWriter, waits: Waits) -> tuple[int, int]:
+        """Return how many memories and bytes there are too many."""
+        live, nbytes = partition.live + waits.turns, partition.nbytes + waits.nbytes
+        count = 0 if self.memories is None else live - self.memories
+        size = 0 if self.nbytes is None else nbytes - self.nbytes
+        return max(count, 0), max(size, 0)
+
+
+def evict(
+    partition: PartitionWriter,
+    bounds: Bounds,
+    written: Sequence[StoredRow],
+    more: Waits = Waits(),  # noqa: B008 it cannot be changed
+) -> list[int]:
+    """Make room; what has just been written goes only if nothing else is left.
+
+    What is over already, and was not cleared away yet, goes before all else. Turns
+    that wait never go.
+
+    Args:
+        partition: Whose memories they are.
+        bounds: How much there may be.
+        written: The memories that were just written.
+        more: By how much what waits has grown; below 0 where it has shrunk.
+
+    Returns:
+        The rows that went.
+
+    Raises:
+        LimitExceededError: There is no room, and nothing may go.
+    """
+    waits = waits_of(partition)
+    if not any(bounds.exceeded_by(partition, waits)):
+        return []
+    _, over = clear_away(partition)
+    count, size = bounds.exceeded_by(partition, waits)
+    if not (count or size):
+        return over
+    if bounds.eviction == "reject" and not partition.has_grown(*more):
+        return over  # nothing is asked for that was not there
+    if bounds.eviction == "reject":
+        raise _exceeded(bounds, count, size, waits)
+    new = {entry.row.rid for entry in written}
+    doomed = _first(partition, bounds, new, count, size)
+    delete_rows(partition, doomed)
+    bury(partition, [row.id for row in doomed], "evicted")
+    gone = [row.rid for row in doomed]
+    left = bounds.exceeded_by(partition, waits)
+    if waits.turns and (any(left) or not new.isdisjoint(gone)):
+        # What is new would go at once because of what waits.
+        raise _exceeded(bounds, count, size, waits)
+    return over + gone
+
+
+def _exceeded(
+    bounds: Bounds, count: int, size: int, waits: Waits
+) -> LimitExceededError:
+    limits = [f"max_user_memories = {bounds.memories}"] if count else []
+    limits += [f"max_user_bytes = {bounds.nbytes} of text"] if size else []
+    msg = f"a user's memories: at most {', '.join(limits)}; nothing was written"
+    if waits.turns:
+        msg += (
+            f"; {waits.turns} turns that wait count, too: end_session makes memories "
+            "of them, delete_session deletes them"
+        )
+    return LimitExceededError(msg)
+
+
+def _first(
+    partition: PartitionWriter, bounds: Bounds, new: set[int], count: int, size: int
+) -> list[Doomed]:
+    """At least so many memories and bytes; what is new only after all else.
+
+    Where no index gives the order, every memory is looked at. For that to be rare, a
+    hundredth of the limit goes beside what must, but nothing new.
+    """
+    more = larger = 0
+    if bounds.eviction != "oldest":
+        more = (bounds.memories or 0) // _AT_ONCE if count else 0
+        larger = (bounds.nbytes or 0) // _AT_ONCE if size else 0
+    most = count + more + len(new) + _MORE
+    if larger:  # nothing says how many rows have so many bytes: they are sorted once
+        most = _ALL
+    while True:
+        order = _in_order(partition, bounds.eviction, most)
+        old = [rid for rid in order if rid not in new]
+        going, left = _take(partition, old, count + more, size + larger)
+        enough = len(going) >= count + more and left <= 0
+        if enough or len(order) < most:
+            young = [rid for rid in order if rid in new]
+            count, size = count - len(going), left - larger
+            return going + _take(partition, young, count, size)[0]
+        most *= 8
+
+
+def _take(
+    partition: PartitionWriter, order: Sequence[int], count: int, size: int
+) -> tuple[list[Doomed], int]:
+    """The first of these, until there are so many and so many bytes.
+
+    Returns:
+        Them, and how many bytes are missing; none if not above 0.
+    """
+    going: list[Doomed] = []
+    at = 0
+    while at < len(order) and (len(going) < count or size > 0):
+        # Sizes decide how many go: each slice is as long as all before it.
+        end = at + max(count - len(going), max(at, _MORE) if size > 0 else 0)
+        for row in _rows(partition, order[at:end]):
+            if len(going) >= count and size <= 0:
+                break
+            going.append(row)
+            size -= row.size
+        at = end
+    return going, size
+
+
+def _in_order(partition: PartitionWriter, eviction: Eviction, most: int) -> list[int]:
+    """The live rows of a user, those first that go first, at most so many."""
+    execute = partition.connection.execute
+    if eviction == "oldest":
+        return [
+            rid
+            for (rid,) in execute(
+                "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND "
+                f"state = 'live' ORDER BY {_OLDEST}, rid LIMIT ?",
+                (partition.id, most),
+            )
+        ]
+    if eviction == "lowest_value":
+        return lowest_value(partition, most)
+    live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
+    own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
+    order = f"ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
+    return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, most))]
+
+
+def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[Doomed]:
+    found = select_in(
+        partition.connection,
+        "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE rid IN",
+        [],
+        rids,
+    )
+    rows = {rid: Doomed(rid, *rest) for rid, *rest in found}
+    return [rows[rid] for rid in rids]

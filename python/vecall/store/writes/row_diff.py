@@ -1,0 +1,294 @@
+"""What is there already under an id, and what a draft makes of it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from operator import attrgetter
+from typing import NamedTuple
+
+from vecall.store.rows import Draft, Row, checksum, is_whole
+from vecall.store.sql import select_in
+from vecall.store.values import stored_object
+from vecall.store.writes.partition_writer import PartitionWriter
+
+
+class Stored(NamedTuple):
+    """What is there already under an id: the columns of a `Row`, and some more."""
+
+    state: str
+    rid: int
+    pos: float | None
+    created_at: float
+    expires_at: float | None
+    vec: bytes | None
+    model: int | None
+    session: str | None
+    event: str | None
+    ts: float | None
+    author: str | None
+    kind: str | None
+    source: str | None
+    trust: str | None
+    text: str
+    content: str | None
+    meta: str | None
+    importance: float | None
+    uses: int | None
+    last_used: float | None
+    valid_until: float | None
+    supersedes: str | None
+    updated_at: float
+    crc: int
+
+    def is_whole(self, id_: str) -> bool:
+        """Whether it has its checksum."""
+        told = {name: getattr(self, name) for name in Row._fields if name != "id"}
+        return is_whole(Row(id=id_, **told), self.vec, self.crc)
+
+    def has_expired(self, now: float) -> bool:
+        """Whether its time to live is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+
+REST = "part, seq, hash, vec, model, crc"
+"""The columns of `mem` that a `Row` does not have, as `rest` gives them."""
+
+_SHORT = 4  # hexadecimal digits of a digest after a purge
+
+COMPARED = (
+    "session event ts author kind source trust text content meta importance"
+).split()
+"""What makes a memory another one than it was."""
+
+_compared = attrgetter(*COMPARED)
+_but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
+
+
+def rest(
+    partition: PartitionWriter,
+    row: Row,
+    draft: Draft,
+    vec: bytes | None,
+    model: int | None,
+) -> tuple[object, ...]:
+    """Return the values of the columns named by `REST`."""
+    return (
+        partition.id,
+        partition.seq,
+        draft.hash,
+        vec,
+        None if vec is None else model,
+        checksum(row, vec),
+    )
+
+
+def find_stored(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, Stored]:
+    """Return what is there already, by id."""
+    # Right after a file changed its model, the new vectors are still in vec_next.
+    found = select_in(
+        partition.connection,
+        "SELECT id, state, mem.rid, pos, created_at, expires_at, "
+        "coalesce(next.vec, mem.vec), coalesce(next.model, mem.model), session, event, "
+        "ts, author, kind, source, trust, text, content, meta, importance_prior, "
+        "uses, last_used, valid_until, supersedes, updated_at, "
+        "CASE WHEN next.rid IS NULL THEN mem.crc ELSE next.crc END "
+        "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
+        "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN",
+        [partition.id],
+        ids,
+    )
+    return {values[0]: Stored(*values[1:]) for values in found}
+
+
+def expiry(
+    draft: Draft, old: Stored | None, now: float, default: float | None
+) -> float | None:
+    """Return when a memory expires once the draft is written.
+
+    A time to live that is given counts. Without one the old time stays, except that a
+    fact which has expired and is told again lives on.
+
+    Args:
+        draft: What is told.
+        old: What is there.
+        now: The time.
+        default: Seconds that memories live for which nobody says how long.
+    """
+    if draft.ttl is not None:
+        return now + draft.ttl
+    if old is None or old.has_expired(now):
+        return None if default is None else now + default
+    return old.expires_at
+
+
+def says_the_same(draft: Draft, old: Stored) -> bool:
+    """Whether a draft says what is there; no tier of trust says nothing of trust."""
+    told, there = _compared(draft), _compared(old)
+    if told == there:
+        return True
+    return draft.trust is None and _but_trust(draft) == _but_trust(old)
+
+
+def is_same(
+    draft: Draft, old: Stored, expires_at: float | None, *, exact: bool
+) -> bool:
+    """Whether writing the draft would change nothing.
+
+    With `exact` also an end that the draft does not name is one that it takes away.
+
+    An archived memory that is told again as it was stays archived, one that waits for a
+    release goes on waiting; what was set aside as damaged is written anew.
+    """
+    if old.state == "quarantined" and not old.is_whole(draft.id):
+        return False
+    news = (
+        draft.vec is not None and old.vec is None,
+        draft.ordered and old.pos is None,
+        expires_at != old.expires_at,
+        draft.valid_until not in (old.valid_until, *(() if exact else (None,))),
+        draft.supersedes not in (old.supersedes, None),
+    )
+    return not any(news) and says_the_same(draft, old)
+
+
+def row_of(
+    draft: Draft, rid: int, pos: float | None, now: float, expires_at: float | None
+) -> Row:
+    """Return the row of a memory that is new."""
+    return Row(
+        rid,
+        draft.id,
+        draft.session,
+        draft.event,
+        pos,
+        draft.ts,
+        now,
+        expires_at,
+        draft.author,
+        draft.kind,
+        draft.source,
+        draft.trust,
+        draft.text,
+        draft.content,
+        draft.meta,
+        draft.importance,
+        valid_until=draft.valid_until,
+        supersedes=draft.supersedes,
+        updated_at=now,
+    )
+
+
+def row_over(
+    draft: Draft, old: Stored, pos: float | None, now: float, expires_at: float | None
+) -> Row:
+    """Return the row of a memory over what is there under its id."""
+    row = row_of(draft, old.rid, pos, now, expires_at)
+    row = row._replace(created_at=old.created_at)
+    if not old.is_whole(draft.id):  # nobody knows how often it was used
+        return row
+    if row.valid_until is None and old.state != "archived":
+        row = row._replace(valid_until=old.valid_until)
+    return row._replace(
+        uses=old.uses,
+        last_used=old.last_used,
+        trust=row.trust or old.trust,
+        supersedes=row.supersedes or old.supersedes,
+    )
+
+
+def remember_old(
+    partition: PartitionWriter,
+    draft: Draft,
+    old: Stored,
+    operation: str,
+    default_ttl: float | None,
+) -> None:
+    """Keep what an update overwrites, unless it was damaged.
+
+    Args:
+        partition: The partition.
+        draft: What overwrites it.
+        old: What is there.
+        operation: "update" by a later ingest, or "edit" by somebody who corrects it.
+        default_ttl: Seconds that this is kept if the draft does not say.
+    """
+    kept = {name: getattr(old, name) for name in COMPARED}
+    if old.state == "quarantined":
+        kept["state"] = old.state
+    if says_the_same(draft, old):
+        return
+    if old.state == "quarantined" and not old.is_whole(draft.id):
+        return
+    ttl = default_ttl if draft.revision_ttl is None else draft.revision_ttl
+    partition.connection.execute(
+        "INSERT INTO hist (part, id, seq, at, op, old, expires_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            partition.id,
+            draft.id,
+            partition.seq,
+            partition.now,
+            operation,
+            json.dumps({**kept, "updated_at": old.updated_at}),
+            None if ttl is None else partition.expiry_now + ttl,
+        ),
+    )
+
+
+def corrected(
+    connection: sqlite3.Connection, part: int, ids: Sequence[str]
+) -> dict[str, set[str]]:
+    """Return digests of what corrections have overwritten: what must not come back."""
+    some = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
+    if connection.execute(some, (part,)).fetchone() is None:
+        return {}
+    found: dict[str, set[str]] = {}
+    query = "SELECT id, old FROM hist WHERE part = ? AND op = 'edit' AND id IN"
+    for id_, old in select_in(connection, query, [part], ids):
+        found.setdefault(id_, set()).add(digest_of_old(old))
+    return found
+
+
+def was_overwritten(draft: Draft, digests: set[str]) -> bool:
+    """Whether a draft says what a correction has overwritten."""
+    told = digest_of(draft)
+    return told in digests or told[:_SHORT] in digests
+
+
+def shorten_digests(connection: sqlite3.Connection) -> None:
+    """Keep so little of digests of overwritten texts that they prove no text.
+
+    The text of a correction that was kept for its time is gone. What is left of its
+    digest still keeps an older copy of the session from undoing the correction; of
+    65,536 other texts one would be kept out with it.
+    """
+    rows = connection.execute(
+        "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?",
+        ('{"digest%',),
+    ).fetchall()
+    for *key, old in rows:
+        short = json.dumps({"digest": digest_of_old(old)[:_SHORT]})
+        connection.execute(
+            "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?",
+            (short, *key),
+        )
+
+
+def digest_of(draft: Draft) -> str:
+    """Return a digest of all that makes a memory another one than it was."""
+    return _digest({name: getattr(draft, name) for name in COMPARED})
+
+
+def digest_of_old(old: str) -> str:
+    """Return the digest of what a history keeps; it may keep no more than that."""
+    kept: dict[str, object] = stored_object(old)
+    digest = kept.get("digest")
+    return digest if isinstance(digest, str) else _digest(kept)
+
+
+def _digest(values: Mapping[str, object]) -> str:
+    told = json.dumps([values.get(name) for name in COMPARED])
+    return blake2b(told.encode(), digest_size=16).hexdigest()

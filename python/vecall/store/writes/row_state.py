@@ -1,0 +1,152 @@
+"""Changing the standing of memories: where, whether and how long they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from vecall.errors import NotFoundError
+from vecall.store.erased_names import tombstones
+from vecall.store.reads.partition_reads import load_rows
+from vecall.store.rows import Row, StoredRow, checksum
+from vecall.store.sql import insert_many, select_in
+from vecall.store.writes.partition_writer import PartitionWriter
+
+State = Literal["live", "archived", "quarantined"]
+
+Reason = Literal["superseded", "merged", "folded", "lapsed", "archived"]
+"""Why a memory was archived: a newer one contradicts it, equals it, sums it up; it was
+valid until some time; or somebody asked for it."""
+
+
+def rewrite(
+    partition: PartitionWriter,
+    stored: StoredRow,
+    row: Row,
+    *,
+    was: State = "live",
+    state: State = "live",
+) -> StoredRow:
+    """Write a row whose text and vector stay as they are."""
+    live = int(state == "live") - int(was == "live")
+    size = len(row.text.encode()) * live
+    partition.change(row.rid, "u", live=live, size=size)
+    partition.connection.execute(
+        "UPDATE mem SET pos = ?, uses = ?, last_used = ?, valid_until = ?, "
+        "supersedes = ?, updated_at = ?, importance_prior = ?, expires_at = ?, "
+        "state = ?, seq = ?, vec = ?, model = ?, crc = ? WHERE rid = ?",
+        (
+            row.pos,
+            row.uses,
+            row.last_used,
+            row.valid_until,
+            row.supersedes,
+            row.updated_at,
+            row.importance,
+            row.expires_at,
+            state,
+            partition.seq,
+            stored.vec,
+            stored.model,
+            checksum(row, stored.vec),
+            row.rid,
+        ),
+    )
+    return StoredRow(row, stored.vec, stored.model)
+
+
+def archive(
+    partition: PartitionWriter,
+    rids: Iterable[int],
+    why: Reason,
+    by: str | None = None,
+) -> list[int]:
+    """Take live memories out of what is found, and keep them.
+
+    Args:
+        partition: Their partition.
+        rids: Their rows.
+        why: The reason.
+        by: The id of the memory that stands in their place.
+
+    Returns:
+        The rows that were live.
+    """
+    stored = load_rows(partition.connection, rids)
+    for entry in stored:
+        row = entry.row._replace(updated_at=partition.now)
+        if why == "superseded" and row.valid_until is None:
+            row = row._replace(valid_until=partition.now)
+        rewrite(partition, entry, row, state="archived")
+    insert_many(
+        partition.connection,
+        "replaced (part, id, by, why, at)",
+        [(partition.id, entry.row.id, by, why, partition.now) for entry in stored],
+        verb="INSERT OR REPLACE",
+    )
+    return [entry.row.rid for entry in stored]
+
+
+def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> list[int]:
+    """Archive what newer memories contradict.
+
+    Args:
+        partition: Their partition.
+        newer: Of the id of each older memory, the id of the newer one.
+
+    Returns:
+        The rows that were live.
+
+    Raises:
+        NotFoundError: There is nothing of that id, and never was.
+    """
+    older = [id_ for id_ in newer if id_ is not None]
+    connection = partition.connection
+    query = "SELECT id FROM mem WHERE part = ? AND id IN"
+    known = {id_ for (id_,) in select_in(connection, query, [partition.id], older)}
+    known.update(id_ for id_, *_ in tombstones(connection, partition.id, older))
+    if not known.issuperset(older):
+        msg = "supersedes: this user has no such memory"
+        raise NotFoundError(msg)
+    query = "SELECT id, rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
+    live = select_in(partition.connection, query, [partition.id], older)
+    removed = []
+    for id_, rid in list(live):
+        removed += archive(partition, [rid], "superseded", newer[id_])
+    return removed
+
+
+def bring_back(
+    partition: PartitionWriter, ids: Sequence[str], state: State
+) -> list[StoredRow]:
+    """Make the memories of one state live; damaged ones stay as they are.
+
+    What had lapsed is valid again without an end.
+    """
+    found = select_in(
+        partition.connection,
+        "SELECT rid, state FROM mem WHERE part = ? AND state = ? "
+        "AND ifnull(expires_at, 9e99) > ? AND id IN",
+        [partition.id, state, partition.expiry_now],
+        ids,
+    )
+    query = (
+        "SELECT id FROM replaced WHERE part = ? AND why IN ('superseded', 'lapsed') "
+        "AND id IN"
+    )
+    ended = select_in(partition.connection, query, [partition.id], ids)
+    over = {id_ for (id_,) in ended}
+    states: dict[int, State] = dict(found)
+    written = []
+    for entry in load_rows(partition.connection, states, any_state=True):
+        row = entry.row._replace(updated_at=partition.now)
+        end = row.valid_until
+        if row.id in over or (end is not None and end <= partition.expiry_now):
+            row = row._replace(valid_until=None)
+        written.append(rewrite(partition, entry, row, was=states[row.rid]))
+    for entry in written:
+        partition.connection.execute(
+            "DELETE FROM replaced WHERE part = ? AND id = ?",
+            (partition.id, entry.row.id),
+        )
+    return written

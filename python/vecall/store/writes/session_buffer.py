@@ -1,0 +1,300 @@
+"""Turns of observed sessions that wait until memories are made of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
+from vecall.store.erased_names import hide, keys_of, part_of, tombstones
+from vecall.store.rows import Change
+from vecall.store.sql import insert_many, select_in
+from vecall.store.values import NO_VALUE, check_turn, stored_object
+from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.quota import Bounds, evict
+from vecall.store.writes.waiting_counts import Waits, add_waits, waits_of
+
+_ROW_BYTES = 200
+_MOST_DOUBLINGS = 64
+
+
+class Turn(NamedTuple):
+    """A turn that waits.
+
+    Attributes:
+        id: What names it in its session.
+        event: The turn as a mapping.
+    """
+
+    id: str
+    event: dict[str, Any]
+
+
+class DueSession(NamedTuple):
+    """A session of which memories are to be made."""
+
+    app: str
+    user: str
+    session: str
+
+
+@dataclass(slots=True)
+class KeepTurns:
+    """Keeps those turns of an observed session that were not told before.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        session: The session.
+        turns: Its turns by what names them in it, in order; None is one of which no
+            memory will be made.
+        delay: Memories are made in so many seconds; None leaves that as it is.
+        count: Memories are made now if so many turns wait.
+        bounds: How much the user may have.
+        ends: Memories are made at once, so that these turns count only if they still
+            wait when others come.
+    """
+
+    app: str
+    user: str
+    session: str
+    turns: Mapping[str, dict[str, Any] | None]
+    delay: float | None = None
+    count: int | None = None
+    bounds: Bounds | None = None
+    ends: bool = False
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction; the ids are those of the turns that are new."""
+        partition = PartitionWriter(connection, self.app, self.user, create=True)
+        own = [partition.id, self.session]
+        known = told_in_part(connection, partition.id, self.session, list(self.turns))
+        new = {id_: event for id_, event in self.turns.items() if id_ not in known}
+        if not new:
+            return partition.unchanged([])
+        partition.reveal()
+        removed: list[int] = []
+        if self.bounds is not None and self.ends:
+            removed = evict(partition, self.bounds, [], waits_of(partition))
+        elif self.bounds is not None:
+            waits_of(partition)  # what waits is counted before it grows
+        for id_, *_ in tombstones(connection, partition.id, list(new)):
+            new[id_] = None
+        (last,) = connection.execute(
+            "SELECT ifnull(max(pos), 0) FROM told WHERE part = ? AND session = ?", own
+        ).fetchone()
+        rows = [
+            (*own, id_, partition.now, last + place, event and json.dumps(event))
+            for place, (id_, event) in enumerate(new.items(), 1)
+        ]
+        insert_many(connection, "told (part, session, id, at, pos, event)", rows)
+        sizes = [len(event) for *_, event in rows if event]  # it is ASCII
+        more = Waits(len(sizes), sum(sizes))
+        add_waits(partition, more)
+        delay = self.delay
+        if self.count is not None and self._waiting(connection, own) >= self.count:
+            delay = 0.0
+        if delay is not None and any(new.values()):
+            # Where it failed before, nothing that is said hastens the next try.
+            connection.execute(
+                "INSERT INTO trig (part, session, kind, due_at) "
+                "VALUES (?, ?, 'make', ?) ON CONFLICT (part, session, kind) DO UPDATE "
+                "SET due_at = CASE WHEN state IS NULL THEN excluded.due_at "
+                "ELSE max(due_at, excluded.due_at) END",
+                (*own, partition.expiry_now + delay),
+            )
+        if self.bounds is not None and not self.ends:
+            removed = evict(partition, self.bounds, [], more)
+        partition.finish()
+        return partition.changed(removed=removed, ids=list(new))
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by."""
+        return sum(_ROW_BYTES + len(str(event)) for event in self.turns.values())
+
+    def _waiting(self, connection: sqlite3.Connection, own: list[Any]) -> int:
+        query = (
+            "SELECT count(*) FROM told "
+            "WHERE part = ? AND session = ? AND event IS NOT NULL"
+        )
+        return int(connection.execute(query, own).fetchone()[0])
+
+
+@dataclass(slots=True)
+class ClaimSession:
+    """Takes a session that is due, so that no other process does the same.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        session: The session.
+        lease: Somebody else may take it in so many seconds if it is still due then.
+    """
+
+    app: str
+    user: str
+    session: str
+    lease: float
+    growth: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction; the ids hold the session if it was had."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        _disarm(partition, self.session)
+        now = partition.expiry_now
+        had = connection.execute(
+            "UPDATE trig SET due_at = ? WHERE part = ? AND session = ? AND due_at <= ?",
+            (now + self.lease, partition.id, self.session, now),
+        ).rowcount
+        return partition.unchanged([self.session] if had else [])
+
+
+@dataclass(slots=True)
+class PostponeSession:
+    """Tries again later to make memories of a session; later and later.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        session: The session.
+        first: Seconds until the first other try; doubled with each.
+        most: The longest pause, in seconds.
+    """
+
+    app: str
+    user: str
+    session: str
+    first: float
+    most: float
+    growth: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        own = (partition.id, self.session)
+        row = connection.execute(
+            "SELECT state FROM trig WHERE part = ? AND session = ?", own
+        ).fetchone()
+        tries = _tries(row[0]) if row and row[0] else 0
+        pause = min(self.first * 2.0 ** min(tries, _MOST_DOUBLINGS), self.most)
+        connection.execute(
+            "UPDATE trig SET due_at = ?, state = ? WHERE part = ? AND session = ?",
+            (partition.expiry_now + pause, json.dumps({"tries": tries + 1}), *own),
+        )
+        return partition.unchanged([])
+
+
+def take_care(partition: PartitionWriter, session: str, ids: Sequence[str]) -> Waits:
+    """Note that turns need wait no more, and the session neither if none is left.
+
+    Returns:
+        How much waited that waits no more.
+
+    Raises:
+        ConflictError: Some of them wait no more: others remembered or deleted them.
+    """
+    own = [partition.id, session]
+    among = "part = ? AND session = ? AND event IS NOT NULL AND id IN"
+    size = "SELECT length(CAST(event AS BLOB)) FROM told WHERE"
+    found = select_in(partition.connection, f"{size} {among}", own, ids)
+    sizes = [nbytes for (nbytes,) in found]
+    if len(sizes) < len(ids):
+        msg = "these turns were taken care of meanwhile"
+        raise ConflictError(msg)
+    for _ in select_in(
+        partition.connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
+    ):
+        pass
+    _disarm(partition, session)
+    partition.connection.execute(
+        "UPDATE trig SET state = NULL WHERE part = ? AND session = ?", own
+    )
+    add_waits(partition, Waits(-len(sizes), -sum(sizes)))
+    return Waits(len(sizes), sum(sizes))
+
+
+def _disarm(partition: PartitionWriter, session: str) -> None:
+    """A session of which nothing waits is not due."""
+    partition.connection.execute(
+        "DELETE FROM trig WHERE part = ? AND session = ? AND NOT EXISTS (SELECT 1 "
+        "FROM told WHERE part = trig.part AND session = trig.session "
+        "AND event IS NOT NULL)",
+        (partition.id, session),
+    )
+
+
+def waiting_turns(
+    connection: sqlite3.Connection, app: str, user: str, session: str
+) -> list[Turn]:
+    """Return the turns of a session that wait, in order."""
+    found = connection.execute(
+        "SELECT id, event FROM told WHERE session = ? AND event IS NOT NULL AND part = "
+        "(SELECT id FROM part WHERE app = ? AND user = ?) ORDER BY pos",
+        (session, app, user),
+    )
+    return [_turn(id_, event) for id_, event in found]
+
+
+def _turn(id_: str, event: str) -> Turn:
+    """A turn that waits, as it was kept.
+
+    Raises:
+        CorruptFileError: It is not as vecall writes it.
+    """
+    told = stored_object(event)
+    try:
+        check_turn(told, "")
+    except InvalidArgumentError:
+        raise CorruptFileError(NO_VALUE) from None
+    return Turn(id_, told)
+
+
+def _tries(state: str) -> int:
+    tries = stored_object(state).get("tries", 0)
+    return max(0, tries) if isinstance(tries, int) else 0
+
+
+def told_before(
+    connection: sqlite3.Connection,
+    app: str,
+    user: str,
+    session: str,
+    ids: Sequence[str],
+) -> set[str]:
+    """Return those of some turns of a session that were told before."""
+    part = part_of(connection, app, user)
+    return set() if part is None else told_in_part(connection, part, session, ids)
+
+
+def told_in_part(
+    connection: sqlite3.Connection, part: int, session: str, ids: Sequence[str]
+) -> set[str]:
+    """Return those of some turns that a partition knows, by id or by a hidden one."""
+    query = "SELECT id FROM told WHERE part = ? AND session = ? AND id IN"
+    known = {id_ for (id_,) in select_in(connection, query, [part, session], ids)}
+    for key in keys_of(connection, part):
+        hidden = {hide(key, id_): id_ for id_ in ids}
+        own = [part, hide(key, session)]
+        found = select_in(connection, query, own, list(hidden))
+        known.update(hidden[id_] for (id_,) in found)
+    return known
+
+
+def due_sessions(connection: sqlite3.Connection, now: float) -> list[DueSession]:
+    """Return the sessions of which memories are to be made by now."""
+    found = connection.execute(
+        "SELECT app, user, session FROM trig JOIN part ON part.id = trig.part "
+        "WHERE due_at <= ? ORDER BY due_at",
+        (now,),
+    )
+    return [DueSession(*row) for row in found]
+
+
+def next_due(connection: sqlite3.Connection) -> float | None:
+    """Return when the next session is due, in seconds; None if none is."""
+    due: float | None = connection.execute("SELECT min(due_at) FROM trig").fetchone()[0]
+    return due

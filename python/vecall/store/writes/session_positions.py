@@ -1,0 +1,220 @@
+"""Where turns stand in their session, told in one piece, in deltas, or trimmed.
+
+Positions are numbers of which neighbours are at most 1 apart. A turn that comes between
+two others gets a number between theirs, so that no other turn is written again; only
+where numbers between become too close are those around it spread out.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from bisect import bisect_left
+from collections.abc import Container, Mapping, Sequence
+from itertools import pairwise
+
+from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.position_spacing import between, spread
+
+_LEAST = 2.0**-20  # apart; a float64 of 2^32 has it to spare
+_SPREAD = 2.0**-8  # apart at least after turns were spread out
+_AROUND = 32  # turns on each side that are looked at first to be spread out
+
+
+_Run = tuple[str | None, list[str], str | None]
+"""Turns that need a position, the one before them and the one after that have one."""
+
+
+class Positions:
+    """The positions of a call's turns in one session.
+
+    New turns go to the end unless the call shows that they belong before a turn that is
+    known already; then they come right before it. Where a call tells known turns in
+    another order than they stand, as few of them as possible move. Turns without a
+    session go into one bucket with a gap between calls, so that only turns of one call
+    are neighbours.
+    """
+
+    def __init__(
+        self,
+        partition: PartitionWriter,
+        session: str | None,
+        told: Sequence[str],
+        known: Mapping[str, float],
+    ) -> None:
+        """Work out the positions.
+
+        Args:
+            partition: The partition being written.
+            session: The session, None for the bucket.
+            told: Memory ids of the call's turns, in order, each once.
+            known: Positions of those of them that are in the session already.
+        """
+        self.of: dict[str, float] = {}
+        self.moved: dict[str, float] = {}
+        self._connection = partition.connection
+        self._own = (partition.id, session)
+        new = [id_ for id_ in told if id_ not in known]
+        if session is None or _in_order(told, known):
+            if new:
+                gap = 2 if session is None else 1
+                self._append(new, gap)
+        elif _ascending([known[id_] for id_ in told if id_ in known]):
+            self._insert(_runs(told, known), known)
+        else:
+            self._reorder(told)
+
+    def _append(self, new: Sequence[str], gap: int = 1) -> None:
+        start = _end_of(self._connection, self._own) + gap
+        self.of |= {id_: start + i for i, id_ in enumerate(new)}
+
+    def _insert(self, runs: Sequence[_Run], known: Mapping[str, float]) -> None:
+        """Put each run of new turns right before the known turn that follows it."""
+        for _, run, follower in runs:
+            if follower is not None:
+                self._make_room(known[follower], len(run))
+        for _, run, follower in runs:
+            if follower is None:
+                self._append(run)
+                continue
+            below, above = self._around(known[follower], 1)
+            low = self._now(below[-1]) if below else None
+            places = between(low, self._now(above[0]), len(run))
+            self.of |= dict(zip(run, places, strict=True))
+
+    def _make_room(self, at: float, count: int) -> None:
+        """Spread turns out where `count` more right before `at` would be too close."""
+        width = 1
+        while True:
+            below, above = self._around(at, width)
+            first = None if len(below) < width else self._now(below[0])
+            last = None if len(above) < width else self._now(above[-1])
+            old = [self._now(row) for row in (*below, *above)]
+            if width == 1:
+                if not below or old[1] - old[0] >= _LEAST * (count + 1):
+                    return
+            else:
+                places = spread(old, len(below), count, first, last, _SPREAD)
+                if places is not None:
+                    self.moved |= {
+                        id_: place
+                        for (id_, _), was, place in zip(
+                            (*below, *above), old, places, strict=True
+                        )
+                        if place != was
+                    }
+                    return
+            width = max(_AROUND, 4 * width)
+
+    def _around(
+        self, at: float, width: int
+    ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+        """Up to so many turns before a stored position, and from it on, in order."""
+        query = "SELECT id, pos FROM mem WHERE part = ? AND session = ? AND pos"
+        values = (*self._own, at, width)
+        execute = self._connection.execute
+        below = execute(f"{query} < ? ORDER BY pos DESC LIMIT ?", values).fetchall()
+        above = execute(f"{query} >= ? ORDER BY pos LIMIT ?", values).fetchall()
+        return below[::-1], above
+
+    def _now(self, row: tuple[str, float]) -> float:
+        """The position of a stored turn, which this call may have moved."""
+        return self.moved.get(*row)
+
+    def _reorder(self, told: Sequence[str]) -> None:
+        """Bring known turns into the order of the call, and new ones among them."""
+        rows: sqlite3.Cursor = self._connection.execute(
+            "SELECT id, pos FROM mem WHERE part = ? AND session = ? "
+            "AND pos IS NOT NULL ORDER BY pos",
+            self._own,
+        )
+        stored: dict[str, float] = dict(rows.fetchall())
+        merged = _merge(list(stored), told)
+        stay = _longest_ascent([id_ for id_ in merged if id_ in stored], stored)
+        places: dict[str, float] = {}
+        for leader, run, follower in _runs(merged, stay):
+            low = None if leader is None else stored[leader]
+            high = None if follower is None else stored[follower]
+            found = between(low, high, len(run))
+            room = [value for value in (low, *found, high) if value is not None]
+            if any(b - a < _LEAST for a, b in pairwise(room)):
+                places = {id_: i for i, id_ in enumerate(merged)}
+                break
+            places |= dict(zip(run, found, strict=True))
+        for id_, place in places.items():
+            if id_ not in stored:
+                self.of[id_] = place
+            elif stored[id_] != place:
+                self.moved[id_] = place
+
+
+def _in_order(told: Sequence[str], known: Mapping[str, float]) -> bool:
+    """Whether the known turns stand as they were told, and the new ones follow them."""
+    first_new = next((i for i, id_ in enumerate(told) if id_ not in known), len(told))
+    if any(id_ in known for id_ in told[first_new:]):
+        return False
+    return _ascending([known[id_] for id_ in told[:first_new]])
+
+
+def _ascending(places: Sequence[float]) -> bool:
+    return all(a < b for a, b in pairwise(places))
+
+
+def _end_of(connection: sqlite3.Connection, own: tuple[int, str | None]) -> int:
+    last: float | None = connection.execute(
+        "SELECT max(pos) FROM mem WHERE part = ? AND session IS ?", own
+    ).fetchone()[0]
+    return -1 if last is None else math.floor(last)
+
+
+def _runs(order: Sequence[str], placed: Container[str]) -> list[_Run]:
+    """The turns of an order that are not placed, by runs, with those around each."""
+    runs: list[_Run] = []
+    leader: str | None = None
+    run: list[str] = []
+    for id_ in order:
+        if id_ not in placed:
+            run.append(id_)
+            continue
+        if run:
+            runs.append((leader, run, id_))
+            run = []
+        leader = id_
+    if run:
+        runs.append((leader, run, None))
+    return runs
+
+
+def _longest_ascent(order: Sequence[str], places: Mapping[str, float]) -> set[str]:
+    """As many turns of an order as stand in it already (Fredman, 1975)."""
+    ends: list[float] = []  # of the ascents of each length so far, the least end
+    last: list[str] = []  # the turn at that end
+    before: dict[str, str | None] = {}
+    for id_ in order:
+        length = bisect_left(ends, places[id_])
+        before[id_] = last[length - 1] if length else None
+        ends[length : length + 1] = [places[id_]]
+        last[length : length + 1] = [id_]
+    stay: set[str] = set()
+    at = last[-1] if last else None
+    while at is not None:
+        stay.add(at)
+        at = before[at]
+    return stay
+
+
+def _merge(stored: Sequence[str], told: Sequence[str]) -> list[str]:
+    """Put the stored turns that were not told where they stood: after the same turn."""
+    told_ids = set(told)
+    after: dict[str | None, list[str]] = {}
+    anchor: str | None = None
+    for id_ in stored:
+        if id_ in told_ids:
+            anchor = id_
+        else:
+            after.setdefault(anchor, []).append(id_)
+    merged = after.get(None, [])
+    for id_ in told:
+        merged.append(id_)
+        merged.extend(after.get(id_, ()))
+    return merged

@@ -1,0 +1,111 @@
+"""Counting how often memories were put to use."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vecall.concurrency.time_slices import in_slices
+from vecall.store.reads.partition_reads import END, load_rows
+from vecall.store.rows import Change, Row, StoredRow, checksum, is_whole
+from vecall.store.sql import select_in
+from vecall.store.writes.partition_writer import PartitionWriter
+
+_MOST_USES = 2**31 - 1  # an import takes no more either
+_ROW_BYTES = 100  # what a change takes, with the log
+
+
+@dataclass(slots=True)
+class MarkUsed:
+    """Counts one use of each of some live memories of one user.
+
+    What is not there, or has expired, is ignored. `updated_at` stays: what an import
+    may overwrite does not depend on who was used last.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        ids: Their ids; one that comes twice counts once.
+    """
+
+    app: str
+    user: str
+    ids: Sequence[str]
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        found = select_in(
+            connection,
+            f"SELECT rid FROM mem WHERE part = ? AND state = 'live' AND {END} > ? "
+            "AND id IN",
+            [partition.id, partition.expiry_now],
+            list(dict.fromkeys(self.ids)),
+        )
+        stored = load_rows(connection, [rid for (rid,) in found])
+        prepared = _prepared(connection, [entry.row.rid for entry in stored])
+        marked = []
+        for entry in in_slices(stored):
+            row = _mark(partition, entry)
+            if row.rid in prepared:
+                _carry(connection, entry.row, row, *prepared[row.rid])
+            marked.append(row)
+        partition.finish()
+        change = partition.changed(ids=[row.id for row in marked])
+        change.marked = marked
+        return change
+
+    @property
+    def growth(self) -> int:
+        """About how many bytes the file grows by."""
+        return _ROW_BYTES * len(self.ids)
+
+
+def _mark(partition: PartitionWriter, stored: StoredRow) -> Row:
+    row, vec, model = stored
+    uses = min((row.uses or 0) + 1, _MOST_USES)
+    row = row._replace(uses=uses, last_used=partition.now)
+    partition.change(row.rid, "m")
+    # Right after the file changed its model the vector comes from vec_next, and moves.
+    partition.connection.execute(
+        "UPDATE mem SET uses = ?, last_used = ?, seq = ?, vec = ?, model = ?, crc = ? "
+        "WHERE rid = ?",
+        (
+            row.uses,
+            row.last_used,
+            partition.seq,
+            vec,
+            model,
+            checksum(row, vec),
+            row.rid,
+        ),
+    )
+    return row
+
+
+def _prepared(
+    connection: sqlite3.Connection, rids: Sequence[int]
+) -> dict[int, tuple[object, object]]:
+    """The vectors that a migration of models has ready for rows, with checksums."""
+    found = select_in(
+        connection,
+        "SELECT rid, vec, crc FROM vec_next WHERE model = "
+        "(SELECT id FROM model WHERE state = 'migrating') AND vec <> x'' AND rid IN",
+        [],
+        rids,
+    )
+    return {rid: (vec, crc) for rid, vec, crc in found}
+
+
+def _carry(
+    connection: sqlite3.Connection, old: Row, new: Row, vec: object, crc: object
+) -> None:
+    """Keep a prepared vector for a row that was marked; make a damaged one anew."""
+    if isinstance(vec, bytes) and is_whole(old, vec, crc):
+        crc = checksum(new, vec)
+    else:
+        vec, crc = b"", None
+    connection.execute(
+        "UPDATE vec_next SET vec = ?, crc = ? WHERE rid = ?", (vec, crc, new.rid)
+    )

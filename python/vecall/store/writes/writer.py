@@ -1,0 +1,228 @@
+"""The one thread of a process that writes a file: group commit, then publish.
+
+The order is the guarantee: commit, apply to the engine, acknowledge. Whoever waits for
+a write knows that it is in the file and that the next search sees it. All writes that
+are waiting when the thread comes round share one transaction, each under its own
+savepoint, so that one that fails takes nobody with it and a hundred of them pay for one
+sync.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+
+from vecall.concurrency.interruptible import Promise
+from vecall.errors import ClosedError, StorageError, StorageFullError, VecallError
+from vecall.store.file.database import Database
+from vecall.store.rows import Change
+from vecall.store.writes.jobs import WriteJob, run_alone
+
+_log = logging.getLogger("vecall")
+
+_GROUP = 256  # writes in one transaction
+
+
+class _Pending:
+    """A job, its outcome, and who waits for it."""
+
+    def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
+        self.job = job
+        self.then = then
+        self.future: Future[Change] = Promise()
+        # Running from the start, so that a caller who stops waiting (a cancelled task)
+        # cannot cancel what may be written already.
+        self.future.set_running_or_notify_cancel()
+        self.outcome: Change | BaseException | None = None
+
+
+class _Abandoned:
+    """The mark that ends the thread of a service that nobody has any more."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+
+class Writer:
+    """Takes write jobs from any thread and acknowledges each by its future."""
+
+    def __init__(self, database: Database) -> None:
+        """Start the thread."""
+        self._database = database
+        self.publish: Callable[[Change], None] = lambda _: None
+        """Applies a committed change to the engine."""
+        self._queue: queue.SimpleQueue[_Pending | _Abandoned | None] = (
+            queue.SimpleQueue()
+        )
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(
+            target=self._work, name="vecall-writer", daemon=True
+        )
+        self._thread.start()
+
+    def submit(
+        self, job: WriteJob, then: Callable[[Change], None] | None = None
+    ) -> Future[Change]:
+        """Queue a job. The future resolves once it is committed and searchable.
+
+        Args:
+            job: The job.
+            then: Is called on the writer's thread once the job is committed, before
+                anybody learns what became of the jobs behind it.
+        """
+        pending = _Pending(job, then)
+        # The lock keeps a job from slipping in behind the mark that ends the thread.
+        with self._closing:
+            if self._closed:
+                msg = "the memory service is closed"
+                raise ClosedError(msg)
+            self._queue.put(pending)
+        return pending.future
+
+    def close(self) -> None:
+        """Finish what was queued and end the thread."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return what ends the thread and closes the file, without waiting for either.
+
+        It may be called anywhere, also while garbage is collected. It writes what is
+        queued; what the writer publishes to, it does not hold.
+        """
+        put, database = self._queue.put, self._database
+
+        def end() -> None:
+            put(_Abandoned(database))
+
+        return end
+
+    def _work(self) -> None:
+        last: _Abandoned | None = None
+        ending = False
+        while not ending:
+            first = self._queue.get()
+            group: list[_Pending] = []
+            while True:
+                if isinstance(first, _Pending):
+                    group.append(first)
+                else:
+                    ending, last = True, first
+                    break
+                if len(group) == _GROUP:
+                    break
+                try:
+                    first = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if group:
+                self._write_surely(group)
+            first = None  # so that nothing is held while this waits
+            group = []
+        if last is not None:
+            with suppress(VecallError):
+                last.database.close()
+
+    def _write_surely(self, group: list[_Pending]) -> None:
+        """Answer every job of a group, and go on, whatever goes wrong."""
+        try:
+            self._write(group)
+        except BaseException as error:
+            _log.critical(
+                "the writer failed with %s; it goes on with the next writes",
+                type(error).__name__,
+            )
+        for pending in group:
+            if not pending.future.done():
+                msg = "the write was interrupted; read the file to see what it holds"
+                pending.future.set_exception(StorageError(msg))
+
+    def _write(self, group: list[_Pending]) -> None:
+        try:
+            group = self._with_room(group)
+            try:
+                self._commit(group)
+            except StorageFullError as error:
+                # What only deletes gets more chances, with the space that was put by.
+                self._fail([pending for pending in group if pending.job.growth], error)
+                group = [pending for pending in group if not pending.job.growth]
+                if group:
+                    self._commit_on_full_disk(group, error)
+        except BaseException as error:
+            self._fail(group, error)
+            return
+        for pending in group:
+            self._acknowledge(pending)
+
+    def _commit_on_full_disk(
+        self, group: list[_Pending], error: StorageFullError
+    ) -> None:
+        for make_room in (self._database.release_reserve, self._database.settle):
+            try:
+                make_room()
+                self._commit(group)
+            except StorageFullError as again:
+                error = again
+            else:
+                return
+        raise error
+
+    def _with_room(self, group: list[_Pending]) -> list[_Pending]:
+        """Refuse what would fill the disk; return the others."""
+        growth = sum(pending.job.growth for pending in group)
+        if not growth or self._database.has_room(growth):
+            return group
+        with suppress(VecallError):
+            self._database.settle()
+        msg = (
+            "the disk is nearly full (limits.min_free_bytes); nothing was written, and "
+            "deleting still works"
+        )
+        for pending in group:
+            if pending.job.growth:
+                pending.future.set_exception(StorageFullError(msg))
+        return [pending for pending in group if not pending.job.growth]
+
+    def _commit(self, group: list[_Pending]) -> None:
+        if not group:
+            return
+        for pending in group:
+            pending.outcome = None
+        with self._database.transaction() as connection:
+            for pending in group:
+                pending.outcome = run_alone(connection, pending.job)
+
+    def _fail(self, group: list[_Pending], error: BaseException) -> None:
+        """Nothing of the group was committed, also of those that had run well."""
+        for pending in group:
+            outcome = pending.outcome
+            own = outcome if isinstance(outcome, BaseException) else error
+            if not pending.future.done():
+                pending.future.set_exception(own)
+
+    def _acknowledge(self, pending: _Pending) -> None:
+        change = pending.outcome
+        if not isinstance(change, Change):
+            pending.future.set_exception(change)
+            return
+        try:
+            self.publish(change)
+            if pending.then is not None:
+                pending.then(change)
+        except Exception as error:
+            # It is in the file, whatever became of the engine: the next search finds
+            # the engine behind the file and reads what is missing.
+            _log.error(
+                "a committed change was not applied (%s); it will be read back",
+                type(error).__name__,
+            )
+        pending.future.set_result(change)

@@ -1,0 +1,70 @@
+"""The turns of a session as a model reads them: one line each."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from vecall.content import clean, read, read_list, texts_of
+from vecall.timestamps import to_iso, to_seconds
+
+
+class Turn(NamedTuple):
+    """One event that said something.
+
+    Attributes:
+        line: "[ISO 8601 time] author: text" without line breaks; no brackets if the
+            time is unknown.
+        timestamp: Seconds since 1970, or None.
+    """
+
+    line: str
+    timestamp: float | None
+
+
+def turns_of(session: object) -> list[Turn]:
+    """Return the turns of a session in its order.
+
+    Events without text are left out, and so are the pieces of a streamed turn. Of the
+    others only what was said is kept: no thoughts, calls, responses and files.
+
+    Raises:
+        InvalidArgumentError: A time that cannot be used.
+        InvalidTypeError: The events are not a sequence.
+    """
+    events = read_list(session, "events", "session.events")
+    turns = (_turn(event) for event in events)
+    return [turn for turn in turns if turn is not None]
+
+
+def time_of(source: object, name: str) -> float | None:
+    """Return a time as seconds; None if it is absent, or of a type that is no time.
+
+    Raises:
+        InvalidArgumentError: NaN, infinite, without a time zone, or out of range.
+    """
+    value = read(source, name)
+    if isinstance(value, float | int | str | datetime) and not isinstance(value, bool):
+        return to_seconds(value, name)
+    return None
+
+
+def _turn(event: object) -> Turn | None:
+    if read(event, "partial") is True:
+        return None  # the whole turn follows
+    content = read(event, "content")
+    text = _one_line(
+        " ".join(texts_of(read(event, "text") if content is None else content))
+    )
+    if not text:
+        return None
+    author = read(event, "author")
+    name = _one_line(author) if isinstance(author, str) else ""
+    timestamp = time_of(event, "timestamp")
+    when = "" if timestamp is None else f"[{to_iso(timestamp)}] "
+    return Turn(f"{when}{name or 'unknown'}: {text}", timestamp)
+
+
+def _one_line(text: str) -> str:
+    """No text can pretend to be another turn: a line break would start one."""
+    return " ".join(clean(text).split())

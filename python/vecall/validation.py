@@ -1,0 +1,271 @@
+"""The limits of a memory service, and the rules for its arguments."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from vecall.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LimitExceededError,
+)
+from vecall.filters.metadata import check_conditions
+from vecall.filters.trust import TRUST_TIERS, check_tier, reaches, tiers_from
+from vecall.timestamps import to_seconds
+from vecall.types import Filter, Names, several
+
+Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
+"""What makes room where a user has too much: nothing, or one of three orders."""
+
+LABEL_FIELDS = ("author", "kind", "not_kind", "trust", "source")
+"""Fields of a `Filter` that take one name or several."""
+
+MOST_NAMES = 64
+"""Names that one such field takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How large each part of a request may be.
+
+    Attributes:
+        max_text_bytes: One memory's text in UTF-8.
+        max_metadata_bytes: One memory's custom_metadata as JSON.
+        max_metadata_depth: How deep that JSON may nest.
+        max_name_bytes: An app name, a user, session, event or memory id in UTF-8.
+        max_top_k: Memories in one answer.
+        max_query_chars: What of a query is read; a longer one is cut, not refused.
+        min_free_bytes: Disk space below which nothing is added, so that deleting and
+            other programs can go on; 0 adds to the last byte.
+        max_user_memories: Memories of one user, and turns that wait until memories are
+            made of them; None is any number.
+        max_user_bytes: Bytes of text, in UTF-8, of one user's memories, and of the JSON
+            of turns that wait; None is any.
+        eviction: What becomes of a write that would exceed these two: "reject" refuses
+            it; the others delete what was said longest ago ("oldest"), what was neither
+            stored nor marked as used for longest ("lru"), or what has the least
+            importance by prior, age and use ("lowest_value"), and keep what is new.
+    """
+
+    max_text_bytes: int = 262_144
+    max_metadata_bytes: int = 16_384
+    max_metadata_depth: int = 8
+    max_name_bytes: int = 512
+    max_top_k: int = 1_000
+    max_query_chars: int = 32_768
+    min_free_bytes: int = 64 * 1024 * 1024
+    max_user_memories: int | None = None
+    max_user_bytes: int | None = None
+    eviction: Eviction = "reject"
+
+    def __post_init__(self) -> None:
+        """Check that every limit is a number of at least 1, or 0 for min_free_bytes."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "eviction":
+                if value not in get_args(Eviction):
+                    names = ", ".join(get_args(Eviction))
+                    msg = f"limits.eviction: must be one of {names}"
+                    raise ConfigError(msg)
+                continue
+            if value is None and field.name.startswith("max_user_"):
+                continue
+            least = 0 if field.name == "min_free_bytes" else 1
+            if type(value) is not int or value < least:
+                msg = f"limits.{field.name}: must be an integer of at least {least}"
+                raise ConfigError(msg)
+
+
+def check_name(value: object, name: str, limits: Limits) -> str:
+    """Return `value` if it may name an app, a user, a session, an event or a memory.
+
+    Raises:
+        InvalidTypeError: Not a string.
+        InvalidArgumentError: Empty, or with a NUL or a lone surrogate.
+        LimitExceededError: Longer than `max_name_bytes`.
+    """
+    if not isinstance(value, str):
+        msg = f"{name}: expected a string"
+        raise InvalidTypeError(msg)
+    if not value or "\0" in value:
+        msg = f"{name}: must be a non-empty string without NUL"
+        raise InvalidArgumentError(msg)
+    try:
+        size = len(value) if value.isascii() else len(value.encode())
+    except UnicodeEncodeError:
+        msg = f"{name}: must not contain lone surrogates"
+        raise InvalidArgumentError(msg) from None
+    if size > limits.max_name_bytes:
+        msg = f"{name}: at most max_name_bytes = {limits.max_name_bytes} bytes"
+        raise LimitExceededError(msg)
+    return value
+
+
+def check_query(value: object) -> str:
+    """Return `value` if it is a text; what it says is never refused.
+
+    Raises:
+        InvalidTypeError: Not a string.
+    """
+    if not isinstance(value, str):
+        msg = "query: expected a string"
+        raise InvalidTypeError(msg)
+    return value
+
+
+def check_top_k(value: object, limits: Limits) -> int:
+    """Return `value` if it is a number of results.
+
+    Raises:
+        InvalidTypeError: Not an integer.
+        InvalidArgumentError: Below 1.
+        LimitExceededError: Above `max_top_k`.
+    """
+    try:
+        count = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        count = None
+    if count is None or isinstance(value, bool):
+        msg = "top_k: expected an integer"
+        raise InvalidTypeError(msg)
+    if count < 1:
+        msg = "top_k: must be at least 1"
+        raise InvalidArgumentError(msg)
+    if count > limits.max_top_k:
+        msg = f"top_k: at most max_top_k = {limits.max_top_k}"
+        raise LimitExceededError(msg)
+    return count
+
+
+def check_turns(value: object, name: str, limits: Limits) -> int:
+    """Return `value` if it is a number of turns, which may be 0.
+
+    Raises:
+        InvalidTypeError: Not an integer.
+        InvalidArgumentError: Below 0.
+        LimitExceededError: Above `max_top_k`.
+    """
+    if type(value) is not int:
+        msg = f"{name}: expected an integer"
+        raise InvalidTypeError(msg)
+    if value < 0:
+        msg = f"{name}: must be at least 0"
+        raise InvalidArgumentError(msg)
+    if value > limits.max_top_k:
+        msg = f"{name}: at most max_top_k = {limits.max_top_k}"
+        raise LimitExceededError(msg)
+    return value
+
+
+def check_min_score(value: object) -> float:
+    """Return `value` if it is a floor on the cosine, in [-1, 1].
+
+    Raises:
+        InvalidTypeError: Not a number.
+        InvalidArgumentError: NaN or outside [-1, 1].
+    """
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        msg = "min_score: expected a number"
+        raise InvalidTypeError(msg)
+    if not -1.0 <= value <= 1.0:
+        msg = "min_score: must be within [-1, 1]"
+        raise InvalidArgumentError(msg)
+    return float(value)
+
+
+def check_path(path: object) -> Path | None:
+    """Return `path` as one; None for a database in memory.
+
+    Raises:
+        ConfigError: Not the name of a file, or in the home folder of an unknown user.
+    """
+    if path is None or str(path) == ":memory:":
+        return None
+    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
+        msg = "path: expected the name of a file, or ':memory:'"
+        raise ConfigError(msg)
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        msg = "path: begins with ~ and a name that has no home folder; ./~ is a file"
+        raise ConfigError(msg) from None
+
+
+def check_filter(asked: object, limits: Limits, *, by_metadata: bool = False) -> Filter:
+    """Return `asked` as a filter whose values can be used.
+
+    Args:
+        asked: The filter, or a mapping with the same fields.
+        limits: How large its values may be.
+        by_metadata: Whether the caller can filter by metadata.
+
+    Returns:
+        A filter of its own. Where several names may be given, it has a string if there
+        is one name, and a tuple if there are more. Instead of `min_trust` it has the
+        tiers that reach it.
+
+    Raises:
+        InvalidTypeError: Neither a `Filter` nor a mapping, or a field of another type.
+        InvalidArgumentError: An unknown field; a bad name, time or number; metadata
+            where nothing filters by them; too few or too many names or keys.
+        LimitExceededError: A name or the metadata are too long.
+    """
+    if isinstance(asked, Mapping):
+        known = [field.name for field in fields(Filter)]
+        if not asked.keys() <= set(known):
+            msg = f"filter: unknown field; fields are {', '.join(known)}"
+            raise InvalidArgumentError(msg)
+        asked = Filter(**asked)
+    if not isinstance(asked, Filter):
+        msg = "filter: expected a vecall.Filter, or a mapping with its fields"
+        raise InvalidTypeError(msg)
+    if asked.session_id is not None:
+        check_name(asked.session_id, "filter.session_id", limits)
+    for value, name in ((asked.after, "filter.after"), (asked.before, "filter.before")):
+        if value is not None:
+            to_seconds(value, name)
+    if asked.metadata is not None and not by_metadata:
+        msg = "filter.metadata: only a search of a MemoryService filters by metadata"
+        raise InvalidArgumentError(msg)
+    changed: dict[str, Any] = {
+        name: _check_names(getattr(asked, name), f"filter.{name}", limits)
+        for name in LABEL_FIELDS
+        if getattr(asked, name) is not None
+    }
+    if asked.metadata is not None:
+        most = limits.max_metadata_bytes
+        changed["metadata"] = check_conditions(asked.metadata, most)
+    if asked.min_trust is not None:
+        tiers = _check_floor(asked.min_trust, changed.get("trust"))
+        changed |= {"min_trust": None, "trust": tiers}
+    return replace(asked, **changed) if changed else asked
+
+
+def _check_floor(floor: object, asked: Names | None) -> Names | None:
+    """Return the tiers that reach a floor, of those that are asked for."""
+    lowest = check_tier(floor, "filter.min_trust")
+    if asked is None:
+        return None if lowest == TRUST_TIERS[-1] else tiers_from(lowest)
+    tiers = tuple(tier for tier in several(asked) if reaches(tier, lowest))
+    if not tiers:
+        msg = "filter.trust: has no tier that reaches filter.min_trust"
+        raise InvalidArgumentError(msg)
+    return tiers
+
+
+def _check_names(given: object, name: str, limits: Limits) -> Names:
+    if isinstance(given, str):
+        return check_name(given, name, limits)
+    if not isinstance(given, list | tuple | set | frozenset):
+        msg = f"{name}: expected a string or a list of strings"
+        raise InvalidTypeError(msg)
+    if not 1 <= len(given) <= MOST_NAMES:
+        msg = f"{name}: must have 1 to {MOST_NAMES} names"
+        raise InvalidArgumentError(msg)
+    found = tuple(dict.fromkeys(check_name(each, name, limits) for each in given))
+    return found[0] if len(found) == 1 else found

@@ -1,0 +1,188 @@
+"""The rules for a vector store's arguments, which every store may use."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.timestamps import to_micros, to_seconds
+from vecall.types import Filter
+from vecall.validation import Limits, check_filter, check_name
+from vecall.vector_store.base import VectorStoreFilter
+
+Key = tuple[str, str]
+"""(app_name, user_id)."""
+
+MAX_DIMENSIONS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A filter whose values are checked; times in microseconds since 1970."""
+
+    key: Key
+    session: str | None = None
+    after: int | None = None
+    before: int | None = None
+    where: Filter | None = None
+
+    def lets_through(self, micros: int) -> bool:
+        """Whether a row of this time is meant."""
+        return (self.after is None or self.after <= micros) and (
+            self.before is None or micros < self.before
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """Metadata that is checked: as JSON, and what filters look at."""
+
+    text: str
+    key: Key
+    session: str | None
+    micros: int | None
+
+
+def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> Key:
+    """Return the names of an app and a user.
+
+    Args:
+        app_name: The app.
+        user_id: The user.
+        where: What comes before their names in a message, such as "filter.".
+        limits: How long a name may be.
+
+    Raises:
+        InvalidArgumentError: One is missing or cannot be a name.
+    """
+    for value, name in ((app_name, "app_name"), (user_id, "user_id")):
+        if value is None:
+            msg = f"{where}{name}: required; no call reaches across users"
+            raise InvalidArgumentError(msg)
+    return (
+        check_name(app_name, f"{where}app_name", limits),
+        check_name(user_id, f"{where}user_id", limits),
+    )
+
+
+def check_scope(asked: object, limits: Limits) -> Scope:
+    """Return what a filter means.
+
+    Raises:
+        InvalidArgumentError: It does not name an app and a user, or has a bad value.
+    """
+    if asked is None:
+        asked = VectorStoreFilter()
+    if not isinstance(asked, VectorStoreFilter):
+        msg = "filter: expected a VectorStoreFilter"
+        raise InvalidTypeError(msg)
+    session, after, before = asked.session_id, asked.after, asked.before
+    return Scope(
+        check_key(asked.app_name, asked.user_id, "filter.", limits),
+        None if session is None else check_name(session, "filter.session_id", limits),
+        None if after is None else to_micros(to_seconds(after, "filter.after")),
+        None if before is None else to_micros(to_seconds(before, "filter.before")),
+        None if asked.where is None else _where(asked.where, limits),
+    )
+
+
+def _where(given: object, limits: Limits) -> Filter:
+    """Return conditions on labels and metadata."""
+    if not isinstance(given, Filter):
+        msg = "filter.where: expected a Filter"
+        raise InvalidTypeError(msg)
+    asked = check_filter(given, limits, by_metadata=True)
+    if (asked.session_id, asked.after, asked.before) != (None, None, None):
+        msg = "filter.where: session and times are fields of the VectorStoreFilter"
+        raise InvalidArgumentError(msg)
+    return asked
+
+
+def check_metadata(given: object, limits: Limits) -> Described:
+    """Return metadata as JSON of its own, and what it says about its row.
+
+    Raises:
+        InvalidArgumentError: No app or user, a bad session or time, not JSON values.
+        LimitExceededError: Longer than `max_text_bytes` or deeper than
+            `max_metadata_depth`.
+    """
+    if not isinstance(given, Mapping):
+        msg = "metadata: expected a mapping"
+        raise InvalidTypeError(msg)
+    kept = dict(given)
+    key = check_key(kept.get("app_name"), kept.get("user_id"), "metadata.", limits)
+    session, time = kept.get("session_id"), kept.get("timestamp")
+    if session is not None:
+        session = check_name(session, "metadata.session_id", limits)
+    micros = None
+    if time is not None:
+        kept["timestamp"] = to_seconds(time, "metadata.timestamp")
+        micros = to_micros(kept["timestamp"])
+    plain = _plain(kept, limits.max_metadata_depth)
+    try:
+        text = json.dumps(plain, ensure_ascii=False)
+    except ValueError:  # an integer of thousands of digits
+        msg = "metadata: a number is too long"
+        raise InvalidArgumentError(msg) from None
+    if len(text.encode(errors="surrogatepass")) > limits.max_text_bytes:
+        msg = f"metadata: at most max_text_bytes = {limits.max_text_bytes} bytes"
+        raise LimitExceededError(msg)
+    return Described(text, key, session, micros)
+
+
+def _plain(value: object, depth: int) -> object:
+    """Return a copy made of JSON values; a cycle ends at the depth."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            msg = "metadata: NaN and Inf are no JSON values"
+            raise InvalidArgumentError(msg)
+        return value
+    if not isinstance(value, Mapping | list | tuple):
+        msg = "metadata: expected JSON values"
+        raise InvalidTypeError(msg)
+    if depth < 1:
+        msg = "metadata: nested deeper than max_metadata_depth"
+        raise LimitExceededError(msg)
+    if not isinstance(value, Mapping):
+        return [_plain(item, depth - 1) for item in value]
+    if not all(isinstance(name, str) for name in value):
+        msg = "metadata: expected strings as keys"
+        raise InvalidTypeError(msg)
+    return {name: _plain(item, depth - 1) for name, item in value.items()}
+
+
+def unit_vector(embedding: object) -> NDArray[np.float32]:
+    """Return an embedding as a new float32 vector of norm 1.
+
+    It is scaled in float64, so that length and magnitude change nothing.
+
+    Raises:
+        InvalidTypeError: Not a vector of real numbers.
+        InvalidArgumentError: Of no or too many numbers, zero, NaN or Inf.
+    """
+    try:
+        given = np.asarray(embedding)
+        if given.dtype.kind not in "fiu" or given.ndim != 1:
+            raise TypeError
+        values = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        msg = "embedding: expected a vector of real numbers"
+        raise InvalidTypeError(msg) from None
+    if not 1 <= values.size <= MAX_DIMENSIONS:
+        msg = f"embedding: expected 1 to {MAX_DIMENSIONS} numbers"
+        raise InvalidArgumentError(msg)
+    largest = np.abs(values).max()
+    if not 0 < largest < np.inf:  # false for NaN
+        msg = "embedding: must be finite and not zero"
+        raise InvalidArgumentError(msg)
+    values /= largest
+    values /= np.linalg.norm(values)
+    return values.astype(np.float32)
