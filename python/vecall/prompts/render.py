@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, get_args
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
-from vecall.prompts import formats
-from vecall.prompts import secure
+from vecall.prompts import formats, secure
 from vecall.prompts.budget import as_memories, counter, fit_budget, whole_tokens
 from vecall.prompts.record import Recalled, known_scores, shown_time
 from vecall.prompts.sanitize import escape_json, without_surrogates
