@@ -5,7 +5,7 @@
 Takes a minute; Linux with a C compiler. A process adds, deletes and replaces while a
 preloaded library logs what it does to its files. The power then fails at many points of
 the log, worst of all just before each sync, and nothing is left of what was not synced.
-tests/test_power_loss.py checks the same for damage and torn calls.
+tests/durability/test_power_loss.py checks the same for damage and torn calls.
 """
 
 from __future__ import annotations

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers import references as reference_module
 from vecall import MemoryService
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 
-def load(name: str, path: Path) -> ModuleType:
-    """Makes a module importable by name: test files cannot import from their folder."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-TESTS = Path(__file__).parent
-load("helpers", TESTS / "helpers" / "__init__.py")  # from helpers.memories import ...
-
-
 @pytest.fixture(scope="session")
 def references() -> ModuleType:
-    """The module references.py."""
-    return load("vecall_test_references", TESTS / "references.py")
+    """The module helpers/references.py."""
+    return reference_module
 
 
 @pytest.fixture

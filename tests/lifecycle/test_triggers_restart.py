@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from helpers.clocks import SettableClock
@@ -23,13 +22,13 @@ from helpers.observing import (
     summed,
     talk,
 )
+from helpers.paths import TESTS
 from helpers.processes import child, tell
 from helpers.processes import said as line_of
 from helpers.sessions import session
 from vecall import Inactivity, MessageCount, SummaryError
 
 NAMED = {**ALICE, "session_id": "s"}
-TESTS = Path(__file__).parent
 
 # Another process: its clock stands at argv[2] seconds after the start; each line that
 # it is told is run as Python, and answered with one line.

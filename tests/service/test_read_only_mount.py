@@ -18,9 +18,8 @@ from pathlib import Path
 import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
+from helpers.paths import ROOT
 from vecall import MemoryService
-
-ROOT = Path(__file__).resolve().parent.parent
 
 ON_A_MOUNT = """
 set -e

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from helpers.clocks import FileClock, SettableClock
 from helpers.embedders import Recorder, session
 from helpers.life import add, bytes_with, everything, found, kept
 from helpers.memories import ALICE, BOB
+from helpers.paths import TESTS
 from helpers.processes import child, said
 from vecall import (
     InvalidArgumentError,
@@ -272,7 +272,7 @@ def test_another_process_confirms(open_service, tmp_path, passed, answer):
     add(service, "a gnu")
     token = propose(service, "gnu").token
     clock.set(1e9 + passed, 100.0 + passed)
-    arguments = (Path(__file__).parent, tmp_path / "m.db", tmp_path / "clock", token)
+    arguments = (TESTS, tmp_path / "m.db", tmp_path / "clock", token)
     with child(CONFIRMER, *arguments) as other:
         assert json.loads(said(other)) == answer
     assert len(kept(service)) == (0 if answer == 1 else 1)

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.campaigns import unit, wait_until_linked
+from helpers.paths import TESTS
 from vecall import Index, build_info
 
 DIM, K, EF = 64, 10, 64
@@ -138,7 +138,7 @@ def test_every_instruction_set_finds_the_same_rows_of_topics():
                 digest.update(part.tobytes())
         print(digest.hexdigest())
     """)
-    here = str(Path(__file__).parent)
+    here = str(TESTS)
     said = set()
     for isa in build_info()["runnable_isas"]:
         where = os.environ | {"VECALL_ISA": isa, "PYTHONPATH": here}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from helpers.campaigns import SCALE
+from helpers.paths import TESTS
 from helpers.power_loss import ShimError, build_shim, fast_folder, shimmed
 from helpers.storage_work import APP, FILE, found_by_search, limits, stored
 from vecall import MemoryEntry, MemoryService, StorageFullError
@@ -29,7 +30,7 @@ SCOPE = {"app_name": APP, "user_id": USER}
 
 def run(shim: Path, folder: Path, call: str, timeout_s: float) -> str:
     """Runs a function of helpers.faulty in a process of its own."""
-    tests = str(Path(__file__).parent)
+    tests = str(TESTS)
     script = (
         f"import sys; sys.path.insert(0, {tests!r}); "
         f"from helpers import faulty; faulty.{call}"

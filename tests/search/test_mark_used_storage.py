@@ -18,11 +18,12 @@ import pytest
 import vecall.index.backfill
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB, texts
+from helpers.paths import TESTS
 from helpers.uses import changed, mark, told, used_at, uses
 from vecall import CorruptFileError, InvalidArgumentError, MemoryService
 from vecall.store import examine, recover, repair
 
-FIXTURE = Path(__file__).parent / "fixtures" / "schema-1.db"
+FIXTURE = TESTS / "fixtures" / "schema-1.db"
 WAIT_S = 20.0
 ROWS = 150
 

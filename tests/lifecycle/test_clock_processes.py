@@ -10,9 +10,8 @@ from subprocess import Popen
 
 import pytest
 from helpers.clocks import START, YEAR, FileClock
+from helpers.paths import TESTS
 from helpers.processes import child, said, tell
-
-TESTS = Path(__file__).parent
 
 # Does what each line says: opens, tells something for some seconds, looks, sweeps.
 WORKER = f"""

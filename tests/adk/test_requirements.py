@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from helpers.paths import ROOT
 
 pytest.importorskip("google.adk")
 
@@ -48,7 +49,7 @@ from vecall.adk import VecallMemoryPlugin, VecallMemoryService
 from vecall.types import Filter
 
 service = pytest.fixture(adk_service)
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = ROOT / "docs"
 
 
 def message(text: str) -> types.Content:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from helpers.ranking import DEFAULTS, Answer, Asked, Expected, Summary, rank
 
 if TYPE_CHECKING:

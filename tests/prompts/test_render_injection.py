@@ -44,7 +44,7 @@ def unseen(text: str) -> list[str]:
             continue
         joins = character in "\u200c\u200d\ufe0e\ufe0f" and place > 0
         if joins and ord(text[place - 1]) > 127:
-            continue  # in a word or an emoji; tests/test_rendering.py says where
+            continue  # in a word or an emoji; tests/prompts/test_render.py says where
         hides = unicodedata.name(character, "").startswith("VARIATION SELECTOR")
         if hides or category in ("Cc", "Cf", "Cs") or character in BLANKS:
             bad.append(character)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.paths import ROOT
 
-GUIDE = Path(__file__).parent.parent / "docs/coming-from-hnswlib-and-usearch.md"
+GUIDE = ROOT / "docs/coming-from-hnswlib-and-usearch.md"
 PARTS = re.split(r"^## ", GUIDE.read_text("utf-8"), flags=re.MULTILINE)[1:]
 
 
