@@ -46,7 +46,7 @@ from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scopes
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.services.config import MemoryConfig
 from vecall.services.in_memory import InMemoryMemoryService
 from vecall.services.vector import VectorMemoryService

@@ -13,7 +13,6 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 import pytest
-from vecall.concurrency.join import drive
 from vecall.errors import BusyError, ClosedError
 from vecall.index.newest_changes import Newest
 from vecall.index.read_threads import ReadThreads
@@ -33,6 +32,7 @@ from vecall.store import (
     run_alone,
 )
 
+from helpers.joins import run_with
 from helpers.scheduled_parts import ScheduledDatabase, ScheduledFuture, ScheduledLock
 from helpers.scheduler import Scheduler
 from helpers.traced import TracedDict, watch
@@ -209,7 +209,7 @@ class World:
         must, gone = set(given.acknowledged), set(given.gone)
         left = patience
 
-        async def wait(future: Any) -> Any:
+        def wait(future: Any) -> Any:
             nonlocal left
             if left is None:
                 future.wait()
@@ -232,7 +232,7 @@ class World:
             if use is None:
                 continue
             try:
-                response = drive(serving.recall.search(wait, request))
+                response = run_with(wait, serving.recall.search(request))
             except RetiredModelError:
                 continue
             except _GaveUpError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from concurrent.futures import Future
 from contextlib import closing
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder, embedded, found
+from helpers.joins import run_with
 from helpers.memories import ALICE, BOB
 from vecall import ConflictError, EmbedderError
 from vecall.operations.write_options import fact_how
@@ -105,9 +105,9 @@ def test_a_key_that_is_forgotten_after_it_was_looked_up_gives_no_row_without_a_v
     service = opened(embedder=embedder)
     waits = 0
 
-    async def wait(future: Future[Any]) -> Any:
+    def wait(future: Future[Any]) -> Any:
         nonlocal waits
-        result = await asyncio.wrap_future(future)
+        result = future.result()
         waits += 1
         if waits == 1:  # the key has just been looked up
             assert embedder.asked == []
@@ -116,9 +116,8 @@ def test_a_key_that_is_forgotten_after_it_was_looked_up_gives_no_row_without_a_v
         return result
 
     how = fact_how(None, "k", "user")
-    ids = asyncio.run(
-        service._memory.add_entries(wait, *ALICE.values(), FACTS, None, how)
-    )
+    adding = service._memory.add_entries(*ALICE.values(), FACTS, None, how)
+    ids = run_with(wait, adding)
     assert sorted(embedder.asked) == sorted(FACTS)
     assert embedded(service) == 2
     assert service.sync.add_memory(**ALICE, memories=FACTS, **KEY) == ids

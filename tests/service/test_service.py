@@ -14,7 +14,7 @@ from vecall import (
     MemoryService,
     NotFoundError,
 )
-from vecall.service import SyncMemoryService
+from vecall.service._sync import SyncMemoryService
 
 
 def test_a_deleted_memory_is_gone(open_service):

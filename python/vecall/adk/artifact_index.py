@@ -17,7 +17,7 @@ from vecall.adk.artifact_text import pieces, text_of
 from vecall.content import read
 from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedError
 from vecall.prompts.sanitize import clean
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id
 from vecall.types import Filter
 

@@ -24,7 +24,7 @@ from vecall.adk.uri import parse_uri
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, read, read_list
 from vecall.errors import ConfigError, InvalidArgumentError
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id as id_of
 from vecall.tools import Turns, search_or_words
 from vecall.tools.any_service import checked_filter, limits_of, require

@@ -10,7 +10,7 @@ from typing import Any
 from vecall.cli.options import add_file, add_json, opened, require_file
 from vecall.cli.terminal import dim, print_json
 from vecall.errors import ConfigError
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.summaries import SummaryProvider
 from vecall.types import MemoryEntry
 

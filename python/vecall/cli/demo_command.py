@@ -24,7 +24,7 @@ from vecall.demo import load_conversations
 from vecall.embedders import has_local
 from vecall.embedders.resolve import AUTO
 from vecall.errors import ConfigError, StorageError
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.types import MemoryEntry
 from vecall.validation import Limits, check_top_k
 

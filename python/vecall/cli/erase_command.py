@@ -13,7 +13,7 @@ from vecall.cli.options import add_json, add_path, require_file
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, print_json
 from vecall.errors import ConfigError, NotFoundError
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.store import apps_of, forget_hidden, hidden_names
 
 HIDDEN = "an app that a purge has hidden"

@@ -17,7 +17,7 @@ from vecall.cli.options import add_json, add_path, expanded, require_file
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import bold, counted, dim, print_json
 from vecall.errors import ConfigError
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.store import Finding, examine, recover, repair, reset_clock
 
 _MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}

@@ -40,7 +40,7 @@ from vecall.errors import (
     VecallError,
     WriteRejectedError,
 )
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.store import require_unrelated
 from vecall.types import AddedIds, Imported
 from vecall.validation import Limits

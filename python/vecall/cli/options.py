@@ -16,7 +16,7 @@ from vecall.embedders.resolve import AUTO, resolve
 from vecall.errors import ConfigError
 from vecall.hooks import WriteHook
 from vecall.index.embedding import model_of
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 
 
 def add_path(command: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from vecall.concurrency.event_loop import running_loop
+from vecall.concurrency.join import running_loop
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -50,3 +50,28 @@ class Closing(ABC):
     ) -> None:
         """Close the service, on another thread: it waits for what runs."""
         await asyncio.to_thread(self.close)
+
+
+class ClosesBlocking:
+    """Closes a service where a block ends, on a thread without an event loop."""
+
+    def __init__(self, service: Closing) -> None:
+        """Close this service."""
+        self._service = service
+
+    def close(self) -> None:
+        """Close the service; see its own method."""
+        self._service.close()
+
+    def __enter__(self) -> Self:
+        """Return this face of the service; leaving the block closes the service."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the service."""
+        self._service.close()

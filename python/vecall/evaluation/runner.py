@@ -19,7 +19,7 @@ from vecall.evaluation.datasets import Conversation, Question
 from vecall.prompts.budget import estimate_tokens
 from vecall.ranking.calibration import Calibration, Signals
 from vecall.ranking.options import COSINE_ALONE, Ranking
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.types import MemoryEntry
 
 APP = "eval"

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.concurrency.executor import ModelThread
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.concurrency.single_flight import InFlight, Key
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.embedders.base import is_async
@@ -81,20 +81,20 @@ class Embedding:
         """
         return self._queries.get(app, user, query)
 
-    async def embed_query(self, wait: Wait, app: str, user: str, query: str) -> Vectors:
+    async def embed_query(self, app: str, user: str, query: str) -> Vectors:
         """Return the vector of a query, float32 (dimensions,).
 
         Raises:
             EmbedderError: The embedder failed.
         """
         self._refuse_nested()
-        vectors: Vectors = await wait(self._submit(self._embed_queries, [query]))
+        vectors: Vectors = await Join(self._submit(self._embed_queries, [query]))
         vector: Vectors = vectors[0]
         self._queries.put(app, user, query, vector)
         return vector
 
     async def embed_texts(
-        self, wait: Wait, app: str, user: str, texts: Sequence[str]
+        self, app: str, user: str, texts: Sequence[str]
     ) -> list[bytes]:
         """Return one vector for each text, as float32 little-endian bytes.
 
@@ -117,14 +117,14 @@ class Embedding:
                     running.append(batch)
             if running:
                 batch = running.pop(0)
-                vectors = await wait(batch.vectors)
+                vectors = await Join(batch.vectors)
                 for text, vector in zip(batch.texts, vectors, strict=True):
                     found[text] = as_bytes(vector)
         for text, promise in elsewhere.items():
             try:
-                found[text] = await wait(promise)
+                found[text] = await Join(promise)
             except EmbedderError:  # theirs, and perhaps not ours
-                found[text] = (await self.embed_texts(wait, app, user, [text]))[0]
+                found[text] = (await self.embed_texts(app, user, [text]))[0]
         return [found[text] for text in texts]
 
     def _begin(

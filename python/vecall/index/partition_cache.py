@@ -88,7 +88,7 @@ class Loader:
         self.retired = False
         """Whether the file has moved to another model: what is loaded from now on has
         vectors of that one."""
-        self._locks = KeyLocks[Key]()
+        self._locks: KeyLocks[Key] = KeyLocks()
         self._residents = Residents()
         self._work = SharedWork(self._start)
         self._evicted = 0  # bytes, since the allocator was asked to give them back

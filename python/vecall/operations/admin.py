@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.content import as_list
 from vecall.embedders import Embedder
+from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError, NotFoundError
 from vecall.operations import transfer as _transfer
 from vecall.operations.import_review import ImportGate
@@ -58,12 +59,12 @@ class Maintenance:
 
     @observed("get", _one)
     async def get(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
+        self, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> MemoryEntry:
         """Return one memory."""
         key = self._opened.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._opened.limits)
-        found: MemoryEntry = await wait(
+        found: MemoryEntry = await Join(
             self._opened.serving.loader.submit(self._get, *key, memory_id)
         )
         return replace(found, scope=scope)
@@ -81,7 +82,6 @@ class Maintenance:
     @observed("expand_session", len)
     async def expand_session(
         self,
-        wait: Wait,
         app_name: str,
         user_id: str,
         memory_id: str,
@@ -96,7 +96,7 @@ class Maintenance:
             check_turns(before, "before", limits),
             check_turns(after, "after", limits),
         )
-        found: list[MemoryEntry] = await wait(
+        found: list[MemoryEntry] = await Join(
             self._opened.serving.loader.submit(self._expand, *key, memory_id, *counts)
         )
         return found
@@ -114,9 +114,7 @@ class Maintenance:
         return [to_entry(turn, prior_of(turn)) for turn in turns]
 
     @observed("mark_used", int)
-    async def mark_used(
-        self, wait: Wait, app_name: str, user_id: str, memory_ids: object
-    ) -> int:
+    async def mark_used(self, app_name: str, user_id: str, memory_ids: object) -> int:
         """Count one use of each of some memories."""
         key = self._opened.key(app_name, user_id, write=True)
         ids = as_list(memory_ids, "memory_ids")
@@ -124,12 +122,11 @@ class Maintenance:
             check_name(id_, "memory_ids", self._opened.limits)
         if not ids:
             return 0
-        return len((await self._write(wait, MarkUsed(*key, ids))).marked)
+        return len((await self._write(MarkUsed(*key, ids))).marked)
 
     @observed("delete", int)
     async def delete(
         self,
-        wait: Wait,
         app_name: str,
         user_id: str,
         memory_id: str | None,
@@ -141,32 +138,29 @@ class Maintenance:
             return 0
         check_name(memory_id, "memory_id", self._opened.limits)
         job = DeleteMemories(*key, [memory_id])
-        return len((await self._delete(wait, job, *key)).removed)
+        return len((await self._delete(job, *key)).removed)
 
     async def delete_proposed(
         self,
-        wait: Wait,
         key: tuple[str, str],
         token: str,
         ids: Sequence[str] | None,
     ) -> int:
         """Delete what was proposed to be forgotten; return how many there were."""
         job = DeleteMemories(*key, ids, token=token)
-        return len((await self._delete(wait, job, *key)).removed)
+        return len((await self._delete(job, *key)).removed)
 
     @observed("delete_session", int)
-    async def delete_session(
-        self, wait: Wait, app_name: str, user_id: str, session_id: str
-    ) -> int:
+    async def delete_session(self, app_name: str, user_id: str, session_id: str) -> int:
         """Delete what was remembered of a session."""
         self._opened.key(app_name, user_id, write=True)
         check_name(session_id, "session_id", self._opened.limits)
         job = DeleteMemories(app_name, user_id, session=session_id)
-        return len((await self._delete(wait, job, app_name, user_id)).removed)
+        return len((await self._delete(job, app_name, user_id)).removed)
 
     @observed("delete_where", int)
     async def delete_where(
-        self, wait: Wait, app_name: str, user_id: str, filter_: object, scope: str
+        self, app_name: str, user_id: str, filter_: object, scope: str
     ) -> int:
         """Delete what a filter lets through."""
         key = self._opened.key(app_name, user_id, scope, write=True)
@@ -182,44 +176,40 @@ class Maintenance:
             after=None if after is None else to_seconds(after, "filter.after"),
             before=None if before is None else to_seconds(before, "filter.before"),
         )
-        return len((await self._delete(wait, job, *key)).removed)
+        return len((await self._delete(job, *key)).removed)
 
     @observed("delete_user", int)
     async def delete_user(
-        self, wait: Wait, app_name: str, user_id: str, forget: bool, scope: str
+        self, app_name: str, user_id: str, forget: bool, scope: str
     ) -> int:
         """Delete all memories of a user, or every trace of one."""
         key = self._opened.key(app_name, user_id, scope, write=True)
-        return len((await self._delete_user(wait, *key, forget)).removed)
+        return len((await self._delete_user(*key, forget)).removed)
 
-    async def _delete_user(
-        self, wait: Wait, app: str, user: str, forget: bool
-    ) -> Change:
+    async def _delete_user(self, app: str, user: str, forget: bool) -> Change:
         job = ForgetUser(app, user) if forget else DeleteMemories(app, user)
         embedding = self._opened.serving.embedding
         if embedding is not None:
             embedding.forget_user(app, user)
-        change = await self._write(wait, job)
+        change = await self._write(job)
         path = self._opened.database.path
         if path is not None and change.part:
             SnapshotFolder(path).remove(change.part)
         return change
 
     @observed("delete_app", int)
-    async def delete_app(
-        self, wait: Wait, app_name: str, confirm: bool, forget: bool
-    ) -> int:
+    async def delete_app(self, app_name: str, confirm: bool, forget: bool) -> int:
         """Delete all memories of all users of an app, user by user."""
         self._opened.key(app_name, "-", write=True)
         if confirm is not True:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)
-        users: list[tuple[str, str]] = await wait(
+        users: list[tuple[str, str]] = await Join(
             self._opened.serving.loader.submit_scan(self._users, app_name, forget)
         )
         count = 0
         for key in users:
-            change = await self._delete_user(wait, *key, forget)
+            change = await self._delete_user(*key, forget)
             count += len(change.removed)
         return count
 
@@ -232,23 +222,22 @@ class Maintenance:
         return users
 
     @observed("purge", int)
-    async def purge(self, wait: Wait) -> int:
+    async def purge(self) -> int:
         """Rewrite the file without what was deleted."""
         self._opened.check_open()
         self._opened.check_writable()
-        freed: int = await wait(self._submit(purge, self._opened.database))
+        freed: int = await Join(self._submit(purge, self._opened.database))
         return freed
 
     @observed("backup")
-    async def backup(self, wait: Wait, path: object) -> None:
+    async def backup(self, path: object) -> None:
         """Copy the file while it is in use."""
         self._opened.check_open()
-        await wait(self._submit(backup, self._opened.database, _target(path)))
+        await Join(self._submit(backup, self._opened.database, _target(path)))
 
     @observed("export", int)
     async def export(
         self,
-        wait: Wait,
         path: object,
         vectors: bool,
         app_name: str | None,
@@ -262,7 +251,7 @@ class Maintenance:
             msg = "app_name: is needed where user_id is given"
             raise InvalidArgumentError(msg)
         opened.key(app_name or "-", user_id or "-", write=False)
-        count: int = await wait(
+        count: int = await Join(
             self._submit(
                 _transfer.export,
                 opened.database,
@@ -276,9 +265,7 @@ class Maintenance:
         return count
 
     @observed("import", int)
-    async def import_(
-        self, wait: Wait, path: object, how: _transfer.ImportHow
-    ) -> Imported:
+    async def import_(self, path: object, how: _transfer.ImportHow) -> Imported:
         """Read what `export` wrote."""
         opened = self._opened
         opened.check_open()
@@ -291,7 +278,7 @@ class Maintenance:
         if how.gate and opened.gate.is_open:
             msg = "gate: this memory service has no on_write"
             raise ConfigError(msg)
-        count: Imported = await wait(
+        count: Imported = await Join(
             self._submit(
                 _transfer.import_,
                 opened.database,
@@ -305,12 +292,16 @@ class Maintenance:
         return count
 
     @observed("reembed", int)
-    async def reembed(self, wait: Wait, embedder: Embedder) -> int:
+    async def reembed(self, given: EmbedderLike) -> int:
         """Move the file to another embedding model."""
+        embedder = resolve(given)
+        if embedder is None:
+            msg = "embedder: expected the one to move to"
+            raise ConfigError(msg)
         self._opened.check_open()
         self._opened.check_writable()
         self._opened.check_calibrated(embedder)
-        count: int = await wait(self._submit(self._reembed, embedder))
+        count: int = await Join(self._submit(self._reembed, embedder))
         return count
 
     def _reembed(self, embedder: Embedder) -> int:
@@ -323,12 +314,12 @@ class Maintenance:
         return count
 
     @observed("stats")
-    async def stats(self, wait: Wait) -> dict[str, Any]:
+    async def stats(self) -> dict[str, Any]:
         """Return counts over the whole file."""
         opened = self._opened
         opened.check_open()
         serving = opened.serving
-        counts: dict[str, Any] = await wait(serving.loader.submit_scan(self._totals))
+        counts: dict[str, Any] = await Join(serving.loader.submit_scan(self._totals))
         return {
             **counts,
             "loaded_users": len(serving.engine),
@@ -347,7 +338,7 @@ class Maintenance:
         return {**counts, **database.sizes(), "snapshot_bytes": snapshots}
 
     @observed("warm")
-    async def warm(self, wait: Wait, app_name: str, user_id: str) -> None:
+    async def warm(self, app_name: str, user_id: str) -> None:
         """Load a user's memories ahead of the first search."""
         key = self._opened.key(app_name, user_id, write=False)
         while True:
@@ -356,19 +347,19 @@ class Maintenance:
                 target = loader.target(key)
                 if target is None or loader.loaded(key, target) is not None:
                     return
-                await wait(loader.catch_up(key))
+                await Join(loader.catch_up(key))
                 if not loader.retired:  # else the file moved to another model
                     return
 
-    async def _delete(self, wait: Wait, job: WriteJob, app: str, user: str) -> Change:
+    async def _delete(self, job: WriteJob, app: str, user: str) -> Change:
         """Delete, and forget what was embedded of this user's texts."""
         embedding = self._opened.serving.embedding
         if embedding is not None:
             embedding.forget_texts(app, user)
-        return await self._write(wait, job)
+        return await self._write(job)
 
-    async def _write(self, wait: Wait, job: WriteJob) -> Change:
-        change: Change = await wait(self._opened.writer.submit(job))
+    async def _write(self, job: WriteJob) -> Change:
+        change: Change = await Join(self._opened.writer.submit(job))
         return change
 
     def _submit(self, work: Callable[..., T], *args: Any, **named: Any) -> Future[T]:

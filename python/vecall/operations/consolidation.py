@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.errors import ClosedError, ConfigError, VecallError
 from vecall.ingest.summaries import (
     SUMMARY,
@@ -51,7 +51,7 @@ _FOLDED_AT_ONCE = 50  # facts or summaries that one summary takes the place of
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConsolidationRequest:
     """A consolidation as the caller asks for it."""
 
     older_than: object = None
@@ -91,7 +91,7 @@ class Consolidating:
 
     @observed("consolidate")
     async def consolidate(
-        self, wait: Wait, app_name: str, user_id: str, asked: Asked
+        self, app_name: str, user_id: str, asked: ConsolidationRequest
     ) -> Consolidation:
         """Merge what says the same; sum up what is old."""
         dry = asked.dry_run is True
@@ -107,36 +107,36 @@ class Consolidating:
             msg = f"similarity: {_NO_VECTORS}"
             raise ConfigError(msg)
         groups, merged = await self._merge(
-            wait, key, words=asked.merge is True, similarity=similarity, dry=dry
+            key, words=asked.merge is True, similarity=similarity, dry=dry
         )
         folded, made = 0, []
         if age is not None:
             before = self._memory.database.lifetime.wall() - age
             scan = self._memory.serving.loader.submit_scan
             gone = {id_ for group in groups for id_ in group.merged}
-            for session, rows in await wait(scan(self._old, key, before, fold, gone)):
+            for session, rows in await Join(scan(self._old, key, before, fold, gone)):
                 if dry:
                     folded += len(rows)
                 elif provider is not None:
-                    ids = await self._fold(wait, key, provider, session, rows)
+                    ids = await self._fold(key, provider, session, rows)
                     made += ids
                     folded += len(rows) if ids else 0
         return Consolidation(merged, folded, tuple(made), groups, similarity, dry)
 
     async def _merge(
-        self, wait: Wait, key: Key, *, words: bool, similarity: float | None, dry: bool
+        self, key: Key, *, words: bool, similarity: float | None, dry: bool
     ) -> tuple[tuple[DuplicateGroup, ...], int]:
         """Merge; return what was found, and how many memories were archived."""
         memory = self._memory
         if not words and similarity is None:
             return (), 0
-        groups, hashes = await wait(
-            memory.serving.loader.submit_scan(self._same, key, words, similarity)
-        )
+        found = memory.serving.loader.submit_scan(self._same, key, words, similarity)
+        same: tuple[list[DuplicateGroup], dict[str, bytes]] = await Join(found)
+        groups, hashes = same
         if dry or not groups:
             return tuple(groups), sum(len(group.merged) for group in groups)
         job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
-        change: Change = await wait(memory.writer.submit(job))
+        change: Change = await Join(memory.writer.submit(job))
         return tuple(groups), len(change.removed)
 
     def _same(
@@ -172,7 +172,6 @@ class Consolidating:
 
     async def _fold(
         self,
-        wait: Wait,
         key: Key,
         provider: SummaryProvider,
         session: str | None,
@@ -192,7 +191,6 @@ class Consolidating:
             for row in rows
         ]
         summaries = await self._observing.summaries(
-            wait,
             provider,
             {"app_name": app, "user_id": user, "id": session or "-", "events": events},
         )
@@ -213,9 +211,9 @@ class Consolidating:
             if left <= 0:
                 return []  # some of it expired meanwhile
             drafts = [replace(draft, ttl=left) for draft in drafts]
-        return await self._memory.add_drafts(wait, *key, drafts, How(fold=fold))
+        return await self._memory.add_drafts(*key, drafts, How(fold=fold))
 
-    async def run_plan(self, wait: Wait) -> int:
+    async def run_plan(self) -> int:
         """Follow the plan where a run is due; return how many memories it archived.
 
         A user whose memories cannot be consolidated keeps no other user waiting: it is
@@ -226,26 +224,26 @@ class Consolidating:
             return 0
         scan = memory.serving.loader.submit_scan
         now = memory.database.lifetime.wall()
-        last = await wait(scan(self._last_run))
+        last = await Join(scan(self._last_run))
         if last is not None and now - last < plan.seconds_between():
             return 0
-        claimed: Change = await wait(
+        claimed: Change = await Join(
             memory.writer.submit(ClaimConsolidation(last, now))
         )
         if not claimed.ids:
             return 0  # another process runs
         age = 0.0 if plan.older_than is None else ttl_seconds(plan.older_than)
         since = None if last is None else last - age - plan.seconds_between()
-        asked = Asked(
+        asked = ConsolidationRequest(
             older_than=plan.older_than,
             merge=plan.merge,
             similarity=plan.similarity,
             fold=plan.fold,
         )
         archived = 0
-        for app, user in await wait(scan(self._users, since)):
+        for app, user in await Join(scan(self._users, since)):
             try:
-                done: Consolidation = await self.consolidate(wait, app, user, asked)
+                done: Consolidation = await self.consolidate(app, user, asked)
             except ClosedError:
                 raise
             except VecallError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast, get_args
 
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.trust import at_most, check_tier
@@ -82,7 +82,6 @@ class Life:
     @observed("update")
     async def update(
         self,
-        wait: Wait,
         app_name: str,
         user_id: str,
         memory_id: str,
@@ -98,7 +97,7 @@ class Life:
         check_name(memory_id, "memory_id", self._memory.limits)
         _check_changes(changes)
         loader = self._memory.serving.loader
-        row: Row = await wait(loader.submit(self._row, *key, memory_id))
+        row: Row = await Join(loader.submit(self._row, *key, memory_id))
         # What it replaced was archived when it was told, and may be back since then.
         kept = {
             "importance": row.importance,
@@ -108,9 +107,9 @@ class Life:
         changed = replace(to_entry(row, prior_of(row)), **{**kept, **changes})
         (draft,) = entry_drafts([changed], Scope({}), self._memory.limits)
         how = How(edit=True, scope=scope, told=(app_name, user_id))
-        await self._memory.add_drafts(wait, *key, [draft], how)
+        await self._memory.add_drafts(*key, [draft], how)
         # Whatever its state: what is no longer valid is not found by its id.
-        now: Row = await wait(loader.submit(self._standing, *key, memory_id))
+        now: Row = await Join(loader.submit(self._standing, *key, memory_id))
         return replace(to_entry(now, prior_of(now)), scope=scope)
 
     def _standing(self, app: str, user: str, memory_id: str) -> Row:
@@ -134,13 +133,13 @@ class Life:
 
     @observed("history", len)
     async def history(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
+        self, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> list[Revision]:
         """Return what a memory was and is."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._memory.limits)
         loader = self._memory.serving.loader
-        found: list[Revision] = await wait(loader.submit(self._past, *key, memory_id))
+        found: list[Revision] = await Join(loader.submit(self._past, *key, memory_id))
         return found
 
     def _past(self, app: str, user: str, memory_id: str) -> list[Revision]:
@@ -164,7 +163,6 @@ class Life:
     @observed("list", len)
     async def listed(
         self,
-        wait: Wait,
         app_name: str,
         user_id: str,
         state: str,
@@ -181,7 +179,7 @@ class Life:
         if after is not None:
             check_name(after, "after", self._memory.limits)
         loader = self._memory.serving.loader
-        found: list[MemoryEntry] = await wait(
+        found: list[MemoryEntry] = await Join(
             loader.submit(self._listed, key, state, after, limit, scope)
         )
         return found
@@ -201,12 +199,12 @@ class Life:
 
     @observed("archive")
     async def archive(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str, scope: str
+        self, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> None:
         """Keep a memory, but find it no more."""
         key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
-        change: Change = await wait(
+        change: Change = await Join(
             self._memory.writer.submit(ArchiveMemories(*key, [memory_id]))
         )
         if not change.removed:
@@ -216,7 +214,6 @@ class Life:
     @observed("restore", len)
     async def restore(
         self,
-        wait: Wait,
         app_name: str,
         user_id: str,
         memory_id: str,
@@ -231,17 +228,17 @@ class Life:
         seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
         bounds = bounds_of(memory.limits)
         job = RestoreMemory(*key, memory_id, bounds, state, seen)
-        change: Change = await wait(memory.writer.submit(job))
+        change: Change = await Join(memory.writer.submit(job))
         return list(change.ids)
 
     @observed("run_due", int)
-    async def run_due(self, wait: Wait) -> int:
+    async def run_due(self) -> int:
         """Do what is due; return how many memories were cleared away."""
         self._memory.check_open()
         self._memory.check_writable()
-        await self._observing.run_due(wait)
-        cleared = await self.sweep(wait)
-        await self.consolidating.run_plan(wait)
+        await self._observing.run_due()
+        cleared = await self.sweep()
+        await self.consolidating.run_plan()
         return cleared
 
     def _due_users(self) -> list[Key]:
@@ -249,10 +246,10 @@ class Life:
         with database.snapshot() as connection:
             return due_users(connection, database.lifetime.now())
 
-    async def next_run(self, wait: Wait) -> float | None:
+    async def next_run(self) -> float | None:
         """Do what is due; return in how many seconds the next session is."""
-        await self.run_due(wait)
-        pause: float | None = await wait(
+        await self.run_due()
+        pause: float | None = await Join(
             self._memory.serving.loader.submit(self._pause)
         )
         return pause
@@ -263,14 +260,14 @@ class Life:
             due = next_due(connection)
         return None if due is None else due - database.lifetime.now()
 
-    async def sweep(self, wait: Wait) -> int:
+    async def sweep(self) -> int:
         """Clear away what has expired."""
         cleared = 0
         loader = self._memory.serving.loader
-        for app, user in await wait(loader.submit_scan(self._due_users)):
+        for app, user in await Join(loader.submit_scan(self._due_users)):
             while True:
                 job = Sweep(app, user, _SWEPT_AT_ONCE)
-                change: Change = await wait(self._memory.writer.submit(job))
+                change: Change = await Join(self._memory.writer.submit(job))
                 cleared += len(change.removed)
                 if len(change.removed) < _SWEPT_AT_ONCE:
                     break

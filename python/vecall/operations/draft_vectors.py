@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.index.embedding import embedded_text
 from vecall.search.search_index import Serving
@@ -14,7 +14,6 @@ _AT_ONCE = 1_024  # texts: under a millisecond of the event loop
 
 
 async def give_vectors(
-    wait: Wait,
     serving: Serving,
     database: Database,
     app: str,
@@ -27,7 +26,6 @@ async def give_vectors(
     """Set `vec` of those drafts whose text the file has no vector for.
 
     Args:
-        wait: How the caller waits for other threads.
         serving: Has the model and its embedder.
         database: The file.
         app: The app.
@@ -50,13 +48,13 @@ async def give_vectors(
     def look() -> dict[str, list[Draft]] | None:
         return _to_embed(database, app, user, drafts, model, restore, again, key)
 
-    new: dict[str, list[Draft]] | None = await wait(serving.loader.submit(look))
+    new: dict[str, list[Draft]] | None = await Join(serving.loader.submit(look))
     if new is None:
         return True
     texts = list(new)
     for start in range(0, len(texts), _AT_ONCE):
         some = texts[start : start + _AT_ONCE]
-        vectors = await serving.embedding.embed_texts(wait, app, user, some)
+        vectors = await serving.embedding.embed_texts(app, user, some)
         for text, vec in zip(some, vectors, strict=True):
             for draft in new[text]:
                 draft.vec = vec

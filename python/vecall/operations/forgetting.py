@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.content import as_list
 from vecall.errors import EmbedderError, InvalidArgumentError
 from vecall.operations.admin import Maintenance
@@ -33,7 +33,7 @@ class Forgetting:
 
     @observed("propose_forget")
     async def propose(
-        self, wait: Wait, app_name: str, user_id: str, query: str, top_k: int
+        self, app_name: str, user_id: str, query: str, top_k: int
     ) -> ForgetProposal:
         """Look for what is to be forgotten."""
         memory = self._memory
@@ -48,24 +48,22 @@ class Forgetting:
             explain=True,
         )
         found = await memory.served(
-            lambda serving: self._matching(wait, serving.recall, request)
+            lambda serving: self._matching(serving.recall, request)
         )
         expires_at = memory.database.lifetime.now() + LASTS_S
         if not found:
             return ForgetProposal("", [], expires_at)
         job = ProposeForget(*key, {str(each.id): each.text for each in found})
-        await wait(memory.writer.submit(job))
+        await Join(memory.writer.submit(job))
         return ForgetProposal(job.token, found, expires_at)
 
-    async def _matching(
-        self, wait: Wait, recall: Recall, request: Request
-    ) -> list[MemoryEntry]:
+    async def _matching(self, recall: Recall, request: Request) -> list[MemoryEntry]:
         """Return the memories near the best match; by words if the embedder fails."""
         try:
-            found = await recall.candidates(wait, request)
+            found = await recall.candidates(request)
         except EmbedderError:
             words = replace(request.ranking, fusion="words")
-            found = await recall.candidates(wait, request._replace(ranking=words))
+            found = await recall.candidates(request._replace(ranking=words))
         matches = [_match(each) for each in found.memories]
         near = near_best(matches)
         return [
@@ -76,13 +74,13 @@ class Forgetting:
 
     @observed("confirm_forget", int)
     async def confirm(
-        self, wait: Wait, app_name: str, user_id: str, token: str, ids: object
+        self, app_name: str, user_id: str, token: str, ids: object
     ) -> int:
         """Delete what was proposed, or some of it."""
         key = self._memory.key(app_name, user_id, write=True)
         check_name(token, "token", self._memory.limits)
         chosen = chosen_ids(ids, self._memory.limits)
-        return await self._maintenance.delete_proposed(wait, key, token, chosen)
+        return await self._maintenance.delete_proposed(key, token, chosen)
 
 
 def chosen_ids(ids: object, limits: Limits) -> list[str] | None:

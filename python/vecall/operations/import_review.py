@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from vecall.concurrency.join import blocking, drive
+from vecall.concurrency.join import run_sync
 from vecall.ingest.buffered_turns import compaction_event, drafts_of, event_of
 from vecall.ingest.summaries import SUMMARY
 from vecall.operations.write_review import Gate
@@ -65,8 +65,8 @@ class ImportGate:
         drafts = [_draft(kind, values) for kind, values in lines]
         asked = [draft for draft in drafts if draft is not None]
         scope = "shared" if app == SHARED_APP else "app" if user == APP_WIDE else "user"
-        work = self._gate.judged_each(blocking, app, user, asked, scope=scope)
-        verdicts = iter(self._context.run(drive, work))
+        work = self._gate.judged_each(app, user, asked, scope=scope)
+        verdicts = iter(self._context.run(run_sync, work))
         passed: list[tuple[str, dict[str, Any]]] = []
         for (kind, values), draft in zip(lines, drafts, strict=True):
             if draft is not None:

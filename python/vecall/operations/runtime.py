@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from vecall.caller_warnings import warn_caller
 from vecall.concurrency.at_exit import abandoned
 from vecall.concurrency.interruptible import Pool
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
@@ -340,7 +340,6 @@ class Opened:
 
     async def read_through(
         self,
-        wait: Wait,
         work: Callable[..., T],
         told: list[Any],
         *args: object,
@@ -357,7 +356,7 @@ class Opened:
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None
-        found: T = await wait(future)
+        found: T = await Join(future)
         return found
 
     def check_calibrated(self, embedder: Embedder | None) -> None:

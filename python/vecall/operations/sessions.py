@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import (
     ClosedError,
@@ -88,37 +88,36 @@ class Observing:
         self._summarizing.close()
 
     @observed("observe_session", len)
-    async def observe(self, wait: Wait, session: object) -> list[str]:
+    async def observe(self, session: object) -> list[str]:
         """Keep what is new in a session; return the ids of memories made of it now."""
-        due, told = await self._read(wait, session)
+        due, told = await self._read(session)
         delay, count = None, None
         if isinstance(self.trigger, Inactivity):
             delay = self.trigger.inactivity_ms / 1000
         elif isinstance(self.trigger, MessageCount):
             count = self.trigger.message_count
-        await self._keep(wait, due, told, delay=delay, count=count)
+        await self._keep(due, told, delay=delay, count=count)
         if isinstance(self.trigger, Compaction):
-            return await self._compacted(wait, due)
+            return await self._compacted(due)
         return []
 
     async def add_session(
-        self, wait: Wait, session: object, how: How, *, replace: bool
+        self, session: object, how: How, *, replace: bool
     ) -> AddedIds:
         """Remember a session: by what a summarizer says of it, or turn by turn."""
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
-            return await self._memory.add_session(wait, session, how, replace=replace)
+            return await self._memory.add_session(session, how, replace=replace)
         if replace or how != How():
             msg = (
                 "restore, replace, idempotency_key: are about turns, and this service "
                 "remembers summaries or compactions"
             )
             raise ConfigError(msg)
-        return AddedIds(await self.end(wait, session, None, None, None))
+        return AddedIds(await self.end(session, None, None, None))
 
     @observed("end_session", len)
     async def end(
         self,
-        wait: Wait,
         session: object,
         app_name: str | None,
         user_id: str | None,
@@ -126,8 +125,8 @@ class Observing:
     ) -> list[str]:
         """Make memories of all that waits of a session; return their ids."""
         if session is not None:
-            due, told = await self._read(wait, session)
-            await self._keep(wait, due, told, ends=True)
+            due, told = await self._read(session)
+            await self._keep(due, told, ends=True)
         else:
             memory = self._memory
             key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
@@ -135,21 +134,21 @@ class Observing:
             due = DueSession(*key, id_)
         made = []
         if isinstance(self.trigger, Compaction):
-            made = await self._compacted(wait, due)
-        return made + await self._make(wait, due)
+            made = await self._compacted(due)
+        return made + await self._make(due)
 
-    async def run_due(self, wait: Wait) -> int:
+    async def run_due(self) -> int:
         """Make the memories that are due; return of how many sessions."""
         memory = self._memory
         done = 0
-        due: list[DueSession] = await wait(memory.serving.loader.submit(self._due))
+        due: list[DueSession] = await Join(memory.serving.loader.submit(self._due))
         for each in due:
             claim = ClaimSession(*each, _LEASE_S)
-            had: Change = await wait(memory.writer.submit(claim))
+            had: Change = await Join(memory.writer.submit(claim))
             if not had.ids:
                 continue
             try:
-                await self._make(wait, each)
+                await self._make(each)
                 done += 1
             except ClosedError:
                 raise
@@ -159,7 +158,7 @@ class Observing:
                     type(error).__name__,
                 )
                 later = PostponeSession(*each, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-                await wait(memory.writer.submit(later))
+                await Join(memory.writer.submit(later))
         return done
 
     def _due(self) -> list[DueSession]:
@@ -167,9 +166,7 @@ class Observing:
         with database.snapshot() as connection:
             return due_sessions(connection, database.lifetime.now())
 
-    async def _read(
-        self, wait: Wait, session: object
-    ) -> tuple[DueSession, list[_Part]]:
+    async def _read(self, session: object) -> tuple[DueSession, list[_Part]]:
         """A session's names, and its turns and compactions in order."""
         memory = self._memory
         memory.check_open()
@@ -177,15 +174,14 @@ class Observing:
         due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
         told: list[_Part] = []
         key = (due.app, due.user)
-        counted = await memory.counted(wait, key, head.events, head.id)
-        parts = await memory.read_through(wait, parted_by_compaction, counted)
+        counted = await memory.counted(key, head.events, head.id)
+        parts = await memory.read_through(parted_by_compaction, counted)
         for events, summary in parts:
-            told.append((await memory.read_turns(wait, events, head), summary))
+            told.append((await memory.read_turns(events, head), summary))
         return due, told
 
     async def _keep(
         self,
-        wait: Wait,
         due: DueSession,
         told: list[_Part],
         *,
@@ -196,16 +192,17 @@ class Observing:
         """Write down what is new, which is nothing most of the time."""
         if not any(drafts or summary for drafts, summary in told):
             return
-        new, drafts = await wait(
-            self._memory.serving.loader.submit(self._new, due, told)
-        )
+        found = self._memory.serving.loader.submit(self._new, due, told)
+        unseen: tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]
+        unseen = await Join(found)
+        new, drafts = unseen
         if not new:
             return
-        judged = await self._memory.gate.judged(wait, due.app, due.user, drafts)
-        turns = await self._memory.read_through(wait, events_of, new, judged)
+        judged = await self._memory.gate.judged(due.app, due.user, drafts)
+        turns = await self._memory.read_through(events_of, new, judged)
         bounds = bounds_of(self._memory.limits)
         keep = KeepTurns(*due, turns, delay, count, bounds, ends)
-        await wait(self._memory.writer.submit(keep))
+        await Join(self._memory.writer.submit(keep))
         self.kept()
 
     def _new(
@@ -236,11 +233,11 @@ class Observing:
         with self._memory.database.snapshot() as connection:
             return waiting_turns(connection, *due)
 
-    async def _compacted(self, wait: Wait, due: DueSession) -> list[str]:
+    async def _compacted(self, due: DueSession) -> list[str]:
         """Make memories of compactions; what they sum up waits no more."""
         made: list[str] = []
         while True:
-            turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
+            turns = await Join(self._memory.serving.loader.submit(self._waiting, due))
             found = first_compaction(turns)
             if found is None:
                 return made
@@ -253,37 +250,33 @@ class Observing:
                 trust=None,  # nobody knows all that went into it
             )
             with suppress(ConflictError):  # others were faster
-                made += await self._remember(wait, due, drafts, found.turns)
+                made += await self._remember(due, drafts, found.turns)
 
-    async def _make(self, wait: Wait, due: DueSession) -> list[str]:
+    async def _make(self, due: DueSession) -> list[str]:
         """Make memories of all that waits of a session."""
         while True:
-            turns = await wait(self._memory.serving.loader.submit(self._waiting, due))
+            turns = await Join(self._memory.serving.loader.submit(self._waiting, due))
             if not turns:
                 return []
             if self.summarizer is None:
-                drafts = await self._memory.read_through(
-                    wait, drafts_of, turns, due.session
-                )
+                drafts = await self._memory.read_through(drafts_of, turns, due.session)
             else:
-                drafts = await self._summarizing.drafts(
-                    wait, self.summarizer, due, turns
-                )
+                drafts = await self._summarizing.drafts(self.summarizer, due, turns)
             with suppress(ConflictError):  # others remembered or deleted some of it
-                return await self._remember(wait, due, drafts, turns)
+                return await self._remember(due, drafts, turns)
 
     async def _remember(
-        self, wait: Wait, due: DueSession, drafts: list[Draft], turns: Sequence[Turn]
+        self, due: DueSession, drafts: list[Draft], turns: Sequence[Turn]
     ) -> list[str]:
         """Write what was made of turns, which wait no more then."""
         judged = all(
             draft.ordered for draft in drafts
         )  # turns were when they were kept
         how = How(judged=judged, done=(due.session, [turn.id for turn in turns]))
-        return await self._memory.add_drafts(wait, due.app, due.user, drafts, how)
+        return await self._memory.add_drafts(due.app, due.user, drafts, how)
 
     async def summaries(
-        self, wait: Wait, provider: SummaryProvider, session: dict[str, Any]
+        self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
         """Ask for summaries, off the event loop; see `Summarizing.summaries`."""
-        return await self._summarizing.summaries(wait, provider, session)
+        return await self._summarizing.summaries(provider, session)

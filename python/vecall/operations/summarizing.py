@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from vecall.concurrency.executor import ModelThread
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.embedders.base import is_async
 from vecall.errors import ReentrantCallError, SummaryError, VecallError
 from vecall.ingest.buffered_turns import drafts_of, is_held
@@ -37,7 +37,6 @@ class Summarizing:
 
     async def drafts(
         self,
-        wait: Wait,
         provider: SummaryProvider | None,
         due: DueSession,
         turns: Sequence[Turn],
@@ -63,7 +62,7 @@ class Summarizing:
             "events": [turn.event for turn in free],
         }
         return drafts + summary_drafts(
-            await self.summaries(wait, provider, session),
+            await self.summaries(provider, session),
             due.session,
             [turn.id for turn in free],
             source="summarizer",
@@ -71,7 +70,7 @@ class Summarizing:
         )
 
     async def summaries(
-        self, wait: Wait, provider: SummaryProvider, session: dict[str, Any]
+        self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
         """Ask for summaries, off the event loop.
 
@@ -82,7 +81,7 @@ class Summarizing:
         self.refuse_nested()
         work = partial(provider.get_summaries, session)
         try:
-            found = await wait(
+            found = await Join(
                 self._thread.run(work, concurrent=is_async(provider.get_summaries))
             )
         except ReentrantCallError:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from vecall.concurrency.executor import ModelThread
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import clean
 from vecall.embedders.base import is_async
@@ -46,7 +46,6 @@ class Gate:
 
     async def judged(
         self,
-        wait: Wait,
         app: str,
         user: str,
         drafts: list[Draft],
@@ -59,14 +58,11 @@ class Gate:
         What is refused is left out, but for explicit memories. Arguments and errors are
         those of `judged_each`.
         """
-        each = await self.judged_each(
-            wait, app, user, drafts, scope=scope, explicit=explicit
-        )
+        each = await self.judged_each(app, user, drafts, scope=scope, explicit=explicit)
         return drafts if each is drafts else [draft for draft in each if draft]
 
     async def judged_each(
         self,
-        wait: Wait,
         app: str,
         user: str,
         drafts: list[Draft],
@@ -77,7 +73,6 @@ class Gate:
         """Return each draft as it may be written; None for one that is refused.
 
         Args:
-            wait: How to wait for the hook's thread.
             app: The app that the caller named.
             user: The user that the caller named.
             drafts: What is to be written.
@@ -96,7 +91,7 @@ class Gate:
         concurrent = is_async(self._hook)
         work = _all_async if concurrent else _all
         try:
-            verdicts = await wait(
+            verdicts = await Join(
                 self._thread.run(
                     partial(work, self._hook, app, user, scope, drafts),
                     concurrent=concurrent,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.content import as_list
 from vecall.errors import (
     ClosedError,
@@ -73,7 +73,7 @@ from vecall.validation import (
 T = TypeVar("T")
 
 
-class Asked(NamedTuple):
+class SearchArguments(NamedTuple):
     """A search as the caller asks it; None is the service's default."""
 
     app_name: str
@@ -98,24 +98,23 @@ class Memory(Opened):
 
     @observed("add_session", stored_count)
     async def add_session(
-        self, wait: Wait, session: object, how: How, *, replace: bool
+        self, session: object, how: How, *, replace: bool
     ) -> AddedIds:
         """Remember the turns of a session."""
         self.check_open()
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
         scope = Scope({}, app=head.app, user=head.user)
-        given, taken_back = turns = await self._turns(wait, head.events, head.id, scope)
-        await self.take_back(wait, key, taken_back)
+        given, taken_back = turns = await self._turns(head.events, head.id, scope)
+        await self.take_back(key, taken_back)
         if replace:
             how = how._replace(instead_of=head.id)
-        written = await self._added(wait, *key, turns.drafts, how)
-        return await self._aligned(wait, given, written)
+        written = await self._added(*key, turns.drafts, how)
+        return await self._aligned(given, written)
 
     @observed("add_events", stored_count)
     async def add_events(
         self,
-        wait: Wait,
         app_name: str,
         user_id: str,
         events: object,
@@ -129,16 +128,15 @@ class Memory(Opened):
             check_name(session_id, "session_id", self.limits)
         scope = scope_of(custom_metadata, app_name, user_id)
         told = as_list(events, "events")
-        given, taken_back = turns = await self._turns(wait, told, session_id, scope)
-        await self.take_back(wait, key, taken_back)
+        given, taken_back = turns = await self._turns(told, session_id, scope)
+        await self.take_back(key, taken_back)
         how = how._replace(told=(app_name, user_id))
-        written = await self._added(wait, *key, turns.drafts, how)
-        return await self._aligned(wait, given, written)
+        written = await self._added(*key, turns.drafts, how)
+        return await self._aligned(given, written)
 
     @observed("add_entries", stored_count)
     async def add_entries(
         self,
-        wait: Wait,
         app_name: str,
         user_id: str,
         memories: object,
@@ -149,53 +147,47 @@ class Memory(Opened):
         key = self.key(app_name, user_id, how.scope, write=True)
         scope = scope_of(custom_metadata, app_name, user_id)
         told = as_list(memories, "memories")
-        drafts = await self.read_through(wait, entry_drafts, told, scope, self.limits)
+        drafts = await self.read_through(entry_drafts, told, scope, self.limits)
         how = how._replace(told=(app_name, user_id))
-        written = await self._added(wait, *key, drafts, how)
-        return await self._aligned(wait, drafts, written)
+        written = await self._added(*key, drafts, how)
+        return await self._aligned(drafts, written)
 
-    async def read_turns(
-        self, wait: Wait, told: list[Any], head: SessionHead
-    ) -> list[Draft]:
+    async def read_turns(self, told: list[Any], head: SessionHead) -> list[Draft]:
         """Return the drafts of a session's turns, of which none is taken back."""
         scope = Scope({}, app=head.app, user=head.user)
-        return (await self._turns(wait, told, head.id, scope)).drafts
+        return (await self._turns(told, head.id, scope)).drafts
 
     async def counted(
-        self, wait: Wait, key: tuple[str, str], events: list[Any], session_id: str
+        self, key: tuple[str, str], events: list[Any], session_id: str
     ) -> list[Any]:
         """Return the events that count; forget those that a rewind took back."""
-        parted = await self.read_through(wait, parted_by_rewind, events)
-        await self.take_back(wait, key, memory_ids(parted.taken_back, session_id))
+        parted = await self.read_through(parted_by_rewind, events)
+        await self.take_back(key, memory_ids(parted.taken_back, session_id))
         return parted.counted
 
-    async def take_back(
-        self, wait: Wait, key: tuple[str, str], ids: Sequence[str]
-    ) -> None:
+    async def take_back(self, key: tuple[str, str], ids: Sequence[str]) -> None:
         """Delete turns that a rewind took back after they were told."""
         if not ids:
             return
         embedding = self.serving.embedding
         if embedding is not None:
             embedding.forget_texts(*key)
-        await wait(self.writer.submit(DeleteMemories(*key, ids)))
+        await Join(self.writer.submit(DeleteMemories(*key, ids)))
 
     async def _turns(
-        self, wait: Wait, told: list[Any], session_id: str | None, scope: Scope
+        self, told: list[Any], session_id: str | None, scope: Scope
     ) -> Turns:
         scope = scope._replace(include=self.rules.include)
-        return await self.read_through(
-            wait, turns_of, told, session_id, scope, self.limits
-        )
+        return await self.read_through(turns_of, told, session_id, scope, self.limits)
 
     async def add_drafts(
-        self, wait: Wait, app: str, user: str, drafts: list[Draft], how: How
+        self, app: str, user: str, drafts: list[Draft], how: How
     ) -> list[str]:
         """Judge, embed and write what was read; return the ids of what is stored."""
-        return (await self._added(wait, app, user, drafts, how)).ids
+        return (await self._added(app, user, drafts, how)).ids
 
     async def _added(
-        self, wait: Wait, app: str, user: str, drafts: list[Draft], how: How
+        self, app: str, user: str, drafts: list[Draft], how: How
     ) -> Written:
         if how.key is not None:
             check_name(how.key, "idempotency_key", self.limits)
@@ -203,7 +195,6 @@ class Memory(Opened):
         if not how.judged:
             given = drafts
             drafts = await self.gate.judged(
-                wait,
                 *(how.told or (app, user)),
                 drafts,
                 scope=how.scope,
@@ -219,7 +210,7 @@ class Memory(Opened):
         while True:
             with self.begin_use() as serving:
                 try:
-                    written = await self._write(wait, serving, app, user, drafts, how)
+                    written = await self._write(serving, app, user, drafts, how)
                     return Written(written.ids, {**refused, **written.left_out})
                 except EmbeddingMismatchError:
                     if serving is self.serving:
@@ -230,7 +221,6 @@ class Memory(Opened):
 
     async def _write(
         self,
-        wait: Wait,
         serving: Serving,
         app: str,
         user: str,
@@ -249,7 +239,6 @@ class Memory(Opened):
         if serving.embedding is not None and serving.model is not None:
             anyway = how.restore or how.edit  # also what a correction had overwritten
             answered = await give_vectors(
-                wait,
                 serving,
                 self.database,
                 app,
@@ -278,28 +267,24 @@ class Memory(Opened):
             answered,
         )
         try:
-            change: Change = await wait(self.writer.submit(job))
+            change: Change = await Join(self.writer.submit(job))
         except ForgottenKeyError:
-            return await self._write(
-                wait, serving, app, user, drafts, how, trusting=False
-            )
+            return await self._write(serving, app, user, drafts, how, trusting=False)
         return Written(list(change.ids), {**job.left_out})
 
-    async def _aligned(
-        self, wait: Wait, given: list[Any], written: Written
-    ) -> AddedIds:
+    async def _aligned(self, given: list[Any], written: Written) -> AddedIds:
         try:
-            return await self.read_through(wait, aligned, given, written)
+            return await self.read_through(aligned, given, written)
         except ClosedError:  # meanwhile; what was written stays written
             return aligned(given, written)
 
     @observed("search", _found)
-    async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
+    async def search(self, asked: SearchArguments) -> SearchMemoryResponse:
         """Find the best memories for a query."""
         while True:  # as `served` does; it is called most often by far
             with self.begin_use() as serving:
                 try:
-                    return await self._search(wait, serving, asked)
+                    return await self._search(serving, asked)
                 except RetiredModelError:
                     continue
 
@@ -310,7 +295,7 @@ class Memory(Opened):
                 return await work(serving)
 
     async def _search(
-        self, wait: Wait, serving: Serving, asked: Asked
+        self, serving: Serving, asked: SearchArguments
     ) -> SearchMemoryResponse:
         key = self.key(asked.app_name, asked.user_id, write=False)
         check_query(asked.query)
@@ -353,29 +338,27 @@ class Memory(Opened):
         )
         others = self._other_keys(asked)
         if ranking.rewriter is not None:
-            text = await serving.recall.rewritten(wait, ranking.rewriter, query)
+            text = await serving.recall.rewritten(ranking.rewriter, query)
             request = request._replace(query=text[: limits.max_query_chars])
-        found = await self._ask(wait, serving, request)
+        found = await self._ask(serving, request)
         if not others:
             return found
         answers = {"user": found}
         for scope, other in others.items():
-            answers[scope] = await self._ask(wait, serving, request._replace(key=other))
+            answers[scope] = await self._ask(serving, request._replace(key=other))
         return merged(answers, request.top_k)
 
-    async def _ask(
-        self, wait: Wait, serving: Serving, request: Request
-    ) -> SearchMemoryResponse:
+    async def _ask(self, serving: Serving, request: Request) -> SearchMemoryResponse:
         """Search one partition, of it the rows that pass what the engine cannot see."""
         asked = request.filter
         if asked is None or not needs_rows(asked):
-            return await serving.recall.search(wait, request)
-        only: NDArray[np.int64] = await wait(
+            return await serving.recall.search(request)
+        only: NDArray[np.int64] = await Join(
             serving.loader.submit_scan(passing_rows, self.database, request.key, asked)
         )
         if not len(only):
             return SearchMemoryResponse()
-        found = await serving.recall.search(wait, request._replace(only=only))
+        found = await serving.recall.search(request._replace(only=only))
         # A row that was found may have been changed since it was looked at.
         return SearchMemoryResponse(
             [
@@ -385,7 +368,7 @@ class Memory(Opened):
             ]
         )
 
-    def _other_keys(self, asked: Asked) -> dict[str, tuple[str, str]]:
+    def _other_keys(self, asked: SearchArguments) -> dict[str, tuple[str, str]]:
         """The partitions beside the user's own in which a search looks."""
         scopes = self.rules.scopes
         if asked.scopes is None and not scopes.read:

@@ -7,13 +7,12 @@ from functools import partial
 from typing import Any
 
 from vecall.concurrency.executor import ModelThread
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.embedders.base import is_async
 from vecall.errors import ClosedError, ReentrantCallError, VecallError
 
 
 async def call_of_ranking(
-    wait: Wait,
     thread: ModelThread,
     name: str,
     failed: type[VecallError],
@@ -23,7 +22,6 @@ async def call_of_ranking(
     """Return what a function of the ranking returns.
 
     Args:
-        wait: How to wait for another thread.
         thread: Where the function runs.
         name: The option that holds the function.
         failed: The error that a failure becomes.
@@ -37,7 +35,7 @@ async def call_of_ranking(
     thread.refuse_nested()
     work = partial(function, *given)
     try:
-        return await wait(thread.run(work, concurrent=is_async(function)))
+        return await Join(thread.run(work, concurrent=is_async(function)))
     except ClosedError:
         raise
     except ReentrantCallError:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vecall._core import Engine
 from vecall.clock import LifeTime
 from vecall.concurrency.executor import ModelThread
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.content import clean
 from vecall.embedders import Vectors
 from vecall.errors import BusyError, RerankerError, RewriterError
@@ -90,27 +90,24 @@ class Recall:
         self._rewriting.close()
         self._slow.close()
 
-    async def rewritten(self, wait: Wait, rewriter: Rewriter, query: str) -> str:
+    async def rewritten(self, rewriter: Rewriter, query: str) -> str:
         """Return the text to search for in place of a query.
 
         Raises:
             RewriterError: The rewriter failed, or returned something else than a text.
         """
         text: object = await call_of_ranking(
-            wait, self._rewriting, "ranking.rewriter", RewriterError, rewriter, query
+            self._rewriting, "ranking.rewriter", RewriterError, rewriter, query
         )
         if not isinstance(text, str):
             msg = "ranking.rewriter: must return a string"
             raise RewriterError(msg)
         return text
 
-    async def search(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+    async def search(self, request: Request) -> SearchMemoryResponse:
         """Return the best memories.
 
         Args:
-            wait: How to wait for another thread, where that is needed: the partition is
-                not loaded, the query has no cached vector, a text is not in memory, or
-                a reranker is asked.
             request: What is asked.
         """
         vector = request.vector
@@ -121,16 +118,16 @@ class Recall:
             query = clean(request.query)
             vector = self._embedding.known_query(*request.key, query)
             if vector is None:
-                vector = await self._embedding.embed_query(wait, *request.key, query)
-        hits, answer = await self._hits(wait, request, vector)
+                vector = await self._embedding.embed_query(*request.key, query)
+        hits, answer = await self._hits(request, vector)
         if any(hit.row is None for hit in hits):
-            await self._fetch(wait, hits)
+            await self._fetch(hits)
         # A row that is still not there was deleted since the engine was asked.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
         now = self._lifetime.wall()
         is_plain = request.ranking.is_plain
         if not is_plain:
-            await self._reorder(wait, request, found, now)
+            await self._reorder(request, found, now)
         # The engine orders ties by row and returns all that tie with the last one; here
         # the smaller id wins, so that the answer does not depend on who was stored
         # first.
@@ -138,7 +135,7 @@ class Recall:
             found.sort(key=lambda pair: (-pair[0].score, -pair[1].time, pair[1].id))
         if request.ranking.compares_texts:
             work = partial(_reorder.choose, found, request.ranking, request.top_k)
-            found = await wait(self._slow.run(work, concurrent=False))
+            found = await Join(self._slow.run(work, concurrent=False))
         found = found[: request.top_k]
         return self._response(found, answer, request, now)
 
@@ -155,22 +152,20 @@ class Recall:
             return True
         return self._embedding.knows_letters(request.query)
 
-    async def candidates(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+    async def candidates(self, request: Request) -> SearchMemoryResponse:
         """Return memories that somebody may want to delete, each explained."""
-        return await self.search(wait, request)
+        return await self.search(request)
 
-    async def _fetch(self, wait: Wait, hits: list[Hit]) -> None:
+    async def _fetch(self, hits: list[Hit]) -> None:
         """Read the rows that are not in memory."""
         missing = [hit.rid for hit in hits if hit.row is None]
-        rows = await wait(self._loader.submit(self._loader.rows, missing))
+        rows = await Join(self._loader.submit(self._loader.rows, missing))
         fetched = {row.rid: row for row in rows}
         for hit in hits:
             if hit.row is None:
                 hit.row = fetched.get(hit.rid)
 
-    async def _reorder(
-        self, wait: Wait, request: Request, found: Found, now: float
-    ) -> None:
+    async def _reorder(self, request: Request, found: Found, now: float) -> None:
         ranking = request.ranking
         hits = [hit for hit, _ in found]
         rows = [row for _, row in found]
@@ -180,7 +175,6 @@ class Recall:
             _reorder.decay(hits, rows, ranking.seconds_to_half, now)
         if ranking.reranker is not None and found:
             numbers = await call_of_ranking(
-                wait,
                 self._slow,
                 "ranking.reranker",
                 RerankerError,
@@ -191,7 +185,7 @@ class Recall:
             _reorder.apply_reranker(hits, numbers)
 
     async def _hits(
-        self, wait: Wait, request: Request, vector: Vectors | None
+        self, request: Request, vector: Vectors | None
     ) -> tuple[list[Hit], Answer]:
         """Ask the engine once it has all that the file had when the search began."""
         loader, key = self._loader, request.key
@@ -204,7 +198,7 @@ class Recall:
                 if target is None:
                     return [], _NOTHING
                 if not loader.retired:
-                    await wait(loader.catch_up(key))
+                    await Join(loader.catch_up(key))
                 if loader.retired:
                     raise RetiredModelError
                 answer = self._answer(request, vector, target)

@@ -38,7 +38,7 @@ from vecall.server.table import all_operations
 from vecall.server.tokens import Token, TokenSource
 from vecall.server.turns import Turns
 from vecall.server.validation import Validator
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.validation import Limits
 
 _log = logging.getLogger("vecall.server")

@@ -23,7 +23,7 @@ from vecall.server.request_body import BodyPlaces
 from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
 from vecall.server.validation import Schema
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 
 Access = Literal["public", "read", "write", "review", "admin", "admin_write"]
 """Who may: anybody, a token of the user, one that may write, one that may write and

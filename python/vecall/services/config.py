@@ -11,7 +11,7 @@ from typing import Any, cast
 from vecall.embedders.base import Embedder
 from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.summaries import SummaryProvider
 from vecall.triggers import Trigger, checked_trigger

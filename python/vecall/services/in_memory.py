@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import clean
 from vecall.embedders import Embedder
@@ -19,13 +19,13 @@ from vecall.errors import ConfigError
 from vecall.filters.labels import passes as passes_stored
 from vecall.index.embedding import Embedding
 from vecall.lexical.tokenizer import has_word, stream_safe
-from vecall.operations.writes import Asked, Memory
+from vecall.operations.writes import Memory, SearchArguments
 from vecall.ranking.options import Ranking
 from vecall.search.confidence import importance_of
 from vecall.search.entries import to_entry
 from vecall.search.search_index import Serving
 from vecall.search.searcher import Recall, Request
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.store import Database, EmbeddingModel, Row, load_partition, partition_state
 from vecall.store.values import stored_object
 from vecall.timestamps import to_micros, to_seconds
@@ -111,10 +111,10 @@ class _MatchingRecall(Recall):
         self._database = database
         self._matching = matching
 
-    async def search(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+    async def search(self, request: Request) -> SearchMemoryResponse:
         if not has_word(request.query):
             return SearchMemoryResponse()
-        found = await wait(self._loader.submit_scan(self._best, request))
+        found = await Join(self._loader.submit_scan(self._best, request))
         now = self._lifetime.wall()
         memories = []
         for score, row in found:
@@ -127,10 +127,10 @@ class _MatchingRecall(Recall):
                 memories.append(memory)
         return SearchMemoryResponse(memories)
 
-    async def candidates(self, wait: Wait, request: Request) -> SearchMemoryResponse:
+    async def candidates(self, request: Request) -> SearchMemoryResponse:
         """Return what matches; if nothing does, what has some of the words."""
-        found = await self.search(wait, request)
-        return found if found.memories else await super().search(wait, request)
+        found = await self.search(request)
+        return found if found.memories else await super().search(request)
 
     def _best(self, request: Request) -> list[tuple[float, Row]]:
         matches = self._matching(clean(request.query))
@@ -196,12 +196,12 @@ class _MatchingMemory(Memory):
             raise ConfigError(msg)
         super().check_calibrated(None)
 
-    async def search(self, wait: Wait, asked: Asked) -> SearchMemoryResponse:
+    async def search(self, asked: SearchArguments) -> SearchMemoryResponse:
         for name in ("ranking", "vector"):
             if getattr(asked, name) is not None:
                 msg = f"{name}: {_ONLY_MATCHES}"
                 raise ConfigError(msg)
-        return await super().search(wait, asked)
+        return await super().search(asked)
 
 
 class _WordMatchingMemory(_MatchingMemory):

@@ -7,7 +7,7 @@ from typing import Any
 from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
 from vecall.ranking.options import COSINE_ALONE, Ranking
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.validation import check_min_score, check_top_k
 
 

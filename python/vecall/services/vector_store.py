@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vecall.clock import Clock, LifeTime, checked_clock
 from vecall.concurrency.at_exit import abandoned, close_at_exit
 from vecall.concurrency.closing import Closing
-from vecall.concurrency.event_loop import on_loop
+from vecall.concurrency.join import run_async
 from vecall.concurrency.periodic import Housekeeper
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
@@ -21,10 +21,10 @@ from vecall.ingest.inner_parts import Inner, checked_include
 from vecall.operations.known_options import known_options
 from vecall.operations.options import checked_seconds, checked_summarizer
 from vecall.protocols import BaseMemoryService
+from vecall.services._vector_store_sync import SyncVectorStoreMemoryService
 from vecall.services.vector_store_memory import StoredMemory
 from vecall.services.vector_store_operations import StoredOperations
 from vecall.services.vector_store_sessions import StoredSessions
-from vecall.services.vector_store_sync import SyncVectorStoreMemoryService
 from vecall.summaries import SummaryProvider
 from vecall.triggers import (
     Inactivity,
@@ -84,6 +84,10 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         InvalidArgumentError: top_k or min_score out of range.
     """
 
+    _memory: StoredMemory
+    _sessions: StoredSessions
+    _operations: StoredOperations
+
     @known_options
     def __init__(
         self,
@@ -126,12 +130,18 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         )
         self._sessions = sessions = StoredSessions(self._memory, when, provider)
         self._operations = StoredOperations(self._memory, sessions)
-        self.sync = SyncVectorStoreMemoryService(self._operations)
         timed = isinstance(when, Inactivity | MessageCount)
         self._housekeeper = Housekeeper(sessions.next_run, interval if timed else None)
         sessions.kept = self._housekeeper.wake
         self._abandoned = abandoned(self)
         close_at_exit(self)
+
+    @property
+    def sync(self) -> SyncVectorStoreMemoryService:
+        """The same methods for callers without an event loop."""
+        return SyncVectorStoreMemoryService(
+            self, self._memory, self._sessions, self._operations
+        )
 
     @property
     def store(self) -> VectorStore:
@@ -168,7 +178,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
 
     async def add_session_to_memory(self, session: Any) -> AddedIds:
         """Remember the turns of a session; see `MemoryService`."""
-        return await self._sessions.add_session(on_loop(), session)
+        return await run_async(self._sessions.add_session(session))
 
     async def add_events_to_memory(
         self,
@@ -185,8 +195,10 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
         """
-        return await self._operations.add_events(
-            on_loop(), app_name, user_id, events, session_id, custom_metadata, messages
+        return await run_async(
+            self._operations.add_events(
+                app_name, user_id, events, session_id, custom_metadata, messages
+            )
         )
 
     async def add_memory(
@@ -202,8 +214,8 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
         """
-        return await self._operations.add_entries(
-            on_loop(), app_name, user_id, memories, custom_metadata
+        return await run_async(
+            self._operations.add_entries(app_name, user_id, memories, custom_metadata)
         )
 
     async def search_memory(
@@ -238,8 +250,10 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             InvalidMemoryError: A row that this service did not write.
             ClosedError: The service was closed.
         """
-        return await self._memory.search(
-            on_loop(), app_name, user_id, query, top_k, min_score, filter, vector
+        return await run_async(
+            self._memory.search(
+                app_name, user_id, query, top_k, min_score, filter, vector
+            )
         )
 
     async def observe_session(self, session: Any) -> list[str]:
@@ -256,7 +270,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             LimitExceededError: Too much waits already; nothing was kept.
             ConfigError: A `ttl`, and the store cannot delete; nothing was kept.
         """
-        return await self._sessions.observe(on_loop(), session)
+        return await run_async(self._sessions.observe(session))
 
     async def end_session(
         self,
@@ -274,13 +288,13 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             SummaryError: The summarizer failed; what is kept stays kept.
             EmbedderError: The embedder failed; what is kept stays kept.
         """
-        return await self._sessions.end(
-            on_loop(), session, app_name, user_id, session_id
+        return await run_async(
+            self._sessions.end(session, app_name, user_id, session_id)
         )
 
     async def run_due(self) -> int:
         """Make memories of the sessions that are due; return of how many."""
-        return await self._sessions.run_due(on_loop())
+        return await run_async(self._sessions.run_due())
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
@@ -290,7 +304,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         Raises:
             ConfigError: The store has no method `delete`.
         """
-        await self._operations.delete(on_loop(), app_name, user_id, memory_id)
+        await run_async(self._operations.delete(app_name, user_id, memory_id))
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str
@@ -300,8 +314,8 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         Raises:
             ConfigError: The store has no method `delete_many`.
         """
-        return await self._operations.delete_all(
-            on_loop(), app_name, user_id, session_id
+        return await run_async(
+            self._operations.delete_all(app_name, user_id, session_id)
         )
 
     async def delete_user(self, *, app_name: str, user_id: str) -> int:
@@ -310,7 +324,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         Raises:
             ConfigError: The store has no method `delete_many`.
         """
-        return await self._operations.delete_all(on_loop(), app_name, user_id, None)
+        return await run_async(self._operations.delete_all(app_name, user_id, None))
 
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5
@@ -324,8 +338,8 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
             ConfigError: The store has no method `delete`.
             EmbedderError: The embedder failed.
         """
-        return await self._operations.forgetting.propose(
-            on_loop(), app_name, user_id, query, top_k
+        return await run_async(
+            self._operations.forgetting.propose(app_name, user_id, query, top_k)
         )
 
     async def confirm_forget(
@@ -343,8 +357,8 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
                 stored something else under an id since then.
             InvalidArgumentError: An id that was not proposed; the token still counts.
         """
-        return await self._operations.confirm_forget(
-            on_loop(), app_name, user_id, token, ids
+        return await run_async(
+            self._operations.confirm_forget(app_name, user_id, token, ids)
         )
 
     def close(self) -> None:

@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vecall.concurrency.join import Wait
 from vecall.errors import InvalidArgumentError, NotFoundError
 from vecall.lexical import content_words
 from vecall.operations.forgetting import chosen_ids
@@ -44,7 +43,7 @@ class StoredForgetting:
         self._proposals: OrderedDict[str, _Proposal] = OrderedDict()
 
     async def propose(
-        self, wait: Wait, app_name: str, user_id: str, query: str, top_k: int
+        self, app_name: str, user_id: str, query: str, top_k: int
     ) -> ForgetProposal:
         """Look for what is to be forgotten."""
         memory = self._memory
@@ -53,7 +52,7 @@ class StoredForgetting:
         check_query(query)
         count = check_top_k(top_k, memory.limits)
         scope = VectorStoreFilter(app_name=app_name, user_id=user_id)
-        found = await memory.near(wait, scope, query, max(count, _LOOKED_AT))
+        found = await memory.near(scope, query, max(count, _LOOKED_AT))
         near = near_best(matches(query, found))
         meant = [each for each, is_near in zip(found, near, strict=True) if is_near][
             :count
@@ -69,7 +68,7 @@ class StoredForgetting:
         return ForgetProposal(token, meant, expires_at)
 
     async def confirm(
-        self, wait: Wait, app_name: str, user_id: str, token: str, ids: object
+        self, app_name: str, user_id: str, token: str, ids: object
     ) -> tuple[int, list[str]]:
         """Delete what was proposed, or some of it; return how many, and which."""
         memory = self._memory
@@ -79,9 +78,7 @@ class StoredForgetting:
         proposal = self._take((app_name, user_id), token, chosen)
         meant = list(proposal.shown) if chosen is None else chosen
         try:
-            count = await memory.delete(
-                wait, app_name, user_id, meant, "confirm_forget"
-            )
+            count = await memory.delete(app_name, user_id, meant, "confirm_forget")
         except BaseException:
             # Some may be deleted; the same token deletes the rest.
             with self._lock:

@@ -15,7 +15,7 @@ import numpy as np
 
 from vecall.clock import LifeTime
 from vecall.concurrency.executor import ModelThread
-from vecall.concurrency.join import Wait
+from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import clean
 from vecall.embedders import Vectors
@@ -99,7 +99,6 @@ class StoredMemory:
 
     async def add_turns(
         self,
-        wait: Wait,
         app: str,
         user: str,
         events: list[Any],
@@ -109,16 +108,15 @@ class StoredMemory:
         """Remember turns, and delete those that a rewind among them took back."""
         scope = scope._replace(include=self.include)
         turns = await self.read(
-            wait, turns_of, events, session_id, scope, self.limits, in_slices
+            turns_of, events, session_id, scope, self.limits, in_slices
         )
         self.check_ttl(turns.drafts)
-        await self.take_back(wait, app, user, turns.taken_back)
-        ids = await self.add_drafts(wait, app, user, turns.drafts)
+        await self.take_back(app, user, turns.taken_back)
+        ids = await self.add_drafts(app, user, turns.drafts)
         return aligned(turns.given, Written(ids, {}))
 
     async def add_entries(
         self,
-        wait: Wait,
         app: str,
         user: str,
         entries: list[Any],
@@ -126,14 +124,12 @@ class StoredMemory:
     ) -> AddedIds:
         """Remember explicit memories."""
         scope = scope_of(custom_metadata, app, user)
-        drafts = await self.read(
-            wait, entry_drafts, in_slices(entries), scope, self.limits
-        )
-        ids = await self.add_drafts(wait, app, user, drafts)
+        drafts = await self.read(entry_drafts, in_slices(entries), scope, self.limits)
+        ids = await self.add_drafts(app, user, drafts)
         return aligned(drafts, Written(ids, {}))
 
     async def add_drafts(
-        self, wait: Wait, app: str, user: str, drafts: Sequence[Draft]
+        self, app: str, user: str, drafts: Sequence[Draft]
     ) -> list[str]:
         """Embed and store; return the ids. What began before `close` is finished.
 
@@ -143,7 +139,7 @@ class StoredMemory:
         """
         self.check_ttl(drafts)
         texts = [embedded_text(draft.author, draft.text) for draft in drafts]
-        vectors = await self._embedding.embed_texts(wait, app, user, texts)
+        vectors = await self._embedding.embed_texts(app, user, texts)
         wall, now = self.lifetime.wall(), self.lifetime.now()
 
         async def store() -> None:
@@ -154,7 +150,7 @@ class StoredMemory:
                 await self.store.upsert(draft.id, embedding, metadata)
 
         try:
-            await self.run(wait, store)
+            await self.run(store)
         finally:  # after an error some may be stored
             self.changed(app, user, list(drafts))
         return [draft.id for draft in drafts]
@@ -164,21 +160,17 @@ class StoredMemory:
         if any(draft.ttl is not None for draft in drafts):
             needed_method(self.store, "delete", "ttl")
 
-    async def counted(
-        self, wait: Wait, head: SessionHead
-    ) -> tuple[list[object], list[str]]:
+    async def counted(self, head: SessionHead) -> tuple[list[object], list[str]]:
         """Return the events that count, and the ids of those that were taken back."""
-        parted: Parted = await self.read(wait, parted_by_rewind, head.events, in_slices)
+        parted: Parted = await self.read(parted_by_rewind, head.events, in_slices)
         return parted.counted, memory_ids(parted.taken_back, head.id)
 
-    async def take_back(
-        self, wait: Wait, app: str, user: str, ids: Sequence[str]
-    ) -> None:
+    async def take_back(self, app: str, user: str, ids: Sequence[str]) -> None:
         """Delete turns that a rewind took back after they were told."""
         if not ids:
             return
         if has_method(self.store, "delete"):
-            await self.delete(wait, app, user, ids)
+            await self.delete(app, user, ids)
         elif not self._warned:
             self._warned = True
             _log.warning(
@@ -188,7 +180,6 @@ class StoredMemory:
 
     async def search(
         self,
-        wait: Wait,
         app: str,
         user: str,
         query: str,
@@ -207,13 +198,12 @@ class StoredMemory:
         embedder = self._embedding.embedder
         model = EmbeddingModel(embedder.model_id, embedder.dimensions)
         given = checked_query_vector(vector, model, _BY_VECTORS)
-        found = await self.near(wait, scope, query, count, given)
+        found = await self.near(scope, query, count, given)
         near = [each for each in found if floor is None or (each.score or 0.0) >= floor]
         return SearchMemoryResponse(near)
 
     async def near(
         self,
-        wait: Wait,
         scope: VectorStoreFilter,
         query: str,
         count: int,
@@ -227,20 +217,19 @@ class StoredMemory:
         if vector is None:
             vector = self._embedding.known_query(app, user, query)
         if vector is None:
-            vector = await self._embedding.embed_query(wait, app, user, query)
+            vector = await self._embedding.embed_query(app, user, query)
         if not vector.any():
             return []  # near to nothing
-        hits = await self.run(wait, partial(self._search, vector, count, scope))
+        hits = await self.run(partial(self._search, vector, count, scope))
         now = self.lifetime.wall()
         return [from_hit(hit, now) for hit in hits]
 
     async def delete(
-        self, wait: Wait, app: str, user: str, ids: Sequence[str], who: str = "delete"
+        self, app: str, user: str, ids: Sequence[str], who: str = "delete"
     ) -> int:
         """Delete memories of a user; return how many were there.
 
         Args:
-            wait: How to wait.
             app: The app.
             user: The user.
             ids: Of the memories.
@@ -258,10 +247,10 @@ class StoredMemory:
                 there += bool(await delete(id_, app_name=app, user_id=user))
             return there
 
-        return await self.run(wait, each)
+        return await self.run(each)
 
     async def delete_all(
-        self, wait: Wait, app: str, user: str, session_id: str | None, who: str
+        self, app: str, user: str, session_id: str | None, who: str
     ) -> int:
         """Delete a session, or all of a user; return how many memories.
 
@@ -273,17 +262,17 @@ class StoredMemory:
         if session_id is None:
             self._embedding.forget_user(app, user)
         scope = VectorStoreFilter(app_name=app, user_id=user, session_id=session_id)
-        return int(await self.run(wait, lambda: delete_many(scope)))
+        return int(await self.run(lambda: delete_many(scope)))
 
-    async def read(self, wait: Wait, function: Callable[..., T], *args: Any) -> T:
+    async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Read what a caller handed in, off the event loop."""
         work = partial(function, *args)
-        result: T = await wait(self._reader.run(work, concurrent=False))
+        result: T = await Join(self._reader.run(work, concurrent=False))
         return result
 
-    async def run(self, wait: Wait, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run calls of the store on its event loop."""
-        result: T = await wait(self._thread.run(work, concurrent=True))
+        result: T = await Join(self._thread.run(work, concurrent=True))
         return result
 
     def check(self, app_name: object, user_id: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from vecall.concurrency.join import Wait
 from vecall.content import as_list
 from vecall.ingest.drafts import events_of, scope_of
 from vecall.services.vector_store_forgetting import StoredForgetting
@@ -26,7 +25,6 @@ class StoredOperations:
 
     async def add_events(
         self,
-        wait: Wait,
         app_name: str,
         user_id: str,
         events: object,
@@ -41,11 +39,10 @@ class StoredOperations:
             check_name(session_id, "session_id", memory.limits)
         scope = scope_of(custom_metadata, app_name, user_id)
         told: list[Any] = as_list(events_of(events, messages), "events")
-        return await memory.add_turns(wait, app_name, user_id, told, session_id, scope)
+        return await memory.add_turns(app_name, user_id, told, session_id, scope)
 
     async def add_entries(
         self,
-        wait: Wait,
         app_name: str,
         user_id: str,
         memories: object,
@@ -54,24 +51,20 @@ class StoredOperations:
         """Remember explicit memories."""
         self.memory.check(app_name, user_id)
         told = as_list(memories, "memories")
-        return await self.memory.add_entries(
-            wait, app_name, user_id, told, custom_metadata
-        )
+        return await self.memory.add_entries(app_name, user_id, told, custom_metadata)
 
-    async def delete(
-        self, wait: Wait, app_name: str, user_id: str, memory_id: str | None
-    ) -> None:
+    async def delete(self, app_name: str, user_id: str, memory_id: str | None) -> None:
         """Delete one memory, and a turn of its id that waits."""
         memory = self.memory
         memory.check(app_name, user_id)
         if memory_id is None:
             return
         id_ = check_name(memory_id, "memory_id", memory.limits)
-        await memory.delete(wait, app_name, user_id, [id_], "delete_memory")
+        await memory.delete(app_name, user_id, [id_], "delete_memory")
         self.sessions.waiting.drop(app_name, user_id, {id_})
 
     async def delete_all(
-        self, wait: Wait, app_name: str, user_id: str, session_id: str | None
+        self, app_name: str, user_id: str, session_id: str | None
     ) -> int:
         """Delete a session, or all of a user, and the turns of it that wait."""
         memory = self.memory
@@ -79,14 +72,14 @@ class StoredOperations:
         who = "delete_user" if session_id is None else "delete_session"
         if session_id is not None:
             check_name(session_id, "session_id", memory.limits)
-        count = await memory.delete_all(wait, app_name, user_id, session_id, who)
+        count = await memory.delete_all(app_name, user_id, session_id, who)
         dropped = self.sessions.waiting.drop(app_name, user_id, None, session_id)
         return count + dropped
 
     async def confirm_forget(
-        self, wait: Wait, app_name: str, user_id: str, token: str, ids: object
+        self, app_name: str, user_id: str, token: str, ids: object
     ) -> int:
         """Delete what was proposed, or some of it."""
-        count, gone = await self.forgetting.confirm(wait, app_name, user_id, token, ids)
+        count, gone = await self.forgetting.confirm(app_name, user_id, token, ids)
         self.sessions.waiting.drop(app_name, user_id, set(gone))
         return count

@@ -12,7 +12,7 @@ from typing import Any
 
 from vecall.concurrency.executor import ModelThread
 from vecall.concurrency.interruptible import Promise
-from vecall.concurrency.join import Wait, blocking, drive
+from vecall.concurrency.join import Join, run_sync
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ClosedError
 from vecall.ingest.buffered_turns import (
@@ -69,33 +69,32 @@ class StoredSessions:
         self.kept: Callable[[], None] = lambda: None
         """Is called when something was kept that may be due soon."""
 
-    async def add_session(self, wait: Wait, session: object) -> AddedIds:
+    async def add_session(self, session: object) -> AddedIds:
         """Remember a session: by what a summarizer says of it, or turn by turn."""
         if self.summarizer is not None or isinstance(self.trigger, Compaction):
-            return AddedIds(await self.end(wait, session, None, None, None))
+            return AddedIds(await self.end(session, None, None, None))
         head = session_head(session, self._memory.limits)
         self._memory.check(head.app, head.user)
         scope = Scope({}, app=head.app, user=head.user)
         return await self._memory.add_turns(
-            wait, head.app, head.user, head.events, head.id, scope
+            head.app, head.user, head.events, head.id, scope
         )
 
-    async def observe(self, wait: Wait, session: object) -> list[str]:
+    async def observe(self, session: object) -> list[str]:
         """Keep what is new in a session; return the ids of memories made of it now."""
         delay, count = None, None
         if isinstance(self.trigger, Inactivity):
             delay = self.trigger.inactivity_ms / 1000
         elif isinstance(self.trigger, MessageCount):
             count = self.trigger.message_count
-        due = await self._keep(wait, session, delay, count)
+        due = await self._keep(session, delay, count)
         self.kept()
         if isinstance(self.trigger, Compaction):
-            return await self._made(wait, due, compactions_only=True)
+            return await self._made(due, compactions_only=True)
         return []
 
     async def end(
         self,
-        wait: Wait,
         session: object,
         app_name: str | None,
         user_id: str | None,
@@ -103,21 +102,21 @@ class StoredSessions:
     ) -> list[str]:
         """Make memories of all that waits of a session; return their ids."""
         if session is not None:
-            due = await self._keep(wait, session, None, None)
+            due = await self._keep(session, None, None)
         else:
             self._memory.check(app_name, user_id)
             id_ = check_name(session_id, "session_id", self._memory.limits)
             due = DueSession(str(app_name), str(user_id), id_)
-        return await self._made(wait, due, compactions_only=False)
+        return await self._made(due, compactions_only=False)
 
-    async def run_due(self, wait: Wait) -> int:
+    async def run_due(self) -> int:
         """Make the memories that are due; return of how many sessions."""
         self._memory.check_open()
         lifetime = self._memory.lifetime
         done = 0
         for due in self.waiting.due(lifetime.now()):
             try:
-                await self._made(wait, due, compactions_only=False)
+                await self._made(due, compactions_only=False)
                 done += 1
             except ClosedError:
                 raise
@@ -131,7 +130,7 @@ class StoredSessions:
 
     def next_run(self) -> float | None:
         """Do what is due, blocking; return in how many seconds the next session is."""
-        drive(self.run_due(blocking))
+        run_sync(self.run_due())
         due = self.waiting.next_due()
         return None if due is None else due - self._memory.lifetime.now()
 
@@ -157,16 +156,16 @@ class StoredSessions:
             )
 
     async def _keep(
-        self, wait: Wait, session: object, delay: float | None, count: int | None
+        self, session: object, delay: float | None, count: int | None
     ) -> DueSession:
         """Keep what is new in a session, which is nothing most of the time."""
         memory = self._memory
         head = session_head(session, memory.limits)
         memory.check(head.app, head.user)
         due = DueSession(head.app, head.user, head.id)
-        counted, taken_back = await memory.counted(wait, head)
+        counted, taken_back = await memory.counted(head)
         told: Told = await memory.read(
-            wait, told_of, counted, head, memory.limits, memory.include
+            told_of, counted, head, memory.limits, memory.include
         )
         known = self.waiting.known(due, told)
         new = {id_: each for id_, each in told.items() if id_ not in known}
@@ -180,15 +179,13 @@ class StoredSessions:
         self.waiting.drop(due.app, due.user, set(taken_back), due.session)
         gone = [f"\0{id_}" for id_ in taken_back]  # no id of a turn has a NUL
         new_gone = set(gone) - self.waiting.known(due, gone)
-        await memory.take_back(wait, due.app, due.user, [g[1:] for g in new_gone])
+        await memory.take_back(due.app, due.user, [g[1:] for g in new_gone])
         turns |= dict.fromkeys(new_gone)
         now = memory.lifetime.now()
         self.waiting.keep(due, turns, now=now, delay=delay, count=count)
         return due
 
-    async def _made(
-        self, wait: Wait, due: DueSession, *, compactions_only: bool
-    ) -> list[str]:
+    async def _made(self, due: DueSession, *, compactions_only: bool) -> list[str]:
         """Make memories of a session, after the run that is under way."""
         self._memory.check_open()
         self.refuse_nested()
@@ -203,7 +200,7 @@ class StoredSessions:
                 if other is mine:
                     break
                 with suppress(Exception):  # theirs; what waits then is tried again here
-                    await wait(other)
+                    await Join(other)
             run = partial(self._run, due, mine, compactions_only)
             self._maker.run(run, concurrent=False)
         except BaseException as error:
@@ -212,7 +209,7 @@ class StoredSessions:
             with suppress(InvalidStateError):  # it has run
                 mine.set_exception(told)
             raise
-        made: list[str] = await wait(mine)
+        made: list[str] = await Join(mine)
         return made
 
     def _run(
@@ -221,7 +218,7 @@ class StoredSessions:
         if promise.done():
             return  # who began it was interrupted
         try:
-            ids = drive(self._make(blocking, due, compactions_only))
+            ids = run_sync(self._make(due, compactions_only))
         except BaseException as error:
             self._end_run(due, promise)
             with suppress(InvalidStateError):
@@ -236,9 +233,7 @@ class StoredSessions:
             if self._runs.get(due) is promise:
                 del self._runs[due]
 
-    async def _make(
-        self, wait: Wait, due: DueSession, compactions_only: bool
-    ) -> list[str]:
+    async def _make(self, due: DueSession, compactions_only: bool) -> list[str]:
         made: list[str] = []
         if isinstance(self.trigger, Compaction):
             while found := first_compaction(self.waiting.turns(due)):
@@ -250,26 +245,26 @@ class StoredSessions:
                     trust=None,  # nobody knows all that went into it
                 )
                 made += await self._remember(
-                    wait, due, drafts, [turn.id for turn in found.turns]
+                    due, drafts, [turn.id for turn in found.turns]
                 )
         if compactions_only:
             return made
         while turns := self.waiting.turns(due):
-            drafts = await self._summarizing.drafts(wait, self.summarizer, due, turns)
-            made += await self._remember(wait, due, drafts, [turn.id for turn in turns])
+            drafts = await self._summarizing.drafts(self.summarizer, due, turns)
+            made += await self._remember(due, drafts, [turn.id for turn in turns])
         return made
 
     async def _remember(
-        self, wait: Wait, due: DueSession, drafts: list[Draft], ids: list[str]
+        self, due: DueSession, drafts: list[Draft], ids: list[str]
     ) -> list[str]:
         """Store what was made of turns, unless one of them was deleted meanwhile."""
         waiting = {turn.id for turn in self.waiting.turns(due)}
         if not waiting.issuperset(ids):
             return []
-        written = await self._memory.add_drafts(wait, due.app, due.user, drafts)
+        written = await self._memory.add_drafts(due.app, due.user, drafts)
         if self.waiting.done(due, ids):
             return written
-        await self._memory.take_back(wait, due.app, due.user, written)
+        await self._memory.take_back(due.app, due.user, written)
         return []
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from vecall.errors import ConfigError, EmbedderError
-from vecall.service import MemoryService
+from vecall.service.memory_service import MemoryService
 from vecall.tools.any_service import found_by, taken
 from vecall.types import SearchMemoryResponse
 

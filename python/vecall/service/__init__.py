@@ -1,0 +1,3 @@
+"""MemoryService, asynchronous and blocking."""
+
+from __future__ import annotations

@@ -1,0 +1,1009 @@
+"""MemoryService: the front door, on an event loop or blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.clock import Clock
+from vecall.concurrency.at_exit import close_at_exit
+from vecall.concurrency.closing import Closing
+from vecall.concurrency.join import run_async, run_sync
+from vecall.concurrency.periodic import Housekeeper
+from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
+from vecall.hooks import WriteHook
+from vecall.ingest.drafts import events_of
+from vecall.ingest.inner_parts import Inner
+from vecall.operations.admin import Maintenance
+from vecall.operations.consolidation import ConsolidationRequest, checked_consolidating
+from vecall.operations.consolidation_plan import SESSIONS, ConsolidationPlan, Fold
+from vecall.operations.corrections import Life
+from vecall.operations.known_options import known_options
+from vecall.operations.options import (
+    checked_rules,
+    checked_summarizer,
+    warn_of_raw_turns,
+)
+from vecall.operations.sessions import Observing
+from vecall.operations.transfer import ImportHow, LineSource, LineTarget
+from vecall.operations.write_options import How, fact_how
+from vecall.operations.writes import Memory, SearchArguments
+from vecall.protocols import BaseMemoryService
+from vecall.ranking.calibration import Calibration
+from vecall.ranking.options import Ranking
+from vecall.scopes import Scope, Scopes
+from vecall.search.confidence import Scorer
+from vecall.search.ranking_options import recall_options
+from vecall.service._sync import SyncMemoryService
+from vecall.store import Durability, State
+from vecall.summaries import SummaryProvider
+from vecall.triggers import Trigger, checked_trigger
+from vecall.types import (
+    AddedIds,
+    Consolidation,
+    Content,
+    Event,
+    FilterLike,
+    ForgetProposal,
+    Imported,
+    MemoryEntry,
+    Revision,
+    SearchMemoryResponse,
+    Session,
+)
+from vecall.validation import Limits
+
+DEFAULT_MEMORY_BUDGET = 256 * 1024 * 1024
+
+
+class MemoryService(Closing, BaseMemoryService):
+    """Long-term memory: durable in one file, searched in memory, one wall a user.
+
+    Safe to share between threads and event loops. Every method has a blocking twin of
+    the same name on `sync`.
+
+    Args:
+        path: The SQLite file that is the whole state, made if it is not there. Without
+            one, or with ":memory:", nothing outlives the process.
+        embedder: None searches by words alone; "local" uses the offline model of the
+            extra vecall[local]; or any `Embedder` or function from texts to vectors.
+            The first embedder given to a file becomes the file's. "auto" is local where
+            that is installed; see `vecall.embedders.automatic` for files that exist.
+        top_k: Memories in an answer, unless a search says otherwise.
+        min_score: Floor on the cosine similarity in [-1, 1], inclusive; needs an
+            embedder.
+        min_confidence: Floor on the confidence in [0, 1], inclusive, so that a search
+            where nothing seems relevant enough returns nothing.
+        ranking: How memories are ranked.
+        authors: Whose memories come first where several say the same: at most 64 names
+            of authors, () for none. None is the ranking's, else ("user",).
+        calibration: What turns scores to confidence, or a file that
+            `Calibration.save` wrote; what comes with vecall knows searches by words,
+            the local embedder, and other embedders without looking at their cosines.
+        scorer: Has the last word on a memory's confidence and importance.
+        durability: "full" syncs every write, so that it survives a power cut; "process"
+            syncs at checkpoints, so that a write survives the end of the process but a
+            power cut may take back the newest.
+        memory_budget: Bytes of memory for users' partitions and texts. What nobody
+            asked lately is dropped and loaded again when it is asked for; users who are
+            being searched may exceed it. Not for a memory without a file.
+        limits: How large requests may be.
+        allow_network_filesystem: Open a file on another machine's disk, where one
+            process at a time may be safe and two are not.
+        warn_raw: Warn where turns are embedded as they are, not as summaries.
+        summarizer: Makes the summaries that are remembered of a session in place of its
+            turns, such as an `LlmSummaryProvider`.
+        trigger: When memories are made of what `observe_session` is told: `SessionEnd`,
+            `Inactivity`, `MessageCount`, `Compaction`, or their names.
+        ttl: How long memories live if nobody says: seconds, a timedelta or "3600s".
+        history_ttl: How long what an update overwrites is kept; for ever without it.
+        read_only: Refuse every write.
+        on_write: Judges every memory but imported ones; see `vecall.hooks`.
+        scopes: Places beside a user's own memories that may be read and written.
+        clock: Tells the time.
+        sweep_interval: Seconds between two looks, in the background, for what has
+            expired or is due; None looks only when `run_due` is called.
+        consolidation: What is merged and summed up on a schedule, once for all
+            processes on the file, at the looks of `sweep_interval`; None is nothing.
+        include: What of a turn is remembered beside what was said: "thoughts", and
+            "calls" for function calls and responses, each cut to 1,000 characters.
+
+    Raises:
+        ConfigError: An argument that cannot be used, or a folder that does not exist.
+        EmbeddingMismatchError: The file's vectors come from another model.
+        IncompatibleFileError: Another program's file, or one of a newer vecall.
+        NetworkFilesystemError: The file lies on another machine's disk.
+        CorruptFileError: The file is damaged.
+        StorageError: The file cannot be opened or written.
+    """
+
+    _memory_type = Memory
+
+    _memory: Memory
+    _maintenance: Maintenance
+    _observing: Observing
+    _life: Life
+
+    @known_options
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        embedder: EmbedderLike = AUTO,
+        top_k: int = 5,
+        min_score: float | None = None,
+        min_confidence: float | None = None,
+        ranking: Ranking | None = None,
+        calibration: Calibration | str | Path | None = None,
+        scorer: Scorer | None = None,
+        durability: Durability = "full",
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        limits: Limits | None = None,
+        allow_network_filesystem: bool = False,
+        warn_raw: bool = False,
+        summarizer: SummaryProvider | None = None,
+        trigger: Trigger | str | Mapping[str, Any] | None = None,
+        ttl: float | timedelta | str | None = None,
+        history_ttl: float | timedelta | str | None = None,
+        read_only: bool = False,
+        on_write: WriteHook | None = None,
+        scopes: Scopes | None = None,
+        clock: Clock | None = None,
+        sweep_interval: float | None = 60.0,
+        consolidation: ConsolidationPlan | None = None,
+        include: Sequence[Inner] = (),
+        authors: Sequence[str] | None = None,
+    ) -> None:
+        """Open the file, or make it."""
+        chosen = resolve_later(embedder)
+        when = checked_trigger(trigger)
+        provider = checked_summarizer(summarizer)
+        if warn_raw and chosen is not None:
+            warn_of_raw_turns(provider, when)
+        rules = checked_rules(
+            clock=clock,
+            ttl=ttl,
+            history_ttl=history_ttl,
+            read_only=read_only,
+            on_write=on_write,
+            scopes=scopes,
+            sweep_interval=sweep_interval,
+            include=include,
+        )
+        self._memory = self._memory_type(
+            path,
+            embedder=chosen,
+            top_k=top_k,
+            min_score=min_score,
+            min_confidence=min_confidence,
+            recall=recall_options(ranking, calibration, scorer, authors),
+            rules=rules,
+            durability=durability,
+            memory_budget=memory_budget,
+            limits=limits or Limits(),
+            allow_network_filesystem=allow_network_filesystem,
+        )
+        self._maintenance = Maintenance(self._memory)
+        self._observing = Observing(self._memory, when, provider)
+        care = checked_consolidating(self._memory, self._observing, consolidation)
+        self._life = Life(self._memory, self._maintenance, self._observing, care)
+        self._memory.after_fork = self._begin
+        self._begin()
+        close_at_exit(self)
+
+    def _begin(self) -> None:
+        """Start what goes on in the background; a forked child has to do it again."""
+        rules = self._memory.rules
+        self._observing.restart()
+        interval = None if rules.read_only else rules.sweep_interval
+        work = self._life.next_run
+        self._housekeeper = Housekeeper(lambda: run_sync(work()), interval)
+        self._observing.kept = self._housekeeper.wake
+
+    @property
+    def sync(self) -> SyncMemoryService:
+        """The same methods for callers without an event loop."""
+        return SyncMemoryService(
+            self, self._memory, self._maintenance, self._observing, self._life
+        )
+
+    @property
+    def limits(self) -> Limits:
+        """How large requests may be."""
+        return self._memory.limits
+
+    @property
+    def ranking(self) -> Ranking:
+        """How searches rank, unless they say otherwise."""
+        return self._memory.ranking
+
+    @property
+    def authors(self) -> Sequence[str]:
+        """Whose memories come first, unless a search's ranking says otherwise."""
+        return self._memory.authors
+
+    @property
+    def trigger(self) -> Trigger | None:
+        """When memories are made of what `observe_session` is told."""
+        return self._observing.trigger
+
+    @property
+    def summarizer(self) -> SummaryProvider | None:
+        """What makes the summaries that are remembered of a session."""
+        return self._observing.summarizer
+
+    async def add_session_to_memory(
+        self,
+        session: Session | Mapping[str, Any] | object,
+        *,
+        restore: bool = False,
+        replace: bool = False,
+        idempotency_key: str | None = None,
+    ) -> AddedIds:
+        """Remember the turns of a session.
+
+        An upsert: turns that are known already cost nothing, changed ones are replaced,
+        and turns that are absent stay remembered. Turns without text are skipped, and
+        so are google-adk's requests for a sign-in; what a rewind in the session took
+        back is not remembered, and is deleted if it was.
+
+        Args:
+            session: A `Session`, a google-adk session, or a dict with app_name,
+                user_id, id and events (or messages), in snake_case or camelCase. An
+                event may be a chat message with role and content.
+            restore: Bring back turns that were deleted.
+            replace: Also delete remembered turns of this session that are absent.
+            idempotency_key: A call with the same key, within 30 days, changes nothing
+                and returns what the first one returned.
+
+        Returns:
+            An id for each turn, in order; None, and a reason in `left_out`, for a turn
+            that is not stored. With a summarizer or a `Compaction`, the ids of the
+            memories that were made.
+
+        Raises:
+            InvalidArgumentError: A bad name, id, time or text, or an unknown field;
+                nothing was written.
+            ConflictError: The key was used for other memories.
+            EmbedderError: The embedder failed; nothing was written.
+            StorageFullError: The disk is full; nothing was written.
+        """
+        how = How(restore, idempotency_key)
+        return await run_async(
+            self._observing.add_session(session, how, replace=replace)
+        )
+
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event | Mapping[str, Any] | object] | None = None,
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, Any] | None = None,
+        restore: bool = False,
+        idempotency_key: str | None = None,
+        messages: Sequence[Mapping[str, Any] | object] | None = None,
+    ) -> AddedIds:
+        """Remember some turns, such as those that are new since the last call.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            events: Turns in order, as in `add_session_to_memory`.
+            session_id: Their session, if it is known.
+            custom_metadata: JSON values stored with each; "ttl" (seconds, a timedelta
+                or "3600s") makes them expire.
+            restore: Bring back turns that were deleted.
+            idempotency_key: As in `add_session_to_memory`.
+            messages: Another name for `events`.
+
+        Returns:
+            An id for each turn, in order; None, and a reason in `left_out`, for a turn
+            that is not stored. With a summarizer or a `Compaction`, the ids of the
+            memories that were made.
+
+        Raises:
+            InvalidArgumentError: A bad name, id, time or text, or an unknown field;
+                nothing was written.
+            ConflictError: The key was used for other memories.
+            EmbedderError: The embedder failed; nothing was written.
+            StorageFullError: The disk is full; nothing was written.
+        """
+        return await run_async(
+            self._memory.add_events(
+                app_name,
+                user_id,
+                events_of(events, messages),
+                session_id,
+                custom_metadata,
+                How(restore, idempotency_key),
+            )
+        )
+
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry | Content | object],
+        custom_metadata: Mapping[str, Any] | None = None,
+        restore: bool | None = None,
+        idempotency_key: str | None = None,
+        scope: Scope = "user",
+    ) -> AddedIds:
+        """Remember what was learned or decided, as strings or entries.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memories: Texts, or `MemoryEntry` objects or dicts that say more. A dict
+                may also say text or memory for content, role for author, created_at
+                for timestamp, and metadata for custom_metadata.
+            custom_metadata: As in `add_events_to_memory`.
+            restore: A memory that was deleted is stored again, unless this is False.
+                True also brings back what is archived, or was corrected since.
+            idempotency_key: As in `add_session_to_memory`; without one, equal texts
+                told twice are one memory only if they carry the same id.
+            scope: Where to: the user's own memories, or a place that the service's
+                `scopes` allow to be written.
+
+        Returns:
+            An id for each memory, in order; None, and a reason in `left_out`, for one
+            that is not stored.
+
+        Raises:
+            InvalidArgumentError: A blank text, or a bad or unknown field; nothing was
+                written.
+            ConflictError: The key was used for other memories.
+            EmbedderError: The embedder failed; nothing was written.
+            StorageFullError: The disk is full; nothing was written.
+        """
+        return await run_async(
+            self._memory.add_entries(
+                app_name,
+                user_id,
+                memories,
+                custom_metadata,
+                fact_how(restore, idempotency_key, scope),
+            )
+        )
+
+    async def search_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        query: str,
+        top_k: int | None = None,
+        min_score: float | None = None,
+        min_confidence: float | None = None,
+        filter: FilterLike | None = None,
+        ranking: Ranking | None = None,
+        explain: bool = False,
+        scopes: Sequence[Scope] | None = None,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
+    ) -> SearchMemoryResponse:
+        """Find what this user's past says about a query.
+
+        Args:
+            app_name: The app; results never cross it.
+            user_id: The user; results never cross it.
+            query: Any text; one without a word finds nothing and costs nothing, unless
+                there is a vector.
+            top_k: At most this many, instead of the service's default.
+            min_score: Floor on the cosine similarity in [-1, 1], inclusive. The
+                service's floor does not apply where the ranking goes by words alone.
+            min_confidence: Floor on the confidence in [0, 1], inclusive: where nothing
+                seems relevant enough, nothing is returned.
+            filter: Which memories may be returned: a `Filter`, or a mapping with its
+                fields.
+            ranking: How to rank, instead of the service's way.
+            explain: Whether each memory says what its score is made of.
+            scopes: Where to look beside the user's own memories; without it, wherever
+                the service's `scopes` allow reading.
+            vector: The query's vector by the file's model, shape (dimensions,), finite
+                and not zero; the embedder is not called then. With query="" the search
+                goes by the vector alone.
+
+        Returns:
+            The memories, best first; an unknown user has none.
+
+        Raises:
+            InvalidArgumentError: top_k < 1, a bad name, filter or vector.
+            DimensionError: The vector has another length than the file's vectors.
+            ConfigError: min_score or vector without an embedder or in a search by
+                words alone.
+            EmbedderError: The embedder failed.
+            RewriterError: The ranking's rewriter failed.
+            RerankerError: The ranking's reranker failed.
+            ScopeError: A scope that the service may not read.
+            ClosedError: The service was closed.
+        """
+        asked = SearchArguments(
+            app_name,
+            user_id,
+            query,
+            top_k,
+            min_score,
+            min_confidence,
+            filter,
+            ranking,
+            explain,
+            scopes,
+            vector,
+        )
+        return await run_async(self._memory.search(asked))
+
+    async def get_memory(
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
+    ) -> MemoryEntry:
+        """Return one memory by its id.
+
+        Raises:
+            NotFoundError: This user has no memory of that id.
+        """
+        return await run_async(
+            self._maintenance.get(app_name, user_id, memory_id, scope)
+        )
+
+    async def mark_used(
+        self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
+    ) -> int:
+        """Count that memories were put to use, for example in an answer.
+
+        Each counts one use more, and now as the time of its last use. A change of its
+        text, or a session that is ingested again, keeps both.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_ids: Their ids, as a search gave them. One that comes twice counts
+                once; what this user does not have, or no longer, is ignored.
+
+        Returns:
+            How many memories were marked.
+
+        Raises:
+            InvalidArgumentError: A bad name or id; nothing was marked.
+            StorageFullError: The disk is full; nothing was marked.
+        """
+        return await run_async(
+            self._maintenance.mark_used(app_name, user_id, memory_ids)
+        )
+
+    async def expand_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        before: int = 2,
+        after: int = 2,
+    ) -> list[MemoryEntry]:
+        """Return a memory with the turns told around it, in their order.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: A memory that a search returned.
+            before: At most so many turns of its session before it.
+            after: At most so many after it.
+
+        Returns:
+            The memory alone where it is not a turn of a session.
+
+        Raises:
+            NotFoundError: This user has no memory of that id.
+        """
+        return await run_async(
+            self._maintenance.expand_session(
+                app_name, user_id, memory_id, before, after
+            )
+        )
+
+    async def delete_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str | None = None,
+        scope: Scope = "user",
+    ) -> None:
+        """Delete one memory of this user for good.
+
+        A later ingest of the same turn does not bring it back. An unknown id, or None,
+        deletes nothing.
+        """
+        await run_async(self._maintenance.delete(app_name, user_id, memory_id, scope))
+
+    async def delete_session(
+        self, *, app_name: str, user_id: str, session_id: str
+    ) -> int:
+        """Delete for good what was remembered of one session; return how many.
+
+        A later ingest of the session does not bring these memories back.
+        """
+        return await run_async(
+            self._maintenance.delete_session(app_name, user_id, session_id)
+        )
+
+    async def delete_where(
+        self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
+    ) -> int:
+        """Delete for good the memories of this user that a filter lets through.
+
+        Returns:
+            How many.
+
+        Raises:
+            InvalidArgumentError: A bad filter, or one without a condition.
+        """
+        return await run_async(
+            self._maintenance.delete_where(app_name, user_id, filter, scope)
+        )
+
+    async def delete_user(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        forget: bool = False,
+        scope: Scope = "user",
+    ) -> int:
+        """Delete all memories of a user; return how many.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            forget: Also forget that there was such a user, and which memories were
+                deleted. If their sessions are told again, they are remembered again.
+            scope: Which memories: the user's own, or of a place beside them.
+        """
+        return await run_async(
+            self._maintenance.delete_user(app_name, user_id, forget, scope)
+        )
+
+    async def delete_app(
+        self, *, app_name: str, confirm: bool = False, forget: bool = False
+    ) -> int:
+        """Delete all memories of all users of an app; return how many.
+
+        Users go one by one, each in one transaction. If the process ends meanwhile,
+        call it again.
+
+        Args:
+            app_name: The app.
+            confirm: Must be True.
+            forget: As in `delete_user`.
+        """
+        return await run_async(self._maintenance.delete_app(app_name, confirm, forget))
+
+    async def purge(self) -> int:
+        """Rewrite the file so that nothing deleted is left in it; return bytes freed.
+
+        Also gives the disk back what deletions freed inside the file. Writers of all
+        processes wait meanwhile, searches go on. Copies that you made are yours.
+
+        Raises:
+            BusyError: Somebody kept on reading an old state; purge again.
+            StorageFullError: The disk has no room to rewrite the file.
+        """
+        return await run_async(self._maintenance.purge())
+
+    async def backup(self, path: str | Path) -> None:
+        """Copy the file, consistently, while it is in use.
+
+        Args:
+            path: A file that does not exist yet; it appears when it is whole.
+
+        Raises:
+            ConfigError: There is a file of that name, or no such folder.
+            StorageFullError: The disk has no room for it.
+        """
+        await run_async(self._maintenance.backup(path))
+
+    async def export(
+        self,
+        path: str | Path | LineTarget,
+        *,
+        vectors: bool = True,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        quarantined: bool = True,
+    ) -> int:
+        """Write memories to a new file of JSON lines; return how many.
+
+        Args:
+            path: A file that does not exist yet, or a stream of text that has `write`;
+                what goes to a stream is ASCII.
+            vectors: Whether vectors go with them, as base64 of float32.
+            app_name: Only this app's.
+            user_id: Only this user's.
+            quarantined: Whether memories, versions and waiting turns that are
+                quarantined go with them.
+
+        Raises:
+            ConfigError: There is a file of that name.
+        """
+        return await run_async(
+            self._maintenance.export(path, vectors, app_name, user_id, quarantined)
+        )
+
+    async def import_(
+        self,
+        path: str | Path | LineSource,
+        *,
+        vectors: bool = True,
+        restore: bool = False,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        gate: bool = False,
+    ) -> Imported:
+        """Read a file that `export` wrote; return how many memories were written.
+
+        What is there already stays unless the export has a newer version; what was
+        deleted here stays deleted.
+
+        Args:
+            path: The file, or a stream of bytes that has `readline`.
+            vectors: Take its vectors; without them memories are embedded anew.
+            restore: Bring back what was deleted here.
+            app_name: Only this app's; an export of another one is refused. Give both
+                names where the export comes from a user: an export can name anybody.
+            user_id: Only this user's; needs `app_name`.
+            gate: Ask `on_write` about every memory, former version and waiting turn.
+                What it refuses is left out, and what it quarantines is quarantined;
+                the count that is returned says how many. What was quarantined there
+                stays so.
+
+        Raises:
+            ConfigError: `gate` is asked for, and the service has no `on_write`.
+            WriteHookError: `on_write` failed; lines before are imported.
+            InvalidArgumentError: A line that no export has, or of another app or user;
+                those before it are imported.
+            EmbeddingMismatchError: The vectors come from another model.
+        """
+        return await run_async(
+            self._maintenance.import_(
+                path, ImportHow(vectors, restore, app_name, user_id, gate)
+            )
+        )
+
+    async def reembed(self, embedder: EmbedderLike) -> int:
+        """Move the file to another embedding model; return how many were embedded.
+
+        Searches go on with the old vectors until all new ones are there, then this
+        service uses the new embedder. Other processes must be restarted with it; until
+        then they search by words what they load, and their adds are refused. After an
+        interruption another call goes on where the first one stopped.
+
+        Raises:
+            EmbedderError: The embedder failed; call again to go on.
+        """
+        return await run_async(self._maintenance.reembed(embedder))
+
+    async def warm(self, *, app_name: str, user_id: str) -> None:
+        """Load a user's memories, so that the first search need not wait."""
+        await run_async(self._maintenance.warm(app_name, user_id))
+
+    async def stats(self) -> dict[str, Any]:
+        """Return counts over the whole file: users, sessions, memories, bytes."""
+        return await run_async(self._maintenance.stats())
+
+    async def observe_session(
+        self, session: Session | Mapping[str, Any] | object
+    ) -> list[str]:
+        """Keep what is new in a session until the trigger says to remember it.
+
+        Call it after every turn. What was told before costs nothing. What is kept
+        survives a restart, and is not found by a search yet.
+
+        Args:
+            session: As in `add_session_to_memory`.
+
+        Returns:
+            The ids of memories that were made at once, which only a `Compaction` does.
+
+        Raises:
+            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
+            StorageFullError: The disk is full; nothing was kept.
+        """
+        return await run_async(self._observing.observe(session))
+
+    async def end_session(
+        self,
+        session: Session | Mapping[str, Any] | object | None = None,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> list[str]:
+        """Remember all that is kept of a session, whatever the trigger.
+
+        With a summarizer it is asked for summaries of what is not remembered yet, and
+        not asked where nothing is left; without one turns are remembered as they are.
+
+        Args:
+            session: The session, with turns that were perhaps not observed yet. Without
+                it, the three names say which one.
+            app_name: The app.
+            user_id: The user.
+            session_id: The session's id.
+
+        Returns:
+            The ids of the memories.
+
+        Raises:
+            SummaryError: The summarizer failed; what is kept stays kept.
+            EmbedderError: The embedder failed; what is kept stays kept.
+        """
+        return await run_async(
+            self._observing.end(session, app_name, user_id, session_id)
+        )
+
+    async def run_due(self) -> int:
+        """Do now what else a thread does in the background.
+
+        Make memories of sessions that are due, delete what has expired.
+
+        Returns:
+            How many memories were cleared away.
+        """
+        return await run_async(self._life.run_due())
+
+    async def update_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        scope: Scope = "user",
+        max_trust: str | None = None,
+        **changes: Any,
+    ) -> MemoryEntry:
+        """Correct one memory; what it said before stays in its history.
+
+        A later ingest of what was corrected does not undo the correction.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id, which stays.
+            scope: Where it is.
+            max_trust: The highest tier, of `vecall.TRUST_TIERS`, that the memory
+                has afterwards; its trust is lowered to it, and never raised.
+            **changes: New values of content, author, timestamp, kind, source,
+                custom_metadata, importance or valid_until, as in `MemoryEntry`.
+
+        Returns:
+            The memory as it is now.
+
+        Raises:
+            NotFoundError: This user has no memory of that id.
+            InvalidArgumentError: Nothing to change, or a value that cannot be.
+        """
+        return await run_async(
+            self._life.update(app_name, user_id, memory_id, scope, changes, max_trust)
+        )
+
+    async def memory_history(
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
+    ) -> list[Revision]:
+        """Return what a memory was and is, and those that it replaced, oldest first.
+
+        Raises:
+            NotFoundError: This user has no memory of that id.
+        """
+        return await run_async(self._life.history(app_name, user_id, memory_id, scope))
+
+    async def list_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: State = "live",
+        after: str | None = None,
+        limit: int = 100,
+        scope: Scope = "user",
+    ) -> list[MemoryEntry]:
+        """Return a user's memories in the order in which they were made.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            state: "live", "archived" (kept, not found) or "quarantined" (held).
+            after: The id of the last memory of the page before.
+            limit: At most so many.
+            scope: Where they are.
+
+        Raises:
+            NotFoundError: `after` is none of this user's memories, or not any more.
+        """
+        return await run_async(
+            self._life.listed(app_name, user_id, state, after, limit, scope)
+        )
+
+    async def archive_memory(
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
+    ) -> None:
+        """Keep a memory, but find it no more.
+
+        Raises:
+            NotFoundError: This user has no live memory of that id.
+        """
+        await run_async(self._life.archive(app_name, user_id, memory_id, scope))
+
+    async def restore_memory(
+        self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
+    ) -> list[str]:
+        """Make an archived memory live again.
+
+        Of a summary that took the place of turns, those turns come back and the summary
+        goes. A quarantined memory stays quarantined: see `release_memory`.
+
+        Returns:
+            The ids of what is found again.
+
+        Raises:
+            NotFoundError: There is no archived memory of that id.
+        """
+        return await run_async(self._life.restore(app_name, user_id, memory_id, scope))
+
+    async def release_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        updated_at: float | None = None,
+        scope: Scope = "user",
+    ) -> list[str]:
+        """Make a quarantined memory live: the act of a reviewer, not of its writer.
+
+        The service does not know who calls: offer this method to reviewers alone. Over
+        HTTP it needs a token with the right "review".
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            updated_at: The `updated_at` of the memory that was reviewed, as
+                `list_memories(state="quarantined")` returned it. Without it a text that
+                was written after the review is released, too.
+            scope: Where it is.
+
+        Returns:
+            The ids of what is found from now on.
+
+        Raises:
+            NotFoundError: There is no quarantined memory of that id.
+            ConflictError: It was changed since `updated_at`.
+        """
+        return await run_async(
+            self._life.restore(
+                app_name, user_id, memory_id, scope, "quarantined", updated_at
+            )
+        )
+
+    async def propose_forget(
+        self, *, app_name: str, user_id: str, query: str, top_k: int = 5
+    ) -> ForgetProposal:
+        """Look for what somebody wants to be forgotten; delete nothing yet.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            query: What it is about.
+            top_k: At most so many memories.
+
+        Returns:
+            The memories that match about as well as the best one, and a token that
+            confirms it within ten minutes. Where the embedder fails, they are found by
+            words. The service's floors on score and confidence do not count here.
+
+        Raises:
+            InvalidArgumentError: top_k < 1 or a bad name.
+        """
+        return await run_async(
+            self._life.forgetting.propose(app_name, user_id, query, top_k)
+        )
+
+    async def confirm_forget(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        token: str,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """Delete for good what `propose_forget` returned; return how many.
+
+        A token counts once, whether all of its memories are deleted or some.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            token: The proposal's token.
+            ids: Only these of its memories; without it, all of them.
+
+        Raises:
+            NotFoundError: The token is unknown, used, too old, or another user's; or
+                one of the memories to delete says something else by now, and all stay.
+            InvalidArgumentError: No id, or one that is not of this proposal; nothing
+                was deleted, and the token still counts.
+        """
+        return await run_async(
+            self._life.forgetting.confirm(app_name, user_id, token, ids)
+        )
+
+    async def consolidate(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        older_than: float | timedelta | str | None = None,
+        summarizer: SummaryProvider | None = None,
+        merge: bool = True,
+        similarity: float | None = None,
+        fold: Collection[Fold] = SESSIONS,
+        dry_run: bool = False,
+    ) -> Consolidation:
+        """Keep a user's memory small: merge what is said twice, sum up what is old.
+
+        What is merged or summed up is archived; `restore_memory` brings it back.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            older_than: Sum up sessions in which nothing was said for so long: seconds,
+                a timedelta or "3600s". None sums up nothing.
+            summarizer: Who does; the service's own, if not given.
+            merge: Merge facts that say the same word for word, but for fillers.
+            similarity: Merge facts, too, whose vectors have at least this cosine, above
+                0 and at most 1; None does not. Facts that differ in a number, a
+                negation or in whether they ask are never merged. Look at a dry run
+                first: which cosine means "the same" depends on the embedder.
+            fold: What is summed up: some of "sessions" (turns of old sessions),
+                "summaries" (old summaries, also of sessions) and "facts".
+            dry_run: Change nothing, and return what would be done.
+
+        Returns:
+            What was done, with the groups that were merged.
+
+        Raises:
+            ConfigError: Nobody to sum up, or no vectors to compare.
+            InvalidArgumentError: A threshold or a name that is not allowed.
+            SummaryError: The summarizer failed; sessions before it are summed up.
+        """
+        return await run_async(
+            self._life.consolidating.consolidate(
+                app_name,
+                user_id,
+                ConsolidationRequest(
+                    older_than, summarizer, merge, similarity, fold, dry_run
+                ),
+            )
+        )
+
+    def close(self) -> None:
+        """Finish pending writes and close the file.
+
+        A second call does nothing, or goes on where the first one was interrupted. The
+        end of the process closes what is still open.
+
+        Raises:
+            ReentrantCallError: A function that this service calls is the caller.
+            BusyError: Another process kept the file for too long; call it once more.
+        """
+        if not (self._memory.is_finished or self._memory.is_foreign):
+            self._memory.refuse_nested()
+            self._observing.refuse_nested()
+            self._housekeeper.close()
+            self._observing.close()
+        self._memory.close()

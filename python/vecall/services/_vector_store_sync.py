@@ -1,0 +1,214 @@
+"""Generated from VectorStoreMemoryService by .ci/generate_sync; do not edit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.concurrency.closing import ClosesBlocking, Closing
+from vecall.concurrency.join import run_sync
+from vecall.services.vector_store_memory import StoredMemory
+from vecall.services.vector_store_operations import StoredOperations
+from vecall.services.vector_store_sessions import StoredSessions
+from vecall.types import AddedIds, FilterLike, ForgetProposal, SearchMemoryResponse
+
+
+class SyncVectorStoreMemoryService(ClosesBlocking):
+    """The methods of `VectorStoreMemoryService` for callers without an event loop.
+
+    Each does exactly what its namesake does, and blocks until it is done. Leaving a
+    `with` block closes the service.
+    """
+
+    def __init__(
+        self,
+        service: Closing,
+        memory: StoredMemory,
+        sessions: StoredSessions,
+        operations: StoredOperations,
+    ) -> None:
+        """Share the parts of a service."""
+        super().__init__(service)
+        self._memory = memory
+        self._sessions = sessions
+        self._operations = operations
+
+    def add_session_to_memory(self, session: Any) -> AddedIds:
+        """Remember the turns of a session; see `MemoryService`."""
+        return run_sync(self._sessions.add_session(session))
+
+    def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Any] | None = None,
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, Any] | None = None,
+        messages: Sequence[Any] | None = None,
+    ) -> AddedIds:
+        """Remember some turns; see `MemoryService`.
+
+        Raises:
+            ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
+        """
+        return run_sync(
+            self._operations.add_events(
+                app_name, user_id, events, session_id, custom_metadata, messages
+            )
+        )
+
+    def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[Any],
+        custom_metadata: Mapping[str, Any] | None = None,
+    ) -> AddedIds:
+        """Remember what was learned or decided; see `MemoryService`.
+
+        Raises:
+            ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
+        """
+        return run_sync(
+            self._operations.add_entries(app_name, user_id, memories, custom_metadata)
+        )
+
+    def search_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        query: str,
+        top_k: int | None = None,
+        min_score: float | None = None,
+        filter: FilterLike | None = None,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
+    ) -> SearchMemoryResponse:
+        """Find what this user's past says about a query; see `MemoryService`.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            query: Any text; without a word and without a vector nothing is found.
+            top_k: At most this many, instead of the service's default.
+            min_score: Floor on the cosine, instead of the service's.
+            filter: Which memories may be returned. Every store filters by session and
+                time, one whose `applies_where` is True by all other fields, too.
+            vector: The query's vector, shape (dimensions,), finite and not zero; the
+                embedder is not called then.
+
+        Raises:
+            InvalidArgumentError: A condition that this store cannot apply, or another
+                value that is not allowed.
+            DimensionError: The vector has another length than the embedder's.
+            EmbedderError: The embedder failed.
+            InvalidMemoryError: A row that this service did not write.
+            ClosedError: The service was closed.
+        """
+        return run_sync(
+            self._memory.search(
+                app_name, user_id, query, top_k, min_score, filter, vector
+            )
+        )
+
+    def observe_session(self, session: Any) -> list[str]:
+        """Keep what is new in a session until the trigger says to remember it.
+
+        Call it after every turn. What is kept is in the memory of this process: of one
+        user at most 10,000 turns, and 16 MiB, at a time.
+
+        Returns:
+            The ids of memories that were made at once, which only a `Compaction` does.
+
+        Raises:
+            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
+            LimitExceededError: Too much waits already; nothing was kept.
+            ConfigError: A `ttl`, and the store cannot delete; nothing was kept.
+        """
+        return run_sync(self._sessions.observe(session))
+
+    def end_session(
+        self,
+        session: Any = None,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> list[str]:
+        """Remember all that is kept of a session; see `MemoryService.end_session`.
+
+        A call that is cancelled stops nothing: the memories are made all the same.
+
+        Raises:
+            SummaryError: The summarizer failed; what is kept stays kept.
+            EmbedderError: The embedder failed; what is kept stays kept.
+        """
+        return run_sync(self._sessions.end(session, app_name, user_id, session_id))
+
+    def run_due(self) -> int:
+        """Make memories of the sessions that are due; return of how many."""
+        return run_sync(self._sessions.run_due())
+
+    def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
+        """Delete one memory of this user. An unknown id, or None, deletes nothing.
+
+        Raises:
+            ConfigError: The store has no method `delete`.
+        """
+        run_sync(self._operations.delete(app_name, user_id, memory_id))
+
+    def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
+        """Delete what was remembered and what waits of a session; return how many.
+
+        Raises:
+            ConfigError: The store has no method `delete_many`.
+        """
+        return run_sync(self._operations.delete_all(app_name, user_id, session_id))
+
+    def delete_user(self, *, app_name: str, user_id: str) -> int:
+        """Delete all memories of a user, and what waits; return how many.
+
+        Raises:
+            ConfigError: The store has no method `delete_many`.
+        """
+        return run_sync(self._operations.delete_all(app_name, user_id, None))
+
+    def propose_forget(
+        self, *, app_name: str, user_id: str, query: str, top_k: int = 5
+    ) -> ForgetProposal:
+        """Look for what is to be forgotten, and delete nothing.
+
+        Of what is found it keeps what matches about as well as the best one. The token
+        counts once, for this app and user, for ten minutes, in this process.
+
+        Raises:
+            ConfigError: The store has no method `delete`.
+            EmbedderError: The embedder failed.
+        """
+        return run_sync(
+            self._operations.forgetting.propose(app_name, user_id, query, top_k)
+        )
+
+    def confirm_forget(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        token: str,
+        ids: Sequence[str] | None = None,
+    ) -> int:
+        """Delete what was proposed, or those of it whose ids are given; say how many.
+
+        Raises:
+            NotFoundError: No such token of this user, or not any more, or this process
+                stored something else under an id since then.
+            InvalidArgumentError: An id that was not proposed; the token still counts.
+        """
+        return run_sync(self._operations.confirm_forget(app_name, user_id, token, ids))
