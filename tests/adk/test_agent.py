@@ -28,6 +28,7 @@ from google.adk.sessions import InMemorySessionService, Session
 from google.adk.tools import load_memory, preload_memory
 from google.genai import types
 from helpers.adk import needs_plugins_told_of_ends
+from helpers.paths import TESTS
 from vecall.adk import VecallMemoryService
 
 APP = "concierge"
@@ -172,6 +173,7 @@ async def second_half(path: str, embedder: str | None) -> dict[str, Any]:
 def in_a_process(half: str, path: Path, embedder: str = "") -> str:
     done = subprocess.run(
         [sys.executable, __file__, half, str(path), embedder],
+        env=os.environ | {"PYTHONPATH": str(TESTS)},
         capture_output=True,
         text=True,
         timeout=120,

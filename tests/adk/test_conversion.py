@@ -64,7 +64,7 @@ def test_a_text_becomes_an_entry(service: VecallMemoryService) -> None:
     """S1.20: google-adk's own class refuses a str as content."""
     with pytest.raises(ValueError, match="content"):
         MemoryEntry(content="User prefers metric units.")
-    made = vecall.adk.entries(
+    made = vecall.adk.entry(
         "User prefers metric units.",
         id="units",
         author="user",
@@ -100,9 +100,9 @@ def test_a_recalled_memory_can_be_changed_and_added_again(
     [
         "Prefers metric units.",
         [MemoryEntry(content=types.Content(parts=[]))],
-        [vecall.adk.entries(" ")],
+        [vecall.adk.entry(" ")],
         [None],
-        [vecall.adk.entries("Late.").model_copy(update={"timestamp": "last week"})],
+        [vecall.adk.entry("Late.").model_copy(update={"timestamp": "last week"})],
     ],
     ids=["a bare text", "no text", "blank", "nothing", "no time"],
 )
@@ -143,7 +143,7 @@ def test_times_without_an_offset_are_local_and_come_back_in_utc(
     returned: str | None,
 ) -> None:
     """2.0 Timestamp: google-adk prints local time without an offset."""
-    add(service, vecall.adk.entries(PARROT).model_copy(update={"timestamp": given}))
+    add(service, vecall.adk.entry(PARROT).model_copy(update={"timestamp": given}))
     assert entries(service, "parrots")[PARROT].timestamp == returned
 
 
@@ -184,7 +184,7 @@ def test_metadata_of_any_kind_becomes_json(service: VecallMemoryService) -> None
         "unprintable": Unprintable(),
         7: {"deep": object},
     }
-    add(service, vecall.adk.entries(PARROT, custom_metadata=anything), call=object())
+    add(service, vecall.adk.entry(PARROT, custom_metadata=anything), call=object())
     found = entries(service, "parrots")[PARROT]
     assert found.custom_metadata.pop("call").startswith("<object object at ")
     del found.custom_metadata["vecall"]

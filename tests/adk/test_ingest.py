@@ -124,7 +124,7 @@ def test_a_ttl_is_no_metadata(service: VecallMemoryService, ttl: Any) -> None:
             **ALICE, events=[an_event(PARROT)], custom_metadata={"ttl": ttl}
         )
     )
-    add(service, vecall.adk.entries(ROOM, custom_metadata={"ttl": ttl}))
+    add(service, vecall.adk.entry(ROOM, custom_metadata={"ttl": ttl}))
     for entry in entries(service, "parrots room").values():
         assert list(entry.custom_metadata) == ["vecall"]
 
@@ -137,7 +137,7 @@ def test_what_has_a_ttl_expires(service: VecallMemoryService) -> None:
             **ALICE, events=[an_event(PARROT)], custom_metadata=short
         )
     )
-    add(service, vecall.adk.entries(ROOM, custom_metadata=short), "Room service.")
+    add(service, vecall.adk.entry(ROOM, custom_metadata=short), "Room service.")
     time.sleep(0.1)
     assert list(entries(service, "parrots room")) == ["Room service."]
 

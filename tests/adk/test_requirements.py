@@ -148,7 +148,7 @@ def test_a_context_reaches_the_memory_of_its_user(
         assert found.memories[0].content.parts[0].text == PARROT
         if hasattr(context, "add_events_to_memory"):
             await context.add_events_to_memory(events=a_trip().events[:2])
-            await context.add_memory(memories=[vecall.adk.entries("Likes tea.")])
+            await context.add_memory(memories=[vecall.adk.entry("Likes tea.")])
             assert stored(service) == 4
         if hasattr(context, "delete_memory"):
             await context.delete_memory(found.memories[0].id)

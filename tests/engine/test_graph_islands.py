@@ -130,7 +130,7 @@ def test_rows_are_found_while_the_background_links_topic_after_topic():
 def test_every_instruction_set_finds_the_same_rows_of_topics():
     program = textwrap.dedent("""
         import hashlib, numpy as np
-        from test_graph_islands import K, EF, linked, topics
+        from engine.test_graph_islands import K, EF, linked, topics
         index = linked(topics(1, 50, 1500, 0.05))
         digest = hashlib.sha256()
         for query in topics(3, 50, 60, 0.05):

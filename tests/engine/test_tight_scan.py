@@ -115,7 +115,7 @@ def test_of_equal_rows_the_newest_come_back(order):
 def test_every_instruction_set_finds_the_same_tight_rows():
     program = textwrap.dedent("""
         import hashlib
-        from test_tight_scan import K, index_of, tight
+        from engine.test_tight_scan import K, index_of, tight
         digest = hashlib.sha256()
         for dim in (100, 384):
             for spread in (2.0, 0.5, 0.01):
