@@ -1,7 +1,6 @@
 """A real google-adk agent with vecall as its memory, and a model that follows a script.
 
-The two halves of a conversation run as processes of their own over one file: this file
-is also the program of each half.
+The halves of a conversation are processes over one file; this is their program, too.
 """
 
 from __future__ import annotations
