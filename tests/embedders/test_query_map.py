@@ -86,6 +86,10 @@ def test_a_map_is_saved_and_loaded(tmp_path):
     assert np.allclose(np.linalg.norm(mapped, axis=1), [1, 1, 1, 0], atol=1e-6)
     expected = unit(vectors[:3] @ again.matrix.T.astype(np.float64))
     assert np.allclose(mapped[:3], expected, atol=1e-5)
+    for alone, together in zip(vectors, mapped, strict=True):  # as a search asks
+        (one,) = again(alone[None].astype(np.float32))
+        assert one.dtype == np.float32
+        assert np.allclose(one, together, atol=1e-6)
 
 
 @pytest.mark.parametrize(
