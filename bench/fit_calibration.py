@@ -36,9 +36,19 @@ from vecall.embedders.query_map import fit as fit_map
 from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.query_maps import examples_of
-from vecall.evaluation.runner import Mode, own_questions, strangers, told
+from vecall.evaluation.runner import (
+    APP,
+    TOP_K,
+    Mode,
+    Subject,
+    name_of,
+    own_questions,
+    strangers,
+    told,
+)
 from vecall.ranking.calibration import Calibration, Signals, Weights, fit
 from vecall.ranking.options import Ranking
+from vecall.services.in_memory import InMemoryMemoryService
 
 search_path.insert(0, str(Path(__file__).parent / "recall"))
 from sets import Set, all_sets
@@ -107,6 +117,31 @@ def collected(
                     signals += [hit.signals for hit in answer.hits]
                     relevant += [hit.relevant for hit in answer.hits]
                     own += [is_own] * len(answer.hits)
+    return _hits(signals, relevant, own)
+
+
+def matched(one: Set) -> Hits:
+    """Ask the users of a set by matching words, without ranking."""
+    signals: list[Signals] = []
+    relevant: list[int] = []
+    own: list[bool] = []
+    with InMemoryMemoryService("words", top_k=TOP_K) as memory:
+        Subject(memory, None).tell(one.conversations, Progress(one.name, 1))
+        asked = [(True, pair) for pair in own_questions(one.conversations)]
+        asked += [(False, pair) for pair in strangers(one.conversations)]
+        for is_own, (user, question) in asked:
+            found = memory.sync.search_memory(
+                app_name=APP, user_id=user, query=question.text, explain=True
+            ).memories
+            signals += map(Signals.of, found)
+            relevant += [name_of(hit) in question.evidence for hit in found]
+            own += [is_own] * len(found)
+    return _hits(signals, relevant, own)
+
+
+def _hits(
+    signals: Sequence[Signals], relevant: Sequence[int], own: Sequence[bool]
+) -> Hits:
     importance = np.where(own, 1.0, STRANGERS_SHARE)
     return Hits(
         np.array(signals, float),
@@ -136,7 +171,8 @@ def maps_apart(sets: Sequence[Set]) -> dict[tuple[str, str], QueryMap]:
 
 
 def ways(sets: Sequence[Set]) -> Iterator[Searched]:
-    """Search all sets by words, with the local model, and with other embedders."""
+    """Search all sets by matching, by words, and with the local and other embedders."""
+    yield Searched("matches", False, {one.name: matched(one) for one in sets})
     yield _same("words", sets, None)
     yield _same("trigrams", sets, Trigrams())
     yield _same("local without map", sets, LocalEmbedder(query_map=None))
@@ -246,6 +282,7 @@ def main() -> None:
     rows: list[list[Any]] = []
     made: dict[str, Weights] = {}
     for way, sources, cosine in (
+        (found["matches"], [found["matches"]], True),
         (words, [words], True),
         (local, [local], True),
         (found["local without map"], plain, False),
@@ -259,7 +296,8 @@ def main() -> None:
     print(made)
     if options.write:
         models = {LocalEmbedder.model_id: made["local"]}
-        Calibration(made["words"], models, made["trigrams"]).save(PACKAGE)
+        shipped = made["words"], models, made["trigrams"], made["matches"]
+        Calibration(*shipped).save(PACKAGE)
 
 
 if __name__ == "__main__":

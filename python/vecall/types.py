@@ -46,7 +46,7 @@ class MemoryEntry:
         score: What a search ranked it by; comparable within one answer only.
         similarity: Cosine of query and memory in [-1, 1]; None without vectors.
         confidence: Calibrated probability that it is relevant to the query; None where
-            nothing was searched for, or texts were matched without ranking.
+            nothing was searched for, or a vector store of your own was.
         explanation: The parts of the score, by name, where a search was asked to
             explain itself.
         created_at: Seconds since 1970 at which it was first stored.

@@ -67,7 +67,6 @@ def refused(combination: Combination) -> bool:
         or favours_in_vain(combination)
         or (has("service") == "vector" and not embeds)
         or (has("floor") == "min_score" and not embeds)
-        or (has("floor") == "min_confidence" and matches)  # which have no confidence
     )
 
 

@@ -11,7 +11,15 @@ from helpers.embedders import Recorder
 from helpers.services import ALICE, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vecall import ConfigError, Filter, InvalidArgumentError, MemoryEntry, Ranking
+from vecall import (
+    Calibration,
+    ConfigError,
+    Filter,
+    InvalidArgumentError,
+    MemoryEntry,
+    Ranking,
+)
+from vecall.ranking.calibration import Signals
 from vecall.services.in_memory import InMemoryMemoryService
 
 BOTH = pytest.mark.parametrize("match", ["substring", "words"])
@@ -159,16 +167,17 @@ def test_of_equal_matches_the_newer_then_the_smaller_id_comes_first(match):
 
 
 @BOTH
-def test_a_match_has_a_score_and_an_importance_and_no_more(match):
+def test_a_match_has_a_score_a_confidence_and_an_importance(match):
     with filled(match, "zebra") as service:
         (memory,) = answer(service, "zebra")
         assert memory.score == 1.0
         assert memory.similarity is None
-        assert memory.confidence is None
+        assert 0.0 < memory.confidence < 1.0
         assert memory.explanation is None
         assert 0.0 < memory.importance < 0.5  # it is of 1970
         (memory,) = answer(service, "zebra", explain=True)
-        assert memory.explanation == {"matched": 1.0}
+        matched = {"covered": 1.0, "relative": 1.0, "place": 0.0}
+        assert memory.explanation == {**matched, "factor": 1.0, "vectors": 0.0}
         fresh = MemoryEntry("okapi", importance=0.9)
         service.sync.add_memory(**ALICE, memories=[fresh])
         assert answer(service, "okapi")[0].importance == pytest.approx(0.9)
@@ -238,7 +247,7 @@ def test_another_way_to_match_is_refused(match):
         ("ranking", Ranking()),
         ("calibration", "weights.json"),
         ("min_score", 0.5),
-        ("min_confidence", 0.5),
+        ("min_confidence", 1.5),
         ("top_k", 0),
     ],
 )
@@ -249,13 +258,11 @@ def test_an_option_without_a_meaning_here_is_refused(match, name, value):
 
 
 @BOTH
-def test_a_search_that_asks_for_ranking_or_a_floor_is_refused(match):
+def test_a_search_that_asks_for_ranking_or_a_floor_on_the_cosine_is_refused(match):
     with filled(match, "zebra") as service:
         for asked in ({"ranking": Ranking()}, {"min_score": 0.1}):
             with pytest.raises(ConfigError):
                 found(service, "zebra", **asked)
-        with pytest.raises(ConfigError, match="min_confidence"):
-            found(service, "zebra", min_confidence=0.1)
 
 
 @BOTH
@@ -269,8 +276,30 @@ def test_it_cannot_be_moved_to_an_embedding_model(match):
         assert found(service, "okapi") == []
 
 
+def test_a_match_is_as_likely_as_its_share_and_place_say():
+    """By the weights for matches, the same that a fit sees; and there is a floor."""
+    texts = ["red bicycle", "a green bicycle", "Red, RED car", "zebra"]
+    with filled("words", *texts) as service:
+        memories = answer(service, "my red bicycle", explain=True)
+        weights = Calibration.shipped().matches
+        for memory in memories:
+            expected = weights.probability(Signals.of(memory))
+            assert memory.confidence == pytest.approx(expected)
+        sure, *doubtful = [memory.confidence for memory in memories]
+        assert sure > max(doubtful)
+        assert found(service, "my red bicycle", min_confidence=sure) == [texts[0]]
+
+
 @BOTH
-def test_a_scorer_gives_confidence_and_then_there_is_a_floor(match):
+def test_a_service_that_matches_has_a_floor_on_the_confidence(match):
+    with InMemoryMemoryService(match, min_confidence=0.999) as service:
+        service.sync.add_memory(**ALICE, memories=["zebra"])
+        assert found(service, "zebra") == []
+        assert found(service, "zebra", min_confidence=0.0) == ["zebra"]
+
+
+@BOTH
+def test_a_scorer_gives_confidence_in_place_of_the_matchs(match):
     """The scorer has the last word, as in every service."""
 
     def scorer(memory, query):

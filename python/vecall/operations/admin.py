@@ -300,7 +300,7 @@ class Maintenance:
             raise ConfigError(msg)
         self._opened.check_open()
         self._opened.check_writable()
-        self._opened.check_calibrated(embedder)
+        self._opened.check_embedder(embedder)
         count: int = await Join(self._submit(self._reembed, embedder))
         return count
 

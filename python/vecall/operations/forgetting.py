@@ -101,6 +101,4 @@ def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
 
 def _match(memory: MemoryEntry) -> Match:
     told = memory.explanation or {}
-    if "matched" in told:
-        return Match(told["matched"])
     return Match(told["covered"], memory.similarity, told["vectors"])

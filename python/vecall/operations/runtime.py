@@ -22,7 +22,7 @@ from vecall.index.newest_changes import Newest
 from vecall.index.read_threads import ReadThreads
 from vecall.operations.options import Rules
 from vecall.operations.write_review import Gate
-from vecall.search.ranking_options import NO_FLOOR, NOT_CALIBRATED, RecallOptions
+from vecall.search.ranking_options import NO_FLOOR, RecallOptions
 from vecall.search.search_index import Serving, Use
 from vecall.store import (
     Durability,
@@ -336,7 +336,6 @@ class Opened:
             return  # the file says which one it is
         if self._embedder is None and self.min_score is not None:
             raise ConfigError(NO_FLOOR)
-        self.check_calibrated(self._embedder)
 
     async def read_through(
         self,
@@ -359,17 +358,8 @@ class Opened:
         found: T = await Join(future)
         return found
 
-    def check_calibrated(self, embedder: Embedder | None) -> None:
-        """Check that a service with a floor on the confidence has one to compare.
-
-        Raises:
-            ConfigError: Nothing would give memories a confidence.
-        """
-        recall = self._recall
-        if self.min_confidence is None:
-            return
-        if not recall.scoring(embedder).can_tell(recall.ranking):
-            raise ConfigError(NOT_CALIBRATED)
+    def check_embedder(self, embedder: Embedder) -> None:
+        """Raise ConfigError where the memory cannot be moved to an embedder."""
 
     def key(
         self, app_name: str, user_id: str, scope: object = "user", *, write: bool

@@ -43,7 +43,7 @@ from vecall.ranking.options import Ranking
 from vecall.search.filtered_rows import passing_rows
 from vecall.search.merge import merged
 from vecall.search.query_vector import checked_query_vector
-from vecall.search.ranking_options import FLOOR_OF_WORDS, NO_FLOOR, NOT_CALIBRATED
+from vecall.search.ranking_options import FLOOR_OF_WORDS, NO_FLOOR
 from vecall.search.search_index import Serving
 from vecall.search.searcher import Request, RetiredModelError
 from vecall.store import (
@@ -318,8 +318,6 @@ class Memory(Opened):
             if asked.min_score is not None:
                 raise ConfigError(FLOOR_OF_WORDS)
             min_score = None
-        if min_confidence is not None and not serving.scoring.can_tell(ranking):
-            raise ConfigError(NOT_CALIBRATED)
         top_k, limits = asked.top_k, self.limits
         query = asked.query[: limits.max_query_chars]
         request = Request(

@@ -111,11 +111,14 @@ class Calibration:
         words: For searches without vectors.
         models: By `model_id`, for searches with vectors.
         other: For models that are not among these; None is what comes with vecall.
+        matches: For texts that are matched without ranking, by `InMemoryMemoryService`;
+            None is what comes with vecall.
     """
 
     words: Weights
     models: Mapping[str, Weights]
     other: Weights | None = None
+    matches: Weights | None = None
 
     @staticmethod
     def shipped() -> Calibration:
@@ -131,6 +134,14 @@ class Calibration:
         assert shipped is not None
         return shipped
 
+    def of_matches(self) -> Weights:
+        """Return the weights for texts that are matched without ranking."""
+        if self.matches is not None:
+            return self.matches
+        shipped = _shipped().matches
+        assert shipped is not None
+        return shipped
+
     @staticmethod
     def load(path: str | Path) -> Calibration:
         """Read a file that `save` wrote.
@@ -142,9 +153,9 @@ class Calibration:
         try:
             told = json.loads(Path(path).read_text(encoding="utf-8"))
             models = {str(name): _read(one) for name, one in told["models"].items()}
-            other = told.get("other")
-            other = None if other is None else _read(other)
-            return Calibration(_read(told["words"]), models, other)
+            more = [told.get(name) for name in ("other", "matches")]
+            rest = [None if one is None else _read(one) for one in more]
+            return Calibration(_read(told["words"]), models, *rest)
         except ConfigError:  # which is a ValueError
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -157,8 +168,9 @@ class Calibration:
             "words": _told(self.words),
             "models": {name: _told(one) for name, one in self.models.items()},
         }
-        if self.other is not None:
-            told["other"] = _told(self.other)
+        for name, one in (("other", self.other), ("matches", self.matches)):
+            if one is not None:
+                told[name] = _told(one)
         text = json.dumps(told, indent=1) + "\n"
         Path(path).write_text(text, encoding="utf-8")
 

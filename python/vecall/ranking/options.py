@@ -140,11 +140,6 @@ class Ranking:
         return math.inf if half_life is None else float(half_life)
 
     @property
-    def keeps_calibration(self) -> bool:
-        """Whether the engine's scores, from which confidences are made, rank."""
-        return True
-
-    @property
     def compares_texts(self) -> bool:
         """Whether memories are held against one another."""
         return self.collapse is not None or bool(self.diversity)

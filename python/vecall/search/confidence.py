@@ -13,7 +13,6 @@ import numpy as np
 from vecall.errors import InvalidMemoryError
 from vecall.ranking.calibration import LEAST_FACTOR, Calibration, Weights
 from vecall.ranking.importance import DAY, DEFAULT_PRIOR, weight_of
-from vecall.ranking.options import Ranking
 from vecall.store import Row
 from vecall.types import MemoryEntry
 
@@ -124,20 +123,29 @@ class Scoring:
     ) -> None:
         """Find the weights of a model; None is words alone."""
         self._words = calibration.words
+        self._matches = calibration.of_matches()
         self._hybrid: Weights | None = None
         if model_id is not None:
             self._hybrid = calibration.of_model(model_id)
         self._scorer = scorer
-
-    def can_tell(self, ranking: Ranking) -> bool:
-        """Whether what is ranked so gets a confidence: by calibration or the scorer."""
-        return ranking.keeps_calibration or self._scorer is not None
 
     def confidence(self, hit: Hit, answer: Answer) -> float:
         """Return the chance that a hit is relevant."""
         hybrid = self._hybrid if answer.has_vector else None
         weights = self._words if hybrid is None else hybrid
         return weights.probability(hit.signals(answer))
+
+    def confidence_of_match(self, share: float, best: float, place: int) -> float:
+        """Return the chance that a text is relevant in which a query was matched.
+
+        Args:
+            share: Share of the query's words that the text has, in (0, 1].
+            best: The best share in the answer.
+            place: Place in the answer, from 0.
+        """
+        relative = share / best
+        signals = (share * relative, math.log1p(place), relative, 1.0, 0.0)
+        return self._matches.probability(signals)
 
     def judged(self, memory: MemoryEntry, query: str) -> MemoryEntry:
         """Return a memory with the scores that the user's scorer gives it.

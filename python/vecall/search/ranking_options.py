@@ -22,11 +22,6 @@ FLOOR_OF_WORDS = (
     "(ranking.fusion) does not have; the floor that works there is min_confidence"
 )
 
-NOT_CALIBRATED = (
-    "min_confidence: is a floor on the confidence, which matches of texts do not have; "
-    "give a scorer, or use MemoryService"
-)
-
 _NO_FACTOR = 1.0
 
 

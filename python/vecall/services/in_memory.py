@@ -20,7 +20,6 @@ from vecall.filters.labels import passes as passes_stored
 from vecall.index.embedding import Embedding
 from vecall.lexical.tokenizer import has_word, stream_safe
 from vecall.operations.writes import Memory, SearchArguments
-from vecall.ranking.options import Ranking
 from vecall.search.confidence import importance_of
 from vecall.search.entries import to_entry
 from vecall.search.search_index import Serving
@@ -37,14 +36,6 @@ Matcher = Callable[[str], float]
 
 _WORD = re.compile(r"\w+")
 _ONLY_MATCHES = "memories are found by matching text, without ranking or embedder"
-
-
-class _ByMatches(Ranking):
-    """The share of a query that a text matches, which has no calibrated confidence."""
-
-    @property
-    def keeps_calibration(self) -> bool:
-        return False
 
 
 def by_substring(query: str) -> Matcher:
@@ -117,12 +108,17 @@ class _MatchingRecall(Recall):
         found = await Join(self._loader.submit_scan(self._best, request))
         now = self._lifetime.wall()
         memories = []
-        for score, row in found:
-            told = {"matched": score} if request.explain else None
-            importance = importance_of(row, now)
-            memory = to_entry(row, importance, score, math.nan, None, told)
+        floor = request.min_confidence
+        for place, (score, row) in enumerate(found):
+            memory = to_entry(
+                row,
+                importance_of(row, now),
+                score,
+                math.nan,
+                self._scoring.confidence_of_match(score, found[0][0], place),
+                _explained(score, found[0][0], place) if request.explain else None,
+            )
             memory = self._scoring.judged(memory, request.query)
-            floor = request.min_confidence
             if floor is None or (memory.confidence or 0.0) >= floor:
                 memories.append(memory)
         return SearchMemoryResponse(memories)
@@ -152,6 +148,17 @@ class _MatchingRecall(Recall):
             if partition_state(connection, part, app, user) is None:
                 return []  # forgotten meanwhile
             return [entry.row for entry in in_slices(load_partition(connection, part))]
+
+
+def _explained(share: float, best: float, place: int) -> dict[str, float]:
+    """Return what the confidence is made of, by the names of a ranked search."""
+    return {
+        "covered": share,
+        "relative": share / best,
+        "place": float(place),
+        "factor": 1.0,
+        "vectors": 0.0,
+    }
 
 
 def _conditions(asked: Filter, now: float) -> Callable[[Row], bool]:
@@ -190,11 +197,10 @@ class _MatchingMemory(Memory):
         serving.recall = _MatchingRecall(serving, self.database, self.matching)
         return serving
 
-    def check_calibrated(self, embedder: Embedder | None) -> None:
-        if embedder is not None:
-            msg = f"embedder: {_ONLY_MATCHES}"
-            raise ConfigError(msg)
-        super().check_calibrated(None)
+    def check_embedder(self, embedder: Embedder) -> None:
+        del embedder  # whichever it is
+        msg = f"embedder: {_ONLY_MATCHES}"
+        raise ConfigError(msg)
 
     async def search(self, asked: SearchArguments) -> SearchMemoryResponse:
         for name in ("ranking", "vector"):
@@ -218,7 +224,8 @@ class InMemoryMemoryService(MemoryService):
     """Text matching in memory, for prototypes and tests; needs no set-up.
 
     Every search looks at all texts of the user. Nothing outlives the process;
-    `MemoryService` ranks, scales and is durable.
+    `MemoryService` ranks, scales and is durable. A memory's confidence knows the share
+    of the query's words that it holds and its place, and so less than a ranked one.
 
     Args:
         match: "substring" finds the memories that contain the whole query, in any case,
@@ -226,8 +233,7 @@ class InMemoryMemoryService(MemoryService):
             the most first, then the newest.
         top_k: Memories in an answer.
         **options: As of `MemoryService`, but a path, an embedder, a ranking, authors, a
-            calibration or a floor on the score. A floor on the confidence needs a
-            scorer.
+            calibration or a floor on the score.
 
     Raises:
         ConfigError: An option that cannot be used.
@@ -250,9 +256,7 @@ class InMemoryMemoryService(MemoryService):
                 msg = f"{name}: {_ONLY_MATCHES}"
                 raise ConfigError(msg)
         self._memory_type = _MEMORIES[match]
-        super().__init__(
-            None, embedder=None, top_k=top_k, ranking=_ByMatches(), **options
-        )
+        super().__init__(None, embedder=None, top_k=top_k, **options)
 
     def with_top_k(self, k: int) -> InMemoryMemoryService:
         """Return this service, which returns at most `k` memories from now on.
