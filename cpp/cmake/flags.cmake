@@ -43,6 +43,13 @@ if(UNIX AND NOT APPLE)
   add_link_options(LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
 endif()
 
+# Assertions of what a caller must keep (include/vecall/assert.hpp).
+if(VECALL_SANITIZE)
+  add_compile_definitions(VECALL_ASSERTIONS=1)
+else()
+  add_compile_definitions("$<$<CONFIG:Debug>:VECALL_ASSERTIONS=1>")
+endif()
+
 option(VECALL_LTO "Link-time optimisation of the core and the module" ON)
 option(VECALL_WERROR "Treat warnings as errors" OFF)
 

@@ -29,7 +29,8 @@ endfunction()
 
 # Makes vecall_kernels and links `core` to it.
 function(vecall_add_kernels core)
-  add_library(vecall_kernels STATIC src/kernels/cpu.cpp src/kernels/dispatch.cpp)
+  add_library(vecall_kernels STATIC src/kernels/cpu.cpp src/kernels/dispatch.cpp
+                                    src/kernels/fail_assertion.cpp)
   target_include_directories(vecall_kernels PUBLIC src include)
   target_link_libraries(vecall_kernels PRIVATE vecall_warnings)
   target_link_libraries(${core} PRIVATE vecall_kernels)

@@ -4,6 +4,8 @@
 #include <exception>
 #include <thread>
 
+#include "vecall/assert.hpp"
+
 namespace vecall {
 
 namespace {
@@ -30,6 +32,8 @@ void search_every(const Partition& partition, const BatchQueries& queries,
 
 void batch_search(const Partition& partition, const BatchQueries& queries,
                   std::size_t threads, std::span<RowId> ids, std::span<float> scores) {
+  VECALL_ASSERT(queries.k > 0 && ids.size() == queries.is_zero.size() * queries.k &&
+                scores.size() == ids.size());
   const std::size_t processors =
       std::max<std::size_t>(1, std::thread::hardware_concurrency());
   const std::size_t count =

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "vecall/assert.hpp"
+
 namespace vecall {
 
 void Copies::reserve(std::size_t slots) {
@@ -15,6 +17,7 @@ void Copies::reserve(std::size_t slots) {
 }
 
 void Copies::add(const RowTable& rows, Slot slot) noexcept {
+  VECALL_ASSERT(slot / kChunkRows < chunks_.size() && rows.has_vector(slot));
   Chunk& chunk = *chunks_[slot / kChunkRows];
   const std::size_t row = slot % kChunkRows;
   if (chunk.next[row] != kAbsent) return;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "rows/pages.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall {
 
@@ -77,6 +78,8 @@ void Graph::raise(Slot slot) noexcept {
   std::atomic<std::uint32_t>& upper =
       chunks_[slot / kChunkRows]->upper[slot % kChunkRows];
   if (level == 0 || upper.load(std::memory_order_relaxed) != kNoList) return;
+  VECALL_ASSERT(used_lists_ + static_cast<std::size_t>(level) <=
+                lists_.size() * kListsInPart);
   upper.store(used_lists_, std::memory_order_release);
   used_lists_ += static_cast<std::uint32_t>(level);
 }

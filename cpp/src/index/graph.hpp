@@ -17,6 +17,7 @@
 
 #include "index/copies.hpp"
 #include "index/landmarks.hpp"
+#include "vecall/assert.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -58,6 +59,7 @@ class Graph {
     const std::size_t row = slot % kChunkRows;
     if (level == 0) return chunk.links + row * stride_;
     const std::uint32_t list = chunk.upper[row].load(std::memory_order_acquire);
+    VECALL_ASSERT(list != kNoList);
     return list_at(list + static_cast<std::uint32_t>(level) - 1);
   }
   void prefetch_links(Slot slot, int level) const noexcept {

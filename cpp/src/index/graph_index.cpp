@@ -6,6 +6,7 @@
 
 #include "index/flat_search.hpp"
 #include "index/rescore.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall {
 
@@ -78,6 +79,7 @@ void GraphIndex::on_vector(Slot slot, RowTable& rows) noexcept {
 }
 
 void GraphIndex::on_remove(Slot slot, const RowTable& rows) noexcept {
+  VECALL_ASSERT(rows.has_vector(slot));
   if (graph_) {
     ++churn_;
     graph_->copies().remove(rows, slot);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/dispatch.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall {
 
@@ -22,6 +23,7 @@ bool nearer(const GraphSearch::Entry& a, const GraphSearch::Entry& b) noexcept {
 
 void GraphLinker::link(Graph& graph, const RowTable& rows, Slot slot,
                        std::uint32_t ef_construction) {
+  VECALL_ASSERT(rows.has_vector(slot));
   if (graph.is_linked(slot)) unlink(graph, rows, slot);
   const int level = graph.level_of(slot);
   graph.raise(slot);
@@ -165,6 +167,7 @@ void GraphLinker::link_back(Graph& graph, const RowTable& rows, Slot from, Slot 
 // all. REQUIRES: list_ and estimates_ are the list's; query_ is the newcomer.
 void GraphLinker::replace_one(const RowTable& rows, Graph::Link* links, Slot to,
                               float estimate) {
+  VECALL_ASSERT(list_.size() == estimates_.size());
   estimate_by(query_, rows, list_, near_new_);
   bool is_dominated = false;
   for (std::size_t i = 0; i < list_.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include "index/shortlist.hpp"
 #include "kernels/dispatch.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall {
 
@@ -101,6 +102,7 @@ void GraphSearch::search(const Graph& graph, const RowTable& rows,
 
 void GraphSearch::add_landmarks(const Graph& graph, const RowTable& rows,
                                 const EncodedQuery& query) {
+  VECALL_ASSERT(!pool_.empty());
   const Landmarks& landmarks = graph.landmarks();
   const std::size_t count = landmarks.size();
   if (count == 0) return;
@@ -139,6 +141,7 @@ void GraphSearch::descend(const Graph& graph, const RowTable& rows,
   estimates_.resize(kMostCompared);
   positions_.resize(kMostCompared);
   const Graph::Entry entry = graph.entry();
+  VECALL_ASSERT(entry.slot != Graph::kNobody);
   slots_[0] = entry.slot;
   codes_[0] = rows.high(entry.slot);
   compare(rows, query, 1);

@@ -12,6 +12,7 @@
 
 #include "index/graph.hpp"
 #include "rows/row_table.hpp"
+#include "vecall/assert.hpp"
 #include "vectors/row_codes.hpp"
 #include "vectors/row_image.hpp"
 
@@ -130,6 +131,7 @@ template <class Passes>
 void GraphSearch::add_copies(const Graph& graph, const RowTable& rows,
                              const EncodedQuery& query, std::size_t most,
                              Passes passes) {
+  VECALL_ASSERT(!pool_.empty() && most > 0);
   image_.make(rows.space(), query);
   std::size_t found = 0;
   graph.copies().find(rows, image_, [&](Slot slot) {

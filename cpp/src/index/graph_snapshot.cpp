@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "vecall/assert.hpp"
+
 namespace vecall {
 
 void GraphSnapshot::save(const GraphIndex& index, std::size_t slots,
                          SnapshotWriter& writer) {
+  VECALL_ASSERT(index.ready());
   const Graph& graph = *index.graph_;
   const std::size_t degree = graph.degree(0);
   auto* links = writer.add_array<Slot>(Section::kLinks, slots * degree);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/dispatch.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall {
 
@@ -39,6 +40,7 @@ void Landmarks::add(const RowTable& rows, Slot slot) noexcept {
   }
   while (slots_.size() == kMost) thin_out(rows.space().high_bytes());
   if (!wants(slot)) return;
+  VECALL_ASSERT(slots_.size() < slots_.capacity());
   slots_.push_back(slot);
   factors_.push_back(0.0F);
   put(rows, slot, slots_.size() - 1);

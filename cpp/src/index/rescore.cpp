@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "vecall/assert.hpp"
+
 namespace vecall {
 
 namespace {
@@ -33,6 +35,7 @@ void prefetch(const RowTable& rows, Slot slot) noexcept {
 
 double full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
                    bool exact) noexcept {
+  VECALL_ASSERT(rows.has_vector(slot));
   const RowSpace& space = rows.space();
   if (space.keeps_float32() && (exact || space.is_short())) {
     return query.exact_cosine(rows.floats(slot));

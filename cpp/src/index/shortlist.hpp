@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "kernels/dispatch.hpp"
+#include "vecall/assert.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -76,6 +77,7 @@ class Shortlist {
  public:
   // REQUIRES: k > 0.
   void begin(std::size_t k, const EstimateError& error) {
+    VECALL_ASSERT(k > 0);
     k_ = k;
     error_ = error;
     kth_ = -std::numeric_limits<float>::infinity();

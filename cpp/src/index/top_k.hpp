@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rows/row_table.hpp"
+#include "vecall/assert.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -35,10 +36,14 @@ class TopK {
   [[nodiscard]] bool wants(double score) const noexcept { return score >= floor(); }
 
   // The last of them, which a newcomer must precede. REQUIRES: not empty.
-  [[nodiscard]] const Scored& last() const noexcept { return kept_.front(); }
+  [[nodiscard]] const Scored& last() const noexcept {
+    VECALL_ASSERT(!kept_.empty());
+    return kept_.front();
+  }
 
   // REQUIRES: k > 0.
   void offer(Scored row) {
+    VECALL_ASSERT(k_ > 0);
     const auto better = [this](const Scored& a, const Scored& b) {
       return before(a, b);
     };

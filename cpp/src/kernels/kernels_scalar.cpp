@@ -5,6 +5,7 @@
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall::kernels {
 
@@ -68,6 +69,7 @@ void gather(const CodeQuery& query, const std::uint8_t* const* rows,
 
 // REQUIRES: value < 2^12; then 32 bits hold it.
 constexpr std::int32_t product(std::int32_t value, std::int16_t q) noexcept {
+  VECALL_ASSERT(value < 1 << 12);
   return value * q;
 }
 

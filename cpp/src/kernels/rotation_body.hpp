@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "vecall/assert.hpp"
+
 namespace vecall::kernels {
 
 namespace {
@@ -86,6 +88,7 @@ inline void hadamard_small(float* x, std::size_t count) noexcept {
 
 // REQUIRES: count is a power of two.
 inline void hadamard(float* x, std::size_t count) noexcept {
+  VECALL_ASSERT(count != 0 && (count & (count - 1)) == 0);
   constexpr std::size_t kInRegisters = 256;
   for (std::size_t half = count / 2; half >= kInRegisters; half /= 2) {
     for (std::size_t begin = 0; begin < count; begin += 2 * half) {

@@ -6,6 +6,7 @@
 #include "index/flat_search.hpp"
 #include "partition/addition.hpp"
 #include "sync/fork_gate.hpp"
+#include "vecall/assert.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
@@ -63,6 +64,7 @@ void Partition::check(const RowBatch& batch, std::size_t dim) {
 }
 
 void Partition::add(const RowBatch& batch) {
+  VECALL_ASSERT((check(batch, dim()), true));
   if (batch.ids.empty()) return;
   Addition addition(*this, batch);
   addition.commit();
@@ -123,6 +125,7 @@ CosineSpread Partition::dense(const DenseQuery& asked, std::size_t ef,
 void Partition::search(const SearchQuery& query, std::vector<Hit>& out) const {
   thread_local SearchScratch of_thread;
   SearchScratch& scratch = of_thread;  // found once: the way to it is a call
+  VECALL_ASSERT(query.k > 0);
   out.clear();
   if (rows_.vectors() == 0) return;
   select(query.filter, scratch.selection);

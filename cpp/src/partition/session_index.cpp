@@ -4,6 +4,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "vecall/assert.hpp"
+
 namespace vecall {
 
 bool stands_before(Slot a, Slot b, const RowTable& rows) noexcept {
@@ -97,6 +99,7 @@ void SessionIndex::erase(Slot slot, const RowTable& rows) noexcept {
   const auto at =
       std::lower_bound(block.begin(), block.end(), slot,
                        [&rows](Slot a, Slot b) { return stands_before(a, b, rows); });
+  VECALL_ASSERT(at != block.end() && *at == slot);
   if (at == block.end() || *at != slot) return;
   block.erase(at);
   if (block.empty())

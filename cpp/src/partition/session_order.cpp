@@ -2,11 +2,14 @@
 
 #include <new>
 
+#include "vecall/assert.hpp"
+
 namespace vecall {
 
 void SessionOrder::add(Slot slot, RowTable& rows) noexcept {
   const std::uint32_t session = rows.session(slot);
   if (session == 0) return;
+  VECALL_ASSERT(session < last_.size());
   const SessionIndex::Place place = place_of(slot, rows);
   rows.set_previous(slot, place.before);
   rows.set_next(slot, place.after);
@@ -69,6 +72,7 @@ void SessionOrder::drop_index(std::uint32_t session) noexcept {
 void SessionOrder::remove(Slot slot, RowTable& rows) noexcept {
   const std::uint32_t session = rows.session(slot);
   if (session == 0) return;
+  VECALL_ASSERT(rows.next(slot) != kNobody || last_[session] == slot);
   if (is_indexed(session)) {
     SessionIndex& index = indexes_.find(session)->second;
     index_bytes_ -= index.nbytes();

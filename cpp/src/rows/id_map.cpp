@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "rows/row_table.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall {
 
@@ -42,7 +43,10 @@ void IdMap::prefetch_row(RowId id, const RowTable& table) const noexcept {
 void IdMap::insert(Slot slot, const RowTable& table) noexcept {
   if (size_ == 0) return;
   std::size_t at = home(table.id(slot));
-  while (slots_[at] != kNobody) at = (at + 1) & (size_ - 1);
+  while (slots_[at] != kNobody) {
+    VECALL_ASSERT(table.id(slots_[at]) != table.id(slot));
+    at = (at + 1) & (size_ - 1);
+  }
   slots_[at] = slot;
 }
 
@@ -52,7 +56,10 @@ void IdMap::erase(Slot slot, const RowTable& table) noexcept {
   if (size_ == 0) return;
   const std::size_t mask = size_ - 1;
   std::size_t hole = home(table.id(slot));
-  while (slots_[hole] != slot) hole = (hole + 1) & mask;
+  while (slots_[hole] != slot) {
+    VECALL_ASSERT(slots_[hole] != kNobody);
+    hole = (hole + 1) & mask;
+  }
   for (std::size_t at = (hole + 1) & mask; slots_[at] != kNobody;
        at = (at + 1) & mask) {
     const std::size_t wanted = home(table.id(slots_[at]));

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "vecall/assert.hpp"
+
 namespace vecall {
 
 class LabelDictionary {
@@ -64,6 +66,8 @@ class LabelDictionary {
   }
   // REQUIRES: a row has the number, or it is kNone.
   [[nodiscard]] Hash hash(Number number) const noexcept {
+    VECALL_ASSERT(number == kNone ||
+                  (number <= entries_.size() && entries_[number - 1].uses > 0));
     return number == kNone ? 0 : entries_[number - 1].hash;
   }
   // Numbers that were ever given, so that callers can keep a column by number.

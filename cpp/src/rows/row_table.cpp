@@ -6,6 +6,7 @@
 #include <new>
 
 #include "rows/pages.hpp"
+#include "vecall/assert.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
@@ -129,6 +130,7 @@ void RowTable::add_meta() {
 Slot RowTable::take(RowId id) noexcept {
   Slot slot = first_free_;
   if (slot == kNobody) {
+    VECALL_ASSERT(slots_ < std::size_t{chunks_} * chunk_rows_);
     slot = slots_++;
     put(RowLayout::kFlags, slot, std::uint8_t{0});
   } else {
@@ -170,6 +172,7 @@ void RowTable::release(Slot slot) noexcept {
 
 void RowTable::set_vector(Slot slot, std::span<const float> unit,
                           RowEncoder& encoder) noexcept {
+  VECALL_ASSERT(is_live(slot));
   const RowCodes row = codes(slot);
   encoder.encode(*space_, unit, row);
   largest_factor_ = std::max(largest_factor_, factor(slot));

@@ -12,6 +12,7 @@
 
 #include "rows/row_layout.hpp"
 #include "rows/row_space.hpp"
+#include "vecall/assert.hpp"
 #include "vecall/types.hpp"
 #include "vectors/row_codes.hpp"
 
@@ -134,19 +135,28 @@ class RowTable {
     return get<Slot>(RowLayout::kNext, slot);
   }
   // REQUIRES for the setters: has_meta().
-  void set_time(Slot slot, Micros time) noexcept { put(RowLayout::kTime, slot, time); }
+  void set_time(Slot slot, Micros time) noexcept {
+    VECALL_ASSERT(has_meta_);
+    put(RowLayout::kTime, slot, time);
+  }
   void set_session(Slot slot, std::uint32_t session, double position) noexcept {
+    VECALL_ASSERT(has_meta_);
     put(RowLayout::kSession, slot, session);
     put(RowLayout::kPosition, slot, position);
   }
   void set_labels(Slot slot, std::uint32_t author, std::uint16_t kind) noexcept {
+    VECALL_ASSERT(has_meta_);
     put(RowLayout::kAuthor, slot, author);
     put(RowLayout::kKind, slot, kind);
   }
   void set_previous(Slot slot, Slot to) noexcept {
+    VECALL_ASSERT(has_meta_);
     put(RowLayout::kPrevious, slot, to);
   }
-  void set_next(Slot slot, Slot to) noexcept { put(RowLayout::kNext, slot, to); }
+  void set_next(Slot slot, Slot to) noexcept {
+    VECALL_ASSERT(has_meta_);
+    put(RowLayout::kNext, slot, to);
+  }
 
   // The high planes of the rows from `slot` on, one after another to the chunk's end.
   [[nodiscard]] const std::uint8_t* high(Slot slot) const noexcept {
@@ -161,6 +171,7 @@ class RowTable {
   }
   // REQUIRES: the space keeps float32.
   [[nodiscard]] const float* floats(Slot slot) const noexcept {
+    VECALL_ASSERT(space_->keeps_float32());
     return reinterpret_cast<const float*>(column(RowLayout::kFloats, slot));
   }
   [[nodiscard]] const float* factors(Slot slot) const noexcept {

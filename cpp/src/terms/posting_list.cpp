@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "vecall/assert.hpp"
+
 namespace vecall {
 
 namespace {
@@ -19,6 +21,7 @@ Slot slot_of(const Posting& posting) noexcept {
 // dice. REQUIRES: not empty.
 template <class Entry>
 std::size_t last_up_to(std::span<const Entry> sorted, Slot slot) noexcept {
+  VECALL_ASSERT(!sorted.empty());
   const Entry* first = sorted.data();
   std::size_t left = sorted.size();
   while (left > 1) {
@@ -70,6 +73,7 @@ std::size_t PostingList::block_of(Slot slot) const noexcept {
 }
 
 void PostingList::insert(Posting posting) {
+  VECALL_ASSERT(!contains(posting.slot));
   if (!many_ && few_.size() == kMost) {
     make_blocks(few_);
     std::vector<Posting>().swap(few_);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <new>
 
+#include "vecall/assert.hpp"
+
 namespace vecall {
 
 void TermScores::clear() noexcept {
@@ -38,6 +40,7 @@ void Postings::add(Slot slot, std::span<const TermHash> terms) {
     length_.resize(std::max<std::size_t>(length_.size(), slot + std::size_t{1}), 0);
     of_slot_.resize(slot + std::size_t{1});
   }
+  VECALL_ASSERT(of_slot_[slot].empty());
   if (terms.empty()) return;
   std::vector<TermHash> sorted(terms.begin(), terms.end());
   std::sort(sorted.begin(), sorted.end());

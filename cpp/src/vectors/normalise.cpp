@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "kernels/dispatch.hpp"
+#include "vecall/assert.hpp"
 #include "vecall/errors.hpp"
 
 namespace vecall {
@@ -30,6 +31,7 @@ Norm norm_of(std::span<const float> vector) noexcept {
 }  // namespace
 
 VectorFault normalise(std::span<const float> vector, std::span<float> out) noexcept {
+  VECALL_ASSERT(out.size() == vector.size());
   const Norm norm = norm_of(vector);
   if (norm.fault != VectorFault::kNone) return norm.fault;
   kernels::active().scale(vector.data(), vector.size(), 1.0 / norm.value, out.data());

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "kernels/dispatch.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall {
 
@@ -38,6 +40,13 @@ double sum_of(std::size_t count, Term term) noexcept {
   }
   for (; i < count; ++i) sums[0] += term(i);
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// As far as rounding to floats allows.
+[[maybe_unused]] bool has_norm_1(std::span<const float> x) noexcept {
+  double squares = 0;
+  for (const float value : x) squares += static_cast<double>(value) * value;
+  return std::fabs(squares - 1.0) < 1e-3;
 }
 
 // Packs 4-bit values as kernels/kernel_table.hpp wants them.
@@ -81,6 +90,7 @@ void RowEncoder::prepare(const VectorSpace& space) {
 
 void RowEncoder::encode(const VectorSpace& space, std::span<const float> unit,
                         RowCodes row) noexcept {
+  VECALL_ASSERT(rotated_.size() == space.width() && unit.size() == space.dim());
   const std::size_t dim = space.dim();
   std::fill(rotated_.begin(), rotated_.end(), 0.0F);
   std::copy(unit.begin(), unit.end(), rotated_.begin());
@@ -110,6 +120,7 @@ void RowEncoder::encode(const VectorSpace& space, std::span<const float> unit,
 }
 
 void EncodedQuery::encode(const VectorSpace& space, std::span<const float> unit) {
+  VECALL_ASSERT(unit.size() == space.dim() && has_norm_1(unit));
   unit_ = unit;
   rotated_.resize(space.width());
   std::copy(unit.begin(), unit.end(), rotated_.begin());
@@ -125,6 +136,8 @@ void EncodedQuery::quantise(const VectorSpace& space) {
   q16_.resize(width);
   const kernels::QuantisedQuery query =
       kernels::active().quantise(rotated_.data(), width, q8_.data(), q16_.data());
+  VECALL_ASSERT(std::all_of(q16_.begin(), q16_.end(),
+                            [](std::int16_t q) { return std::abs(q) <= 32'512; }));
   // Divided by the rounded query's own product with the query, so that a row equal to
   // the query comes out as 1 and the error of others shrinks with the angle.
   const double step8 = query.along8 > 0 ? 1.0 / query.along8 : 0.0;
@@ -177,6 +190,7 @@ void EncodedQuery::cosines(const VectorSpace& space, const std::uint8_t* high,
   const auto& kernel = kernels::active();
   const std::size_t width = space.width();
   const auto sum16 = static_cast<double>(sum16_);
+  VECALL_ASSERT(low != nullptr);
   kernel.sum_high_rows(high, low, q16_.data(), width, count, out);
   const auto cosine = [&](std::size_t i, double bottom) {
     const double sum = 16.0 * out[i] + bottom - kMiddle * sum16;

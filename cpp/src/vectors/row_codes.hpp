@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/kernel_table.hpp"
+#include "vecall/assert.hpp"
 #include "vectors/vector_space.hpp"
 
 namespace vecall {
@@ -62,8 +63,14 @@ class EncodedQuery {
   // For estimates from the high plane.
   [[nodiscard]] const kernels::CodeQuery& code() const noexcept { return code_; }
   // REQUIRES for both: encode(). The vector (dim,), and rotated (width,).
-  [[nodiscard]] const float* unit() const noexcept { return unit_.data(); }
-  [[nodiscard]] const float* rotated() const noexcept { return rotated_.data(); }
+  [[nodiscard]] const float* unit() const noexcept {
+    VECALL_ASSERT(!unit_.empty());
+    return unit_.data();
+  }
+  [[nodiscard]] const float* rotated() const noexcept {
+    VECALL_ASSERT(!rotated_.empty());
+    return rotated_.data();
+  }
   // The length of what rounding to 8 bits took from the query, of 1.
   [[nodiscard]] float rounding() const noexcept { return rounding_; }
   // The cosine from all planes of a row; rounding may put it beyond 1, and rows are

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/dispatch.hpp"
+#include "vecall/assert.hpp"
 
 namespace vecall {
 
@@ -34,6 +35,7 @@ std::uint32_t hash_of_row(const VectorSpace& space, const RowCodes& row) noexcep
 }
 
 void RowImage::make(const VectorSpace& space, const EncodedQuery& query) {
+  VECALL_ASSERT(space.dim() > 0);
   space_ = &space;
   if (by_floats(space)) {
     floats_ = query.unit();
