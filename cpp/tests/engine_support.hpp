@@ -5,13 +5,12 @@
 
 #include <cmath>
 #include <cstdint>
-#include <mutex>
 #include <random>
-#include <shared_mutex>
 #include <span>
 #include <vector>
 
 #include "partition/partition.hpp"
+#include "sync/locks.hpp"
 
 namespace vecall::testing {
 
@@ -79,7 +78,7 @@ inline Ref<const PartitionSpace> make_space(std::size_t dim,
 inline std::vector<Hit> search(const Partition& partition, std::span<const float> query,
                                std::size_t k, bool exact = false) {
   std::vector<Hit> hits;
-  const std::shared_lock lock(partition.mutex());
+  const ReaderLock lock(partition.mutex());
   partition.search({query, k, 64, exact, {}}, hits);
   return hits;
 }
@@ -92,7 +91,7 @@ inline std::vector<RecallHit> recall(const Partition& partition,
   asked.unit_vector = query;
   asked.terms = terms;
   asked.k = k;
-  const std::shared_lock lock(partition.mutex());
+  const ReaderLock lock(partition.mutex());
   partition.recall(asked, hits);
   return hits;
 }

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "engine_support.hpp"
-#include "partition/linker.hpp"
+#include "partition/background_linker.hpp"
 
 namespace {
 
@@ -251,7 +251,7 @@ TEST_CASE("rows that are in are linked, whatever memory the linker is refused") 
     REQUIRE(partition->size() == (failed ? 0U : 10U));
     if (failed) add_rows(partition, batch);
     const auto linked = [&] {
-      const std::shared_lock lock(partition->mutex());
+      const ReaderLock lock(partition->mutex());
       return partition->linked();
     };
     for (int waits = 0; waits < 20'000 && linked() < 10; ++waits) {

@@ -13,7 +13,7 @@ namespace {
 // Every step-th query from `begin` on.
 void search_every(const Partition& partition, const BatchQueries& queries,
                   std::size_t begin, std::size_t step, std::span<RowId> ids,
-                  std::span<float> scores) {
+                  std::span<float> scores) VECALL_REQUIRES_SHARED(partition.mutex()) {
   const std::size_t dim = partition.dim();
   std::vector<Hit> hits;
   for (std::size_t row = begin; row < queries.is_zero.size(); row += step) {
@@ -39,13 +39,14 @@ void batch_search(const Partition& partition, const BatchQueries& queries,
   const std::size_t count =
       std::max<std::size_t>(1, std::min({threads, processors, queries.is_zero.size()}));
   std::vector<std::exception_ptr> failures(count);
-  const auto search_share = [&](std::size_t share) {
-    try {
-      search_every(partition, queries, share, count, ids, scores);
-    } catch (...) {
-      failures[share] = std::current_exception();
-    }
-  };
+  const auto search_share =
+      [&](std::size_t share) VECALL_REQUIRES_SHARED(partition.mutex()) {
+        try {
+          search_every(partition, queries, share, count, ids, scores);
+        } catch (...) {
+          failures[share] = std::current_exception();
+        }
+      };
   {
     std::vector<std::jthread> helpers;
     for (std::size_t i = 1; i < count; ++i) helpers.emplace_back(search_share, i);

@@ -23,9 +23,9 @@ struct BatchQueries {
 };
 
 // Writes the hits of each query to its row of `ids` and `scores`, (n, k) each; entries
-// without a hit are left as they are. Uses at most one thread a processor. REQUIRES:
-// the partition's lock is held, shared.
+// without a hit are left as they are. Uses at most one thread a processor.
 void batch_search(const Partition& partition, const BatchQueries& queries,
-                  std::size_t threads, std::span<RowId> ids, std::span<float> scores);
+                  std::size_t threads, std::span<RowId> ids, std::span<float> scores)
+    VECALL_REQUIRES_SHARED(partition.mutex());
 
 }  // namespace vecall

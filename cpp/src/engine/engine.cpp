@@ -1,12 +1,11 @@
 #include "vecall/engine.hpp"
 
 #include <cstring>
-#include <shared_mutex>
 
 #include "engine/aligned_bytes.hpp"
 #include "engine/make_space.hpp"
-#include "engine/read_shared.hpp"
-#include "partition/linker.hpp"
+#include "engine/shared_read.hpp"
+#include "partition/background_linker.hpp"
 #include "partition/partition_map.hpp"
 #include "partition/partition_snapshot.hpp"
 
@@ -52,9 +51,9 @@ void Engine::search(PartitionKey key, const SearchQuery& query, std::vector<Hit>
   hits.clear();
   const auto partition = state_->partitions.find(key);
   if (!partition) return;
-  read_shared(
-      *partition, before_wait, [&] { return partition->search_bytes(query.ef); },
-      [&] { partition->search(query, hits); });
+  SharedRead read(*partition, before_wait);
+  read.expect(partition->search_bytes(query.ef));
+  partition->search(query, hits);
 }
 
 RecallSummary Engine::recall(PartitionKey key, const RecallQuery& query,
@@ -62,9 +61,9 @@ RecallSummary Engine::recall(PartitionKey key, const RecallQuery& query,
   hits.clear();
   const auto partition = state_->partitions.find(key);
   if (!partition) return {};
-  return read_shared(
-      *partition, before_wait, [&] { return partition->recall_bytes(query); },
-      [&] { return partition->recall(query, hits); });
+  SharedRead read(*partition, before_wait);
+  read.expect(partition->recall_bytes(query));
+  return partition->recall(query, hits);
 }
 
 std::vector<std::byte> Engine::snapshot(PartitionKey key,
@@ -101,7 +100,9 @@ bool Engine::contains(PartitionKey key) const {
 
 std::size_t Engine::size(PartitionKey key) const {
   const auto partition = state_->partitions.find(key);
-  return partition ? read_shared(*partition, {}, [&] { return partition->size(); }) : 0;
+  if (!partition) return 0;
+  const ReaderLock lock(partition->mutex());
+  return partition->size();
 }
 
 std::size_t Engine::partitions() const {
@@ -118,8 +119,9 @@ std::size_t Engine::nbytes() const {
 
 std::size_t Engine::nbytes_of(PartitionKey key) const {
   const auto partition = state_->partitions.find(key);
-  return partition ? read_shared(*partition, {}, [&] { return partition->nbytes(); })
-                   : 0;
+  if (!partition) return 0;
+  const ReaderLock lock(partition->mutex());
+  return partition->nbytes();
 }
 
 }  // namespace vecall

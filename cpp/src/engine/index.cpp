@@ -6,8 +6,8 @@
 #include "engine/aligned_bytes.hpp"
 #include "engine/batch_search.hpp"
 #include "engine/make_space.hpp"
-#include "engine/read_shared.hpp"
-#include "partition/linker.hpp"
+#include "engine/shared_read.hpp"
+#include "partition/background_linker.hpp"
 #include "partition/partition_snapshot.hpp"
 #include "snapshot/snapshot_file.hpp"
 #include "vecall/errors.hpp"
@@ -84,9 +84,9 @@ void Index::search(std::span<const float> query, const SearchOptions& options,
   SearchQuery one{unit, options.k, options.ef, options.exact, {}};
   one.filter.only = options.only;
   const Partition& partition = *state_->partition;
-  read_shared(
-      partition, before_wait, [&] { return partition.search_bytes(options.ef); },
-      [&] { partition.search(one, hits); });
+  SharedRead read(partition, before_wait);
+  read.expect(partition.search_bytes(options.ef));
+  partition.search(one, hits);
 }
 
 std::vector<Hit> Index::search(std::span<const float> query,
@@ -121,9 +121,10 @@ void Index::search_batch(std::span<const float> queries, const SearchOptions& op
   batch.filter.only = options.only;
   std::fill(ids.begin(), ids.end(), -1);
   std::fill(scores.begin(), scores.end(), -std::numeric_limits<float>::infinity());
-  read_shared(
-      *state_->partition, before_wait, [] { return kLongWork + 1; },
-      [&] { batch_search(*state_->partition, batch, threads, ids, scores); });
+  const Partition& partition = *state_->partition;
+  before_wait();
+  const ReaderLock lock(partition.mutex());
+  batch_search(partition, batch, threads, ids, scores);
 }
 
 void Index::save(const std::string& path) const {
@@ -144,27 +145,32 @@ IndexKind Index::kind() const noexcept {
 
 std::size_t Index::size(WaitHook before_wait) const {
   const Partition& partition = *state_->partition;
-  return read_shared(partition, before_wait, [&] { return partition.size(); });
+  const SharedRead read(partition, before_wait);
+  return partition.size();
 }
 
 bool Index::contains(RowId id, WaitHook before_wait) const {
   const Partition& partition = *state_->partition;
-  return read_shared(partition, before_wait, [&] { return partition.contains(id); });
+  const SharedRead read(partition, before_wait);
+  return partition.contains(id);
 }
 
 std::vector<RowId> Index::ids(WaitHook before_wait) const {
   const Partition& partition = *state_->partition;
-  return read_shared(partition, before_wait, [&] { return partition.live_ids(); });
+  const SharedRead read(partition, before_wait);
+  return partition.live_ids();
 }
 
 std::size_t Index::linked(WaitHook before_wait) const {
   const Partition& partition = *state_->partition;
-  return read_shared(partition, before_wait, [&] { return partition.linked(); });
+  const SharedRead read(partition, before_wait);
+  return partition.linked();
 }
 
 std::size_t Index::nbytes(WaitHook before_wait) const {
   const Partition& partition = *state_->partition;
-  return read_shared(partition, before_wait, [&] { return partition.nbytes(); });
+  const SharedRead read(partition, before_wait);
+  return partition.nbytes();
 }
 
 }  // namespace vecall

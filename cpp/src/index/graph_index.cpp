@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <shared_mutex>
 
 #include "index/flat_search.hpp"
 #include "index/rescore.hpp"
+#include "sync/locks.hpp"
 #include "vecall/assert.hpp"
 
 namespace vecall {
@@ -110,7 +110,7 @@ bool GraphIndex::link_some(SharedMutex& mutex, RowTable& rows) {
   const std::lock_guard one(linking_);
   bool linking = false;  // the tail, else a graph is built
   {
-    const std::unique_lock lock(mutex);
+    const WriterLock lock(mutex);
     linking = graph_ && !tail().empty();
     if (linking && (next_ || wants_rebuild(rows))) {
       // Steady writes shall not keep a new graph from being built, nor it the tail.
@@ -143,14 +143,14 @@ bool GraphIndex::begin_build(const RowTable& rows) {
 bool GraphIndex::build_some(SharedMutex& mutex, RowTable& rows) {
   const Slot begin = cursor_;
   for (std::size_t i = 0; i < kSliceRows; ++i) {
-    const std::shared_lock lock(mutex);
+    const ReaderLock lock(mutex);
     while (cursor_ < rows.slots() && !rows.has_vector(cursor_)) ++cursor_;
     if (cursor_ >= rows.slots()) break;
     if (!next_->has_room(cursor_ + std::size_t{1}, 1)) break;
     linker_.link(*next_, rows, cursor_, options_.ef_construction);
     ++cursor_;
   }
-  const std::unique_lock lock(mutex);
+  const WriterLock lock(mutex);
   for (Slot slot = begin; slot < cursor_; ++slot) {
     add_entrances(*next_, rows, slot);
   }
@@ -179,13 +179,13 @@ void GraphIndex::finish_build(RowTable& rows) {
 // The rows of the slice stay pending, and are scanned, until all of them are linked.
 bool GraphIndex::link_pending(SharedMutex& mutex, RowTable& rows) {
   for (std::size_t i = 0; i < in_slice_; ++i) {
-    const std::shared_lock lock(mutex);
+    const ReaderLock lock(mutex);
     const Slot slot = tail()[i];
     if (rows.has_vector(slot)) {
       linker_.link(*graph_, rows, slot, options_.ef_construction);
     }
   }
-  const std::unique_lock lock(mutex);
+  const WriterLock lock(mutex);
   for (std::size_t i = 0; i < in_slice_; ++i) {
     const Slot slot = tail()[i];
     if ((changed_ >> i & 1) != 0) {

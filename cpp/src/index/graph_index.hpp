@@ -41,7 +41,7 @@ class GraphIndex {
   [[nodiscard]] bool has_work(const RowTable& rows) const noexcept;
 
   // Links a few rows under short holds of `mutex`; true if there is more to do.
-  bool link_some(SharedMutex& mutex, RowTable& rows);
+  bool link_some(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
 
   // Whether the graph is likely faster than looking at the rows that pass.
   [[nodiscard]] bool pays(const DenseQuery& asked, std::size_t ef) const noexcept;
@@ -62,8 +62,8 @@ class GraphIndex {
     return std::span(pending_).subspan(linked_);
   }
   [[nodiscard]] bool wants_rebuild(const RowTable& rows) const noexcept;
-  bool build_some(SharedMutex& mutex, RowTable& rows);
-  bool link_pending(SharedMutex& mutex, RowTable& rows);
+  bool build_some(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
+  bool link_pending(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
   void finish_build(RowTable& rows);
   // Makes a linked row a place where searches of the graph begin.
   static void add_entrances(Graph& graph, const RowTable& rows, Slot slot) noexcept;

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <new>
 
-#include "index/flat_search.hpp"
-#include "partition/addition.hpp"
+#include "partition/batch_insert.hpp"
+#include "partition/recall.hpp"
 #include "sync/fork_gate.hpp"
+#include "sync/locks.hpp"
 #include "vecall/assert.hpp"
 #include "vecall/errors.hpp"
 
@@ -66,8 +67,8 @@ void Partition::check(const RowBatch& batch, std::size_t dim) {
 void Partition::add(const RowBatch& batch) {
   VECALL_ASSERT((check(batch, dim()), true));
   if (batch.ids.empty()) return;
-  Addition addition(*this, batch);
-  addition.commit();
+  BatchInsert insert(*this, batch);
+  insert.commit();
 }
 
 std::size_t Partition::remove(std::span<const RowId> ids) noexcept {
@@ -106,37 +107,27 @@ void Partition::release_names(std::uint32_t session, std::uint32_t author,
   labels.kinds.release(kind);
 }
 
-void Partition::select(const Filter& filter, RowSelection& selection) const {
-  static const std::vector<Slot> kNoSessions;
-  selection.select(filter, rows_, names_ ? &names_->labels : nullptr,
-                   names_ ? names_->sessions.last() : kNoSessions, ids_);
-}
-
-CosineSpread Partition::dense(const DenseQuery& asked, std::size_t ef,
-                              DenseScratch& scratch) const {
-  CosineSpread spread;
-  if (graph_ && !asked.exact && graph_->pays(asked, ef) &&
-      graph_->search(asked, ef, scratch, spread)) {
-    return spread;
-  }
-  return flat_search(asked, scratch);
-}
-
 void Partition::search(const SearchQuery& query, std::vector<Hit>& out) const {
   thread_local SearchScratch of_thread;
   SearchScratch& scratch = of_thread;  // found once: the way to it is a call
   VECALL_ASSERT(query.k > 0);
   out.clear();
   if (rows_.vectors() == 0) return;
-  select(query.filter, scratch.selection);
+  const PartitionView partition = view();
+  select_rows(partition, query.filter, scratch.selection);
   if (scratch.selection.count() == 0) return;
   scratch.encoded.encode(rows_.space(), query.unit_vector);
   const std::size_t k = std::min(query.k, rows_.vectors());
-  dense({rows_, scratch.selection, scratch.encoded, k, query.exact}, query.ef,
-        scratch.dense);
+  search_vectors(partition, {rows_, scratch.selection, scratch.encoded, k, query.exact},
+                 query.ef, scratch.dense);
   for (const Scored& row : scratch.dense.best)
     out.push_back(
         {rows_.id(row.slot), static_cast<float>(std::clamp(row.score, -1.0, 1.0))});
+}
+
+RecallSummary Partition::recall(const RecallQuery& query,
+                                std::vector<RecallHit>& out) const {
+  return recall_rows(view(), query, out);
 }
 
 bool Partition::has_links_to_make() const noexcept {
@@ -146,11 +137,13 @@ bool Partition::has_links_to_make() const noexcept {
 bool Partition::link_some() {
   const auto pass = ForkGate::enter();
   GraphIndex* graph = nullptr;
+  RowTable* rows = nullptr;
   {
-    const std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     graph = graph_.get();  // made once, never replaced
+    rows = &rows_;
   }
-  return graph != nullptr && graph->link_some(mutex_, rows_);
+  return graph != nullptr && graph->link_some(mutex_, *rows);
 }
 
 std::size_t Partition::linked() const noexcept {

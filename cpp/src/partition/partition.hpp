@@ -6,31 +6,29 @@
 // cleared.
 //
 // Thread safety: callers hold mutex() shared for const methods and unique for the
-// others, but for link_some(), which takes it itself. The lock is theirs to take
-// because the bindings try it with the interpreter lock held and give that up before
-// they wait (bindings/gil.hpp). Whoever holds mutex() never waits for the interpreter.
+// others, but for link_some(), which takes it itself; clang checks it. The lock is
+// theirs to take because a caller's hook runs before they wait for it
+// (engine/shared_read.hpp). A thread that holds mutex() never waits for the
+// interpreter.
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <shared_mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "filter/row_selection.hpp"
-#include "index/dense_query.hpp"
 #include "index/graph_index.hpp"
-#include "partition/fusion.hpp"
 #include "partition/partition_key.hpp"
 #include "partition/partition_space.hpp"
-#include "partition/session_order.hpp"
+#include "partition/partition_view.hpp"
+#include "partition/row_names.hpp"
 #include "rows/id_map.hpp"
-#include "rows/labels.hpp"
 #include "rows/row_table.hpp"
 #include "sync/ref.hpp"
 #include "sync/shared_mutex.hpp"
+#include "sync/thread_annotations.hpp"
 #include "terms/postings.hpp"
 #include "vecall/types.hpp"
 
@@ -49,21 +47,23 @@ class Partition : public RefCounted {
 
   // Adds rows, or replaces those whose id is here already: all of them, or none if
   // memory runs out. REQUIRES: check(batch, dim()) passed.
-  void add(const RowBatch& batch);
+  void add(const RowBatch& batch) VECALL_REQUIRES(mutex_);
   // Returns how many of the ids were here.
-  std::size_t remove(std::span<const RowId> ids) noexcept;
+  std::size_t remove(std::span<const RowId> ids) noexcept VECALL_REQUIRES(mutex_);
 
   // The k best rows by cosine that pass, best first. REQUIRES: unit_query has norm 1, k
   // > 0.
-  void search(const SearchQuery& query, std::vector<Hit>& out) const;
+  void search(const SearchQuery& query, std::vector<Hit>& out) const
+      VECALL_REQUIRES_SHARED(mutex_);
   // Both sides of recall in one pass, best first; rows that tie with the last one in
   // score and time are all returned, so `out` can be longer than k.
-  RecallSummary recall(const RecallQuery& query, std::vector<RecallHit>& out) const;
+  RecallSummary recall(const RecallQuery& query, std::vector<RecallHit>& out) const
+      VECALL_REQUIRES_SHARED(mutex_);
 
   // True if rows should be in a graph and are not yet.
-  [[nodiscard]] bool has_links_to_make() const noexcept;
+  [[nodiscard]] bool has_links_to_make() const noexcept VECALL_REQUIRES_SHARED(mutex_);
   // Links some of them; true if there are more. Takes the lock itself, briefly.
-  bool link_some();
+  bool link_some() VECALL_EXCLUDES(mutex_);
   // Whether the partition waits in the linker's queue, and before which other one. The
   // linker's lock guards both.
   [[nodiscard]] bool is_queued() const noexcept { return queued_; }
@@ -84,62 +84,52 @@ class Partition : public RefCounted {
 
   // The names that it was made with; never changes.
   [[nodiscard]] PartitionKey key() const noexcept { return key_.view(); }
-  [[nodiscard]] SharedMutex& mutex() const noexcept { return mutex_; }
-  [[nodiscard]] std::size_t dim() const noexcept { return rows_.space().dim(); }
-  [[nodiscard]] std::size_t size() const noexcept { return rows_.live(); }
+  [[nodiscard]] SharedMutex& mutex() const noexcept VECALL_RETURN_CAPABILITY(mutex_) {
+    return mutex_;
+  }
+  [[nodiscard]] std::size_t dim() const noexcept { return space_->rows.dim(); }
+  [[nodiscard]] std::size_t size() const noexcept VECALL_REQUIRES_SHARED(mutex_) {
+    return rows_.live();
+  }
   // Rows that the graph answers for.
-  [[nodiscard]] std::size_t linked() const noexcept;
-  [[nodiscard]] bool contains(RowId id) const {
+  [[nodiscard]] std::size_t linked() const noexcept VECALL_REQUIRES_SHARED(mutex_);
+  [[nodiscard]] bool contains(RowId id) const VECALL_REQUIRES_SHARED(mutex_) {
     return ids_.find(id, rows_) != IdMap::kNobody;
   }
   // By slot: an order that stays until rows are added or removed.
-  [[nodiscard]] std::vector<RowId> live_ids() const;
+  [[nodiscard]] std::vector<RowId> live_ids() const VECALL_REQUIRES_SHARED(mutex_);
   // About how many bytes of codes a search reads: what decides whether it is short.
-  [[nodiscard]] std::size_t search_bytes(std::size_t ef) const noexcept;
+  [[nodiscard]] std::size_t search_bytes(std::size_t ef) const noexcept
+      VECALL_REQUIRES_SHARED(mutex_);
   // The same for recall(), whose other work is counted as the bytes that take as long.
-  [[nodiscard]] std::size_t recall_bytes(const RecallQuery& query) const;
+  [[nodiscard]] std::size_t recall_bytes(const RecallQuery& query) const
+      VECALL_REQUIRES_SHARED(mutex_);
   // Constant time.
-  [[nodiscard]] std::size_t nbytes() const noexcept;
+  [[nodiscard]] std::size_t nbytes() const noexcept VECALL_REQUIRES_SHARED(mutex_);
 
  private:
   friend class PartitionSnapshot;
 
-  // What rows of events have and bare vectors have not.
-  struct Names {
-    Labels labels;
-    SessionOrder sessions;
-  };
-  struct RecallScratch;
-  class ScratchPool;
-  class Addition;
+  class BatchInsert;
 
-  void remove_slot(Slot slot) noexcept;
+  void remove_slot(Slot slot) noexcept VECALL_REQUIRES(mutex_);
   // All of that but the postings, which then name a slot that is free.
-  void release_slot(Slot slot) noexcept;
+  void release_slot(Slot slot) noexcept VECALL_REQUIRES(mutex_);
   void release_names(std::uint32_t session, std::uint32_t author,
-                     std::uint32_t kind) noexcept;
-  void select(const Filter& filter, RowSelection& selection) const;
-  CosineSpread dense(const DenseQuery& asked, std::size_t ef,
-                     DenseScratch& scratch) const;
-  RecallSummary recall(const RecallQuery& query, RecallScratch& scratch,
-                       std::vector<RecallHit>& out) const;
-  void propose(const RecallQuery& query, RecallScratch& scratch) const;
-  void add_candidate(Slot slot, RecallScratch& scratch, float similarity) const;
-  void link_neighbours(RecallScratch& scratch) const;
-  void mark(const RecallQuery& query, RecallScratch& scratch) const;
-  void favour(const RecallQuery& query, RecallScratch& scratch) const;
-  void rank(const RecallQuery& query, std::vector<Candidate>& found,
-            std::vector<RecallHit>& out) const;
+                     std::uint32_t kind) noexcept VECALL_REQUIRES(mutex_);
+  [[nodiscard]] PartitionView view() const noexcept VECALL_REQUIRES_SHARED(mutex_) {
+    return {rows_, ids_, names_.get(), postings_.get(), graph_.get()};
+  }
 
   mutable SharedMutex mutex_;
   const OwnedKey key_;
   const Ref<const PartitionSpace> space_;
-  // Guarded by mutex_. The pointers are null until a row needs what they point to.
-  RowTable rows_;
-  IdMap ids_;
-  std::unique_ptr<Names> names_;
-  std::unique_ptr<Postings> postings_;
-  std::unique_ptr<GraphIndex> graph_;
+  // The pointers are null until a row needs what they point to.
+  RowTable rows_ VECALL_GUARDED_BY(mutex_);
+  IdMap ids_ VECALL_GUARDED_BY(mutex_);
+  std::unique_ptr<RowNames> names_ VECALL_GUARDED_BY(mutex_);
+  std::unique_ptr<Postings> postings_ VECALL_GUARDED_BY(mutex_);
+  std::unique_ptr<GraphIndex> graph_ VECALL_GUARDED_BY(mutex_);
   Ref<Partition> next_in_queue_;
   bool queued_ = false;
   std::atomic<bool> used_{true};

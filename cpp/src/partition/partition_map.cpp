@@ -1,11 +1,10 @@
 #include "partition/partition_map.hpp"
 
 #include <algorithm>
-#include <mutex>
-#include <shared_mutex>
 #include <utility>
 
 #include "sync/fork_gate.hpp"
+#include "sync/locks.hpp"
 
 namespace vecall {
 
@@ -41,7 +40,7 @@ void PartitionMap::grow_if_full() {
 
 Ref<Partition> PartitionMap::find(PartitionKey key) const {
   const std::uint32_t hash = hash_of(key);
-  const std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   if (partitions_.empty()) return {};
   const Ref<Partition>& found = partitions_[place_of(key, hash)];
   if (found) found->mark_used();
@@ -53,7 +52,7 @@ Ref<Partition> PartitionMap::find_or_create(PartitionKey key) {
   auto made = make_ref<Partition>(space_, key);
   const std::uint32_t hash = hash_of(key);
   const auto pass = ForkGate::enter();
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   grow_if_full();
   const std::size_t at = place_of(key, hash);
   if (!partitions_[at]) {
@@ -68,7 +67,7 @@ void PartitionMap::put(Ref<Partition> partition) {
   const std::uint32_t hash = hash_of(partition->key());
   Ref<Partition> replaced;  // freed after the lock is
   const auto pass = ForkGate::enter();
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   grow_if_full();
   const std::size_t at = place_of(partition->key(), hash);
   replaced = std::exchange(partitions_[at], std::move(partition));
@@ -81,7 +80,7 @@ void PartitionMap::put(Ref<Partition> partition) {
 bool PartitionMap::erase(PartitionKey key) {
   Ref<Partition> erased;  // freed after the lock is
   const auto pass = ForkGate::enter();
-  const std::unique_lock lock(mutex_);
+  const WriterLock lock(mutex_);
   if (partitions_.empty()) return false;
   const std::size_t mask = partitions_.size() - 1;
   std::size_t hole = place_of(key, hash_of(key));
@@ -102,7 +101,7 @@ std::vector<Ref<Partition>> PartitionMap::sweep(std::size_t most) {
   std::vector<Ref<Partition>> cold;
   std::size_t left = 0;
   {
-    const std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     most = std::min(most, size_);
     left = 2 * partitions_.size();
   }
@@ -122,8 +121,8 @@ std::vector<Ref<Partition>> PartitionMap::sweep_some(
     std::size_t steps, std::size_t most, std::unordered_set<const Partition*>& taken) {
   std::vector<Ref<Partition>> found;
   const auto pass = ForkGate::enter();
-  const std::lock_guard hand(hand_mutex_);
-  const std::shared_lock lock(mutex_);  // marks are atomic: searches go on
+  const WriterLock hand(hand_mutex_);
+  const ReaderLock lock(mutex_);  // marks are atomic: searches go on
   for (; steps > 0 && found.size() < most && !partitions_.empty(); --steps) {
     hand_ = (hand_ + 1) & (partitions_.size() - 1);
     const Ref<Partition>& partition = partitions_[hand_];
@@ -134,7 +133,7 @@ std::vector<Ref<Partition>> PartitionMap::sweep_some(
 }
 
 std::size_t PartitionMap::size() const {
-  const std::shared_lock lock(mutex_);
+  const ReaderLock lock(mutex_);
   return size_;
 }
 
@@ -142,7 +141,7 @@ std::size_t PartitionMap::nbytes() const {
   std::vector<Ref<Partition>> all;
   std::size_t bytes = 0;
   {
-    const std::shared_lock lock(mutex_);
+    const ReaderLock lock(mutex_);
     all.reserve(size_);
     bytes = sizeof(*this) + partitions_.capacity() * sizeof(Ref<Partition>) +
             hashes_.capacity() * sizeof(std::uint32_t);
@@ -151,7 +150,7 @@ std::size_t PartitionMap::nbytes() const {
     }
   }
   for (const auto& partition : all) {
-    const std::shared_lock lock(partition->mutex());
+    const ReaderLock lock(partition->mutex());
     bytes += partition->nbytes();
   }
   return bytes;

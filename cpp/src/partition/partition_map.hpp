@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <unordered_set>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "partition/partition_key.hpp"
 #include "sync/ref.hpp"
 #include "sync/shared_mutex.hpp"
+#include "sync/thread_annotations.hpp"
 
 namespace vecall {
 
@@ -44,8 +44,9 @@ class PartitionMap {
 
   // Where the key is, or the empty place where it would be.
   [[nodiscard]] std::size_t place_of(PartitionKey key,
-                                     std::uint32_t hash) const noexcept;
-  void grow_if_full();
+                                     std::uint32_t hash) const noexcept
+      VECALL_REQUIRES_SHARED(mutex_);
+  void grow_if_full() VECALL_REQUIRES(mutex_);
   // Up to `most` cold partitions that are not among those taken, which they join, of up
   // to `steps` places.
   std::vector<Ref<Partition>> sweep_some(std::size_t steps, std::size_t most,
@@ -53,12 +54,12 @@ class PartitionMap {
 
   const Ref<const PartitionSpace> space_;
   mutable SharedMutex mutex_;
-  // Guarded by mutex_; of one length, a power of two or 0.
-  std::vector<Ref<Partition>> partitions_;
-  std::vector<std::uint32_t> hashes_;
-  std::size_t size_ = 0;
-  std::mutex hand_mutex_;  // taken before mutex_
-  std::size_t hand_ = 0;   // of the clock; guarded by hand_mutex_
+  // Of one length, a power of two or 0.
+  std::vector<Ref<Partition>> partitions_ VECALL_GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> hashes_ VECALL_GUARDED_BY(mutex_);
+  std::size_t size_ VECALL_GUARDED_BY(mutex_) = 0;
+  SharedMutex hand_mutex_;                               // taken before mutex_
+  std::size_t hand_ VECALL_GUARDED_BY(hand_mutex_) = 0;  // of the clock
 };
 
 }  // namespace vecall

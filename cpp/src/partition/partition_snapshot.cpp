@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <optional>
-#include <shared_mutex>
 
 #include "index/graph_snapshot.hpp"
 #include "rows/row_table_snapshot.hpp"
 #include "sync/fork_gate.hpp"
+#include "sync/locks.hpp"
 #include "terms/postings_snapshot.hpp"
 #include "vecall/errors.hpp"
 
@@ -39,6 +41,71 @@ SnapshotHeader header_of(const PartitionSpace& space, const RowTable& rows,
   return header;
 }
 
+void save_names(const RowTable& rows, const Labels& labels, SnapshotWriter& writer) {
+  const auto save = [&](Section section, auto hash_of) {
+    auto* hashes = writer.add_array<std::uint64_t>(section, rows.slots());
+    for (Slot slot = 0; slot < rows.slots(); ++slot) {
+      if (rows.is_live(slot)) hashes[slot] = hash_of(slot);
+    }
+  };
+  save(Section::kSessions,
+       [&](Slot slot) { return labels.sessions.hash(rows.session(slot)); });
+  save(Section::kAuthors,
+       [&](Slot slot) { return labels.authors.hash(rows.author(slot)); });
+  save(Section::kKinds, [&](Slot slot) { return labels.kinds.hash(rows.kind(slot)); });
+}
+
+void check_ids(const RowTable& rows) {
+  std::vector<RowId> ids;
+  ids.reserve(rows.live());
+  for (Slot slot = 0; slot < rows.slots(); ++slot) {
+    if (rows.is_live(slot)) ids.push_back(rows.id(slot));
+  }
+  std::sort(ids.begin(), ids.end());
+  if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) {
+    refuse_snapshot("two rows have one id");
+  }
+}
+
+std::unique_ptr<RowNames> restore_names(const SnapshotReader& reader, RowTable& rows) {
+  const std::size_t slots = rows.slots();
+  const auto sessions = reader.array<std::uint64_t>(Section::kSessions, slots);
+  const auto authors = reader.array<std::uint64_t>(Section::kAuthors, slots);
+  const auto kinds = reader.array<std::uint64_t>(Section::kKinds, slots);
+  auto names = std::make_unique<RowNames>();
+  Labels& labels = names->labels;
+  std::vector<Slot> placed;
+  for (Slot slot = 0; slot < slots; ++slot) {
+    if (!rows.is_live(slot)) continue;
+    const std::uint32_t session = labels.sessions.acquire(sessions[slot]);
+    const std::uint32_t kind = labels.kinds.acquire(kinds[slot]);
+    if (kind > std::numeric_limits<std::uint16_t>::max()) {
+      refuse_snapshot("more kinds than there can be");
+    }
+    rows.set_session(slot, session, rows.position(slot));
+    rows.set_labels(slot, labels.authors.acquire(authors[slot]),
+                    static_cast<std::uint16_t>(kind));
+    if (session != 0) placed.push_back(slot);
+  }
+  // In order, so that each row finds its place at the end.
+  std::sort(placed.begin(), placed.end(), [&rows](Slot a, Slot b) {
+    return rows.session(a) != rows.session(b) ? rows.session(a) < rows.session(b)
+                                              : stands_before(a, b, rows);
+  });
+  SessionOrder& order = names->sessions;
+  order.reserve(labels.sessions.numbers());
+  for (const Slot slot : placed) order.add(slot, rows);
+  return names;
+}
+
+std::unique_ptr<Postings> restore_postings(const SnapshotReader& reader,
+                                           const RowTable& rows) {
+  auto postings = std::make_unique<Postings>();
+  PostingsSnapshot::restore(
+      reader, [&rows](Slot slot) { return rows.is_live(slot); }, *postings);
+  return postings;
+}
+
 }  // namespace
 
 std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
@@ -49,7 +116,7 @@ std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
   for (;;) {
     GraphIndex* graph = nullptr;
     {
-      const std::shared_lock lock(partition.mutex());
+      const ReaderLock lock(partition.mutex());
       graph = partition.graph_.get();
     }
     auto pass = ForkGate::enter();
@@ -57,7 +124,7 @@ std::vector<std::byte> PartitionSnapshot::save(const Partition& partition,
     if (graph != nullptr) paused = GraphSnapshot::pause(*graph);
     std::optional<SnapshotWriter> writer;
     {
-      const std::shared_lock lock(partition.mutex());
+      const ReaderLock lock(partition.mutex());
       // A graph that came meanwhile may be growing.
       if (partition.graph_.get() == graph) writer = save_locked(partition, tag);
     }
@@ -81,29 +148,13 @@ SnapshotWriter PartitionSnapshot::save_locked(const Partition& partition,
         return graph != nullptr && GraphSnapshot::is_linked(*graph, slot);
       },
       writer);
-  if (rows.has_meta()) save_names(partition, writer);
+  if (rows.has_meta() && partition.names_)
+    save_names(rows, partition.names_->labels, writer);
   if (partition.postings_) PostingsSnapshot::save(*partition.postings_, writer);
   if (graph != nullptr && graph->ready()) {
     GraphSnapshot::save(*graph, rows.slots(), writer);
   }
   return writer;
-}
-
-void PartitionSnapshot::save_names(const Partition& partition, SnapshotWriter& writer) {
-  if (!partition.names_) return;
-  const RowTable& rows = partition.rows_;
-  const Labels& labels = partition.names_->labels;
-  const auto save = [&](Section section, auto hash_of) {
-    auto* hashes = writer.add_array<std::uint64_t>(section, rows.slots());
-    for (Slot slot = 0; slot < rows.slots(); ++slot) {
-      if (rows.is_live(slot)) hashes[slot] = hash_of(slot);
-    }
-  };
-  save(Section::kSessions,
-       [&](Slot slot) { return labels.sessions.hash(rows.session(slot)); });
-  save(Section::kAuthors,
-       [&](Slot slot) { return labels.authors.hash(rows.author(slot)); });
-  save(Section::kKinds, [&](Slot slot) { return labels.kinds.hash(rows.kind(slot)); });
 }
 
 Ref<const PartitionSpace> PartitionSnapshot::space_of(const SnapshotReader& reader) {
@@ -135,18 +186,16 @@ Ref<Partition> PartitionSnapshot::restore(const SnapshotReader& reader,
     throw IncompatibleDataError("snapshot: holds vectors of another form");
   }
   auto partition = make_ref<Partition>(space, key);
+  const WriterLock lock(partition->mutex());  // free: no other thread has the partition
   RowTable& rows = partition->rows_;
   RowTableSnapshot::restore(reader, rows);
-  check_ids(*partition);
+  check_ids(rows);
   partition->ids_.reserve(rows.slots(), rows);
   if (rows.has_meta() && reader.has(Section::kSessions)) {
-    restore_names(reader, *partition);
+    partition->names_ = restore_names(reader, rows);
   }
   if (reader.has(Section::kTerms)) {
-    partition->postings_ = std::make_unique<Postings>();
-    PostingsSnapshot::restore(
-        reader, [&rows](Slot slot) { return rows.is_live(slot); },
-        *partition->postings_);
+    partition->postings_ = restore_postings(reader, rows);
   }
   const GraphOptions& options = space->graph;
   if (rows.vectors() > 0 &&
@@ -158,51 +207,6 @@ Ref<Partition> PartitionSnapshot::restore(const SnapshotReader& reader,
     }
   }
   return partition;
-}
-
-void PartitionSnapshot::check_ids(const Partition& partition) {
-  const RowTable& rows = partition.rows_;
-  std::vector<RowId> ids;
-  ids.reserve(rows.live());
-  for (Slot slot = 0; slot < rows.slots(); ++slot) {
-    if (rows.is_live(slot)) ids.push_back(rows.id(slot));
-  }
-  std::sort(ids.begin(), ids.end());
-  if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) {
-    refuse_snapshot("two rows have one id");
-  }
-}
-
-void PartitionSnapshot::restore_names(const SnapshotReader& reader,
-                                      Partition& partition) {
-  RowTable& rows = partition.rows_;
-  const std::size_t slots = rows.slots();
-  const auto sessions = reader.array<std::uint64_t>(Section::kSessions, slots);
-  const auto authors = reader.array<std::uint64_t>(Section::kAuthors, slots);
-  const auto kinds = reader.array<std::uint64_t>(Section::kKinds, slots);
-  partition.names_ = std::make_unique<Partition::Names>();
-  Labels& labels = partition.names_->labels;
-  std::vector<Slot> told;
-  for (Slot slot = 0; slot < slots; ++slot) {
-    if (!rows.is_live(slot)) continue;
-    const std::uint32_t session = labels.sessions.acquire(sessions[slot]);
-    const std::uint32_t kind = labels.kinds.acquire(kinds[slot]);
-    if (kind > std::numeric_limits<std::uint16_t>::max()) {
-      refuse_snapshot("more kinds than there can be");
-    }
-    rows.set_session(slot, session, rows.position(slot));
-    rows.set_labels(slot, labels.authors.acquire(authors[slot]),
-                    static_cast<std::uint16_t>(kind));
-    if (session != 0) told.push_back(slot);
-  }
-  // In order, so that each row finds its place at the end.
-  std::sort(told.begin(), told.end(), [&rows](Slot a, Slot b) {
-    return rows.session(a) != rows.session(b) ? rows.session(a) < rows.session(b)
-                                              : stands_before(a, b, rows);
-  });
-  SessionOrder& order = partition.names_->sessions;
-  order.reserve(labels.sessions.numbers());
-  for (const Slot slot : told) order.add(slot, rows);
 }
 
 }  // namespace vecall

@@ -31,10 +31,8 @@ class PartitionSnapshot {
  private:
   // All but the checksums.
   static SnapshotWriter save_locked(const Partition& partition,
-                                    std::span<const std::byte> tag);
-  static void save_names(const Partition& partition, SnapshotWriter& writer);
-  static void restore_names(const SnapshotReader& reader, Partition& partition);
-  static void check_ids(const Partition& partition);
+                                    std::span<const std::byte> tag)
+      VECALL_REQUIRES_SHARED(partition.mutex());
 };
 
 }  // namespace vecall

@@ -13,16 +13,18 @@
 #include <atomic>
 #include <cstdint>
 
+#include "sync/thread_annotations.hpp"
+
 namespace vecall {
 
-class SharedMutex {
+class VECALL_CAPABILITY("mutex") SharedMutex {
  public:
   SharedMutex() = default;
   ~SharedMutex() = default;
   SharedMutex(const SharedMutex&) = delete;
   SharedMutex& operator=(const SharedMutex&) = delete;
 
-  bool try_lock() noexcept {
+  bool try_lock() noexcept VECALL_TRY_ACQUIRE(true) {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
     return (current(state) & ~kProcess) == 0 &&
            state_.compare_exchange_strong(state, process() | kWriter,
@@ -30,7 +32,7 @@ class SharedMutex {
                                           std::memory_order_relaxed);
   }
 
-  void lock() noexcept {
+  void lock() noexcept VECALL_ACQUIRE() {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
     for (;;) {
       const std::uint32_t now = current(state);
@@ -49,12 +51,12 @@ class SharedMutex {
     }
   }
 
-  void unlock() noexcept {
+  void unlock() noexcept VECALL_RELEASE() {
     state_.store(process(), std::memory_order_release);
     state_.notify_all();
   }
 
-  bool try_lock_shared() noexcept {
+  bool try_lock_shared() noexcept VECALL_TRY_ACQUIRE_SHARED(true) {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
     for (;;) {
       const std::uint32_t now = current(state);
@@ -66,7 +68,7 @@ class SharedMutex {
     }
   }
 
-  void lock_shared() noexcept {
+  void lock_shared() noexcept VECALL_ACQUIRE_SHARED() {
     while (!try_lock_shared()) {
       const std::uint32_t state = state_.load(std::memory_order_relaxed);
       if ((current(state) & (kWriter | kWaiting)) != 0) {
@@ -75,11 +77,14 @@ class SharedMutex {
     }
   }
 
-  void unlock_shared() noexcept {
+  void unlock_shared() noexcept VECALL_RELEASE_SHARED() {
     // The last reader wakes whoever waits.
     const std::uint32_t before = state_.fetch_sub(1, std::memory_order_release);
     if ((before & ~kProcess) == (kWaiting | 1)) state_.notify_all();
   }
+
+  // Tells clang's analysis that the caller holds it alone; does nothing.
+  void assert_held() const noexcept VECALL_ASSERT_CAPABILITY(this) {}
 
   // Makes every mutex of this process free. Only for a child of fork, before it has a
   // second thread.

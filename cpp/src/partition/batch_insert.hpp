@@ -13,16 +13,17 @@
 
 namespace vecall {
 
-class Partition::Addition {
+class Partition::BatchInsert {
  public:
   // Makes room for the batch and indexes its words and names. Must be committed.
-  Addition(Partition& partition, const RowBatch& batch);
-  ~Addition() = default;
-  Addition(const Addition&) = delete;
-  Addition& operator=(const Addition&) = delete;
+  BatchInsert(Partition& partition, const RowBatch& batch)
+      VECALL_REQUIRES(partition.mutex());
+  ~BatchInsert() = default;
+  BatchInsert(const BatchInsert&) = delete;
+  BatchInsert& operator=(const BatchInsert&) = delete;
 
   // Removes what is replaced and shows the new rows.
-  void commit() noexcept;
+  void commit() noexcept;  // under the same lock
 
  private:
   // A row of the batch and what was taken for it.
@@ -35,11 +36,13 @@ class Partition::Addition {
   };
 
   void choose_rows();
-  void reserve();
-  void stage(Staged& staged);
-  void acquire_names(const RowMeta& meta, Staged& staged);
-  void roll_back() noexcept;
-  void publish(const Staged& staged, Slot slot) noexcept;
+  void reserve() VECALL_REQUIRES(partition_.mutex());
+  void stage(Staged& staged) VECALL_REQUIRES(partition_.mutex());
+  void acquire_names(const RowMeta& meta, Staged& staged)
+      VECALL_REQUIRES(partition_.mutex());
+  void roll_back() noexcept VECALL_REQUIRES(partition_.mutex());
+  void publish(const Staged& staged, Slot slot) noexcept
+      VECALL_REQUIRES(partition_.mutex());
   [[nodiscard]] bool has_words(std::size_t row) const noexcept {
     return !batch_.offsets.empty() && batch_.offsets[row] != batch_.offsets[row + 1];
   }

@@ -1,4 +1,4 @@
-#include "partition/addition.hpp"
+#include "partition/batch_insert.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -19,8 +19,9 @@ bool strictly_increasing(const std::vector<RowId>& ids) noexcept {
 
 }  // namespace
 
-Partition::Addition::Addition(Partition& partition, const RowBatch& batch)
+Partition::BatchInsert::BatchInsert(Partition& partition, const RowBatch& batch)
     : partition_(partition), batch_(batch) {
+  partition_.mutex().assert_held();
   choose_rows();
   reserve();
   try {
@@ -32,7 +33,7 @@ Partition::Addition::Addition(Partition& partition, const RowBatch& batch)
 }
 
 // Of rows with one id the last.
-void Partition::Addition::choose_rows() {
+void Partition::BatchInsert::choose_rows() {
   const std::vector<RowId>& ids = batch_.ids;
   std::vector<std::size_t> order(ids.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -53,7 +54,7 @@ void Partition::Addition::choose_rows() {
   for (const std::size_t row : order) staged_.push_back({row});
 }
 
-void Partition::Addition::reserve() {
+void Partition::BatchInsert::reserve() {
   // A row with words needs a slot beside the one that it replaces, since both are
   // indexed for a moment; others take over the slot.
   std::size_t more = 0;
@@ -80,7 +81,7 @@ void Partition::Addition::reserve() {
   if (partition_.graph_) partition_.graph_->reserve(vectors);
 }
 
-void Partition::Addition::stage(Staged& staged) {
+void Partition::BatchInsert::stage(Staged& staged) {
   if (!batch_.meta.empty()) acquire_names(batch_.meta[staged.row], staged);
   if (!has_words(staged.row)) return;
   if (!partition_.postings_) partition_.postings_ = std::make_unique<Postings>();
@@ -91,11 +92,11 @@ void Partition::Addition::stage(Staged& staged) {
                             std::span(batch_.terms).subspan(begin, end - begin));
 }
 
-void Partition::Addition::acquire_names(const RowMeta& meta, Staged& staged) {
+void Partition::BatchInsert::acquire_names(const RowMeta& meta, Staged& staged) {
   if (meta.session == kNoSession && meta.author == kNoLabel && meta.kind == kNoLabel) {
     return;
   }
-  if (!partition_.names_) partition_.names_ = std::make_unique<Names>();
+  if (!partition_.names_) partition_.names_ = std::make_unique<RowNames>();
   Labels& labels = partition_.names_->labels;
   staged.session = labels.sessions.acquire(meta.session);
   staged.author = labels.authors.acquire(meta.author);
@@ -106,7 +107,7 @@ void Partition::Addition::acquire_names(const RowMeta& meta, Staged& staged) {
   partition_.names_->sessions.reserve(labels.sessions.numbers());
 }
 
-void Partition::Addition::roll_back() noexcept {
+void Partition::BatchInsert::roll_back() noexcept {
   for (const Staged& staged : staged_) {
     if (staged.session != 0 || staged.author != 0 || staged.kind != 0) {
       partition_.release_names(staged.session, staged.author, staged.kind);
@@ -117,7 +118,8 @@ void Partition::Addition::roll_back() noexcept {
   }
 }
 
-void Partition::Addition::commit() noexcept {
+void Partition::BatchInsert::commit() noexcept {
+  partition_.mutex().assert_held();
   for (const Staged& staged : staged_) {
     const RowId id = batch_.ids[staged.row];
     const Slot replaced = partition_.ids_.find(id, partition_.rows_);
@@ -129,7 +131,7 @@ void Partition::Addition::commit() noexcept {
   }
 }
 
-void Partition::Addition::publish(const Staged& staged, Slot slot) noexcept {
+void Partition::BatchInsert::publish(const Staged& staged, Slot slot) noexcept {
   RowTable& rows = partition_.rows_;
   if (!batch_.meta.empty()) {
     const RowMeta& meta = batch_.meta[staged.row];

@@ -1,4 +1,4 @@
-#include "partition/linker.hpp"
+#include "partition/background_linker.hpp"
 
 #include <pthread.h>
 
@@ -9,6 +9,7 @@
 
 #include "partition/partition.hpp"
 #include "sync/fork_gate.hpp"
+#include "sync/locks.hpp"
 
 namespace vecall {
 
@@ -23,20 +24,20 @@ void add_rows(const Ref<Partition>& partition, const RowBatch& batch) {
   bool to_link = false;
   {
     const auto pass = ForkGate::enter();
-    const std::unique_lock lock(partition->mutex());
+    const WriterLock lock(partition->mutex());
     partition->add(batch);
     to_link = partition->has_links_to_make();
   }
-  if (to_link) Linker::shared().request(partition);
+  if (to_link) BackgroundLinker::shared().request(partition);
 }
 
 void request_links(const Ref<Partition>& partition) {
   bool to_link = false;
   {
-    const std::shared_lock lock(partition->mutex());
+    const ReaderLock lock(partition->mutex());
     to_link = partition->has_links_to_make();
   }
-  if (to_link) Linker::shared().request(partition);
+  if (to_link) BackgroundLinker::shared().request(partition);
 }
 
 std::size_t remove_rows(const Ref<Partition>& partition, std::span<const RowId> ids) {
@@ -44,34 +45,35 @@ std::size_t remove_rows(const Ref<Partition>& partition, std::span<const RowId> 
   bool to_link = false;
   {
     const auto pass = ForkGate::enter();
-    const std::unique_lock lock(partition->mutex());
+    const WriterLock lock(partition->mutex());
     removed = partition->remove(ids);
     to_link = partition->has_links_to_make();
   }
-  if (to_link) Linker::shared().request(partition);
+  if (to_link) BackgroundLinker::shared().request(partition);
   return removed;
 }
 
-Linker& Linker::shared() {
-  static auto* const linker = new Linker();  // outlives every static destructor
+BackgroundLinker& BackgroundLinker::shared() {
+  static auto* const linker =
+      new BackgroundLinker();  // outlives every static destructor
   return *linker;
 }
 
-Linker::Linker() {
+BackgroundLinker::BackgroundLinker() {
   // First, as at a fork the last to be registered goes first: the linker's thread
   // enters the gate with its own lock held.
   ForkGate::shared();
   pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
 }
 
-void Linker::request(const Ref<Partition>& partition) noexcept {
+void BackgroundLinker::request(const Ref<Partition>& partition) noexcept {
   const std::lock_guard lock(mutex_);
   push(partition);
   if (!started_) start();  // in a child of fork what was queued waits for this
   wanted_.notify_one();
 }
 
-void Linker::push(const Ref<Partition>& partition) noexcept {
+void BackgroundLinker::push(const Ref<Partition>& partition) noexcept {
   if (partition->is_queued()) return;
   partition->set_queued(true);
   if (last_ == nullptr) {
@@ -82,7 +84,7 @@ void Linker::push(const Ref<Partition>& partition) noexcept {
   last_ = partition.get();
 }
 
-Ref<Partition> Linker::pop() noexcept {
+Ref<Partition> BackgroundLinker::pop() noexcept {
   Ref<Partition> partition = std::move(first_);
   first_ = partition->take_next();
   if (!first_) last_ = nullptr;
@@ -90,16 +92,16 @@ Ref<Partition> Linker::pop() noexcept {
   return partition;
 }
 
-void Linker::start() noexcept {
+void BackgroundLinker::start() noexcept {
   try {
-    std::thread(&Linker::run, this).detach();
+    std::thread(&BackgroundLinker::run, this).detach();
     started_ = true;
   } catch (const std::exception&) {
     // No thread is to be had now; the next request tries again.
   }
 }
 
-void Linker::run() noexcept {
+void BackgroundLinker::run() noexcept {
   for (;;) {
     Ref<Partition> partition;
     {
@@ -123,18 +125,18 @@ void Linker::run() noexcept {
   }
 }
 
-void Linker::before_fork() {
+void BackgroundLinker::before_fork() {
   shared().working_.lock();
   shared().mutex_.lock();
 }
 
-void Linker::after_fork_in_parent() {
+void BackgroundLinker::after_fork_in_parent() {
   shared().mutex_.unlock();
   shared().working_.unlock();
 }
 
-void Linker::after_fork_in_child() {
-  Linker& linker = shared();
+void BackgroundLinker::after_fork_in_child() {
+  BackgroundLinker& linker = shared();
   // The thread may have been waiting: what it left in the condition is of no use here.
   new (&linker.wanted_) std::condition_variable();
   linker.started_ = false;

@@ -21,9 +21,9 @@ void add_rows(const Ref<Partition>& partition, const RowBatch& batch);
 void request_links(const Ref<Partition>& partition);
 std::size_t remove_rows(const Ref<Partition>& partition, std::span<const RowId> ids);
 
-class Linker {
+class BackgroundLinker {
  public:
-  static Linker& shared();
+  static BackgroundLinker& shared();
 
   // Has the partition's rows linked by and by; a partition that nobody else holds any
   // more is forgotten. Takes no memory. Where no thread can be started, searches scan
@@ -31,7 +31,7 @@ class Linker {
   void request(const Ref<Partition>& partition) noexcept;
 
  private:
-  Linker();
+  BackgroundLinker();
   void start() noexcept;
   [[noreturn]] void run() noexcept;
   // The following need mutex_.

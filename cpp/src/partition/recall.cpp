@@ -1,0 +1,296 @@
+#include "partition/recall.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "index/rescore.hpp"
+#include "index/top_k.hpp"
+#include "partition/fusion.hpp"
+#include "partition/session_order.hpp"
+
+namespace vecall {
+
+namespace {
+
+// Slots for which a scratch is kept in any case, and how many times those of a
+// partition it may have and be kept.
+constexpr std::size_t kSmallScratch = 65'536;
+constexpr std::size_t kLargestShare = 16;
+
+// Grown and used again: searches allocate nothing once they are warm.
+struct RecallScratch {
+  RowSelection selection;
+  EncodedQuery encoded;
+  DenseScratch dense;
+  std::vector<Scored> lexical;
+  TermScores terms;
+  std::vector<Candidate> candidates;
+  SessionSums sums;
+  std::vector<std::uint32_t> index_plus_one;  // by slot, into candidates; 0 = none
+
+  void clear() noexcept {
+    for (const Candidate& candidate : candidates) index_plus_one[candidate.slot] = 0;
+    candidates.clear();
+    terms.clear();
+    dense.best.clear();
+    lexical.clear();
+  }
+};
+
+// What recalls leave for the next ones: as many as run at once, at most kKept, however
+// many threads there are. Takes no lock, so a child of fork finds none that is held.
+class ScratchPool {
+ public:
+  using Scratch = std::unique_ptr<RecallScratch>;
+
+  static ScratchPool& shared() {
+    static auto* const pool = new ScratchPool();  // outlives every static destructor
+    return *pool;
+  }
+  Scratch take() {
+    for (auto& kept : kept_) {
+      if (auto* scratch = kept.exchange(nullptr, std::memory_order_acquire)) {
+        return Scratch(scratch);
+      }
+    }
+    return std::make_unique<RecallScratch>();
+  }
+  void give_back(Scratch scratch) noexcept {
+    for (auto& kept : kept_) {
+      RecallScratch* none = nullptr;
+      if (kept.compare_exchange_strong(none, scratch.get(), std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+        static_cast<void>(scratch.release());
+        return;
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kKept = 8;
+
+  std::array<std::atomic<RecallScratch*>, kKept> kept_ = {};
+};
+
+void add_candidate(const RowTable& rows, Slot slot, float similarity,
+                   RecallScratch& scratch) {
+  Candidate candidate;
+  candidate.slot = slot;
+  candidate.session = rows.session(slot);
+  candidate.similarity = similarity;
+  if (slot < scratch.terms.of_slot.size() && scratch.terms.query_idf > 0.0F) {
+    const TermScore& score = scratch.terms.of_slot[slot];
+    candidate.lexical = score.bm25;
+    candidate.covered = std::min(score.matched / scratch.terms.query_idf, 1.0F);
+  }
+  scratch.candidates.push_back(candidate);
+  scratch.index_plus_one[slot] = static_cast<std::uint32_t>(scratch.candidates.size());
+}
+
+void link_neighbours(const RowTable& rows, RecallScratch& scratch) {
+  const auto index_of = [&scratch](Slot slot) {
+    if (slot == SessionOrder::kNobody || scratch.index_plus_one[slot] == 0) {
+      return kNoCandidate;
+    }
+    return static_cast<std::size_t>(scratch.index_plus_one[slot] - 1);
+  };
+  for (Candidate& candidate : scratch.candidates) {
+    candidate.previous = index_of(SessionOrder::previous(candidate.slot, rows));
+    candidate.next = index_of(SessionOrder::next(candidate.slot, rows));
+  }
+}
+
+// Whatever either side ranks high, and the turns beside it.
+void collect_candidates(const RowTable& rows, const RecallQuery& query,
+                        RecallScratch& scratch) {
+  TopK words(scratch.lexical, std::max(query.candidates, query.k), rows);
+  for (const Slot slot : scratch.terms.touched) {
+    const float bm25 = scratch.terms.of_slot[slot].bm25;
+    if (words.wants(bm25) && scratch.selection.contains(slot)) {
+      words.offer({slot, bm25});
+    }
+  }
+  words.finish();
+  for (const Scored& row : scratch.dense.best) {
+    add_candidate(rows, row.slot, static_cast<float>(row.score), scratch);
+  }
+  const bool has_vector = !query.unit_vector.empty();
+  const auto add_scored = [&](Slot slot) {
+    if (scratch.index_plus_one[slot] != 0) return;
+    const bool scored = has_vector && rows.has_vector(slot);
+    const double cosine = scored ? full_cosine(rows, scratch.encoded, slot, false)
+                                 : std::numeric_limits<double>::quiet_NaN();
+    add_candidate(rows, slot, static_cast<float>(cosine), scratch);
+  };
+  for (const Scored& row : scratch.lexical) add_scored(row.slot);
+  // Both positions around each of them: the second may hold what the first refers to.
+  std::size_t begin = 0;
+  for (int step = 0; step < 2; ++step) {
+    const std::size_t end = scratch.candidates.size();
+    for (std::size_t i = begin; i < end; ++i) {
+      const Slot slot = scratch.candidates[i].slot;
+      for (const Slot beside :
+           {SessionOrder::previous(slot, rows), SessionOrder::next(slot, rows)}) {
+        if (beside != SessionOrder::kNobody && scratch.selection.contains(beside)) {
+          add_scored(beside);
+        }
+      }
+    }
+    begin = end;
+  }
+  link_neighbours(rows, scratch);
+}
+
+void apply_favoured(const PartitionView& partition, const RecallQuery& query,
+                    RecallScratch& scratch) {
+  if (partition.names == nullptr) return;
+  for (const LabelHash name : query.favoured) {
+    const std::uint32_t author = partition.names->labels.authors.find(name);
+    if (author == LabelDictionary::kNone || author == LabelDictionary::kUnknown) {
+      continue;
+    }
+    for (Candidate& row : scratch.candidates) {
+      if (partition.rows.author(row.slot) == author) row.by_favoured_author = true;
+    }
+  }
+  for (Candidate& row : scratch.candidates) {
+    if (row.by_favoured_author) row.parts.factor *= query.ranking.favoured;
+  }
+}
+
+// What is known about the candidates beside their words.
+void apply_features(const PartitionView& partition, const RecallQuery& query,
+                    RecallScratch& scratch) {
+  if (partition.postings == nullptr) return;
+  std::vector<Candidate>& found = scratch.candidates;
+  const Ranking& ranking = query.ranking;
+  // A list that is not much longer is read through; in others each candidate is looked
+  // up.
+  const auto with_each = [&](TermHash term, const auto& visit) {
+    const PostingList* holders = partition.postings->holders(term);
+    if (holders == nullptr) return;
+    if (holders->size() <= 16 * found.size()) {
+      holders->for_each([&](const Posting& posting) {
+        const std::uint32_t index = scratch.index_plus_one[posting.slot];
+        if (index != 0) visit(found[index - 1]);
+      });
+      return;
+    }
+    for (Candidate& candidate : found) {
+      if (holders->contains(candidate.slot)) visit(candidate);
+    }
+  };
+  with_each(query.marks.question, [&](Candidate& row) {
+    row.asks = true;
+    row.parts.factor *= ranking.question;
+  });
+  with_each(query.marks.time,
+            [&](Candidate& row) { row.parts.factor *= ranking.time; });
+  for (const TermHash author : query.marks.authors) {
+    with_each(author, [](Candidate& row) { row.by_named_author = true; });
+  }
+  for (Candidate& row : found) {
+    if (row.by_named_author) row.parts.factor *= ranking.author;
+  }
+}
+
+void rank(const RowTable& rows, const RecallQuery& query, std::vector<Candidate>& found,
+          std::vector<RecallHit>& out) {
+  const bool has_floor = query.min_similarity > -std::numeric_limits<float>::infinity();
+  auto end = found.end();
+  if (has_floor) {
+    end = std::partition(
+        found.begin(), found.end(), [&query](const Candidate& candidate) {
+          return candidate.similarity >= query.min_similarity;  // false for NaN
+        });
+  }
+  const auto better = [&rows](const Candidate& a, const Candidate& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return rows.precedes(a.slot, b.slot);
+  };
+  const auto available = static_cast<std::size_t>(end - found.begin());
+  auto middle = found.begin();
+  middle += static_cast<std::ptrdiff_t>(std::min(query.k, available));
+  std::partial_sort(found.begin(), middle, end, better);
+  if (middle != end && middle != found.begin()) {
+    const Candidate& least = *(middle - 1);
+    const auto ties_end = std::partition(middle, end, [&](const Candidate& candidate) {
+      return candidate.score == least.score &&
+             rows.time(candidate.slot) == rows.time(least.slot);
+    });
+    std::sort(middle, ties_end, better);
+    middle = ties_end;
+  }
+  for (auto hit = found.begin(); hit != middle; ++hit) {
+    const float similarity = std::clamp(hit->similarity, -1.0F, 1.0F);  // NaN stays
+    out.push_back({rows.id(hit->slot), hit->score, similarity, hit->lexical,
+                   hit->covered, hit->parts});
+  }
+}
+
+RecallSummary recall_with(const PartitionView& partition, const RecallQuery& query,
+                          RecallScratch& scratch, std::vector<RecallHit>& out) {
+  const RowTable& rows = partition.rows;
+  out.clear();
+  if (scratch.index_plus_one.size() < rows.slots()) {
+    scratch.index_plus_one.resize(rows.slots(), 0);
+  }
+  select_rows(partition, query.filter, scratch.selection);
+  RecallSummary summary;
+  summary.rows = scratch.selection.count();
+  if (summary.rows == 0) return summary;
+  const bool has_vector = !query.unit_vector.empty();
+  if (has_vector) {
+    scratch.encoded.encode(rows.space(), query.unit_vector);
+    const std::size_t wanted =
+        std::min(std::max(query.candidates, query.k), rows.vectors());
+    if (wanted > 0) {
+      summary.spread =
+          search_vectors(partition,
+                         {rows, scratch.selection, scratch.encoded, wanted, false,
+                          /*want_spread=*/true},
+                         query.ef, scratch.dense);
+    }
+  }
+  if (partition.postings != nullptr) {
+    partition.postings->score(query.terms, scratch.terms);
+  }
+  collect_candidates(rows, query, scratch);
+  for (const Scored& row : scratch.lexical) {
+    const float matched = scratch.terms.of_slot[row.slot].matched;
+    // Optional terms may match more than the query has words.
+    const float covered = std::min(matched / scratch.terms.query_idf, 1.0F);
+    summary.coverage = std::max(summary.coverage, covered);
+  }
+  apply_features(partition, query, scratch);
+  apply_favoured(partition, query, scratch);
+  summary.trust =
+      fuse(scratch.candidates,
+           {has_vector, summary.coverage, summary.spread, query.ranking}, scratch.sums);
+  rank(rows, query, scratch.candidates, out);
+  return summary;
+}
+
+}  // namespace
+
+RecallSummary recall_rows(const PartitionView& partition, const RecallQuery& query,
+                          std::vector<RecallHit>& out) {
+  ScratchPool::Scratch taken = ScratchPool::shared().take();
+  const RecallSummary summary = recall_with(partition, query, *taken, out);
+  // A scratch that is much larger than it has to be here goes: it was for a partition
+  // that may be gone. One of an exception goes too, with what it holds.
+  taken->clear();
+  const std::size_t needed =
+      std::max(kSmallScratch, kLargestShare * partition.rows.slots());
+  if (taken->index_plus_one.size() <= needed) {
+    ScratchPool::shared().give_back(std::move(taken));
+  }
+  return summary;
+}
+
+}  // namespace vecall
