@@ -30,7 +30,7 @@ namespace {
 // For calls that may wait for a writer, or free much, and are not searches.
 using Unlocked = py::call_guard<GilRelease>;
 
-void add(Engine& engine, const Key& key, const IdVector& ids,
+void add(Engine& engine, const Key& key, const IdVector<"ids">& ids,
          const FloatMatrix& vectors) {
   check_dim(vectors.columns, engine.dim());
   if (ids.rows != vectors.rows) {
@@ -46,12 +46,12 @@ void add(Engine& engine, const Key& key, const IdVector& ids,
 
 // The columns of add_rows; each but the words is (n,) long.
 struct Columns {
-  const IdVector& times;
-  const IdVector& expires;
-  const HashVector& sessions;
+  const IdView& times;
+  const IdView& expires;
+  const HashView& sessions;
   const PositionVector& positions;
-  const std::optional<HashVector>& authors;
-  const std::optional<HashVector>& kinds;
+  const HashView* authors;  // null for None
+  const HashView* kinds;
 };
 
 std::vector<RowMeta> make_meta(const Columns& columns, std::size_t count) {
@@ -61,8 +61,8 @@ std::vector<RowMeta> make_meta(const Columns& columns, std::size_t count) {
       throw InvalidArgumentError("rows: every id needs one entry in each column");
     }
   }
-  for (const auto* labels : {&columns.authors, &columns.kinds}) {
-    if (*labels && (*labels)->rows != count) {
+  for (const HashView* labels : {columns.authors, columns.kinds}) {
+    if (labels != nullptr && labels->rows != count) {
       throw InvalidArgumentError("rows: every id needs one entry in each column");
     }
   }
@@ -70,23 +70,24 @@ std::vector<RowMeta> make_meta(const Columns& columns, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     meta[i] = {columns.times.values[i], columns.expires.values[i],
                columns.sessions.values[i], columns.positions.values[i]};
-    if (columns.authors) meta[i].author = columns.authors->values[i];
-    if (columns.kinds) meta[i].kind = columns.kinds->values[i];
+    if (columns.authors != nullptr) meta[i].author = columns.authors->values[i];
+    if (columns.kinds != nullptr) meta[i].kind = columns.kinds->values[i];
   }
   return meta;
 }
 
-void add_rows(Engine& engine, const Key& key, const IdVector& ids,
-              const IdVector& times, const IdVector& expires,
-              const HashVector& sessions, const PositionVector& positions,
-              const HashVector& terms, const IdVector& offsets,
+void add_rows(Engine& engine, const Key& key, const IdVector<"ids">& ids,
+              const IdVector<"times">& times, const IdVector<"expires">& expires,
+              const HashVector<"sessions">& sessions, const PositionVector& positions,
+              const HashVector<"terms">& terms, const IdVector<"offsets">& offsets,
               const std::optional<FloatMatrix>& vectors,
               const std::optional<ByteVector>& has_vector,
-              const std::optional<HashVector>& authors,
-              const std::optional<HashVector>& kinds) {
+              const std::optional<HashVector<"authors">>& authors,
+              const std::optional<HashVector<"kinds">>& kinds) {
   RowBatch batch;
   batch.meta =
-      make_meta({times, expires, sessions, positions, authors, kinds}, ids.rows);
+      make_meta({times, expires, sessions, positions, view_of(authors), view_of(kinds)},
+                ids.rows);
   batch.ids.assign(ids.values.begin(), ids.values.end());
   batch.terms.assign(terms.values.begin(), terms.values.end());
   batch.offsets.assign(offsets.values.begin(), offsets.values.end());
@@ -110,17 +111,20 @@ void add_rows(Engine& engine, const Key& key, const IdVector& ids,
   engine.add(key.value, batch);
 }
 
-HitArrays search(const Engine& engine, const Key& key, const FloatVector& query,
-                 Count k, Ef ef, bool exact, std::optional<SessionKey> session,
-                 std::optional<LabelHash> author, std::optional<LabelHash> kind,
-                 std::optional<Micros> after, std::optional<Micros> before,
-                 std::optional<Micros> now, const std::optional<IdVector>& only) {
+HitArrays search(
+    const Engine& engine, const Key& key, const FloatVector<"query">& query, Count k,
+    Ef ef, bool exact, std::optional<HashArg<"session">> session,
+    std::optional<HashArg<"author">> author, std::optional<HashArg<"kind">> kind,
+    std::optional<TimeArg<"after">> after, std::optional<TimeArg<"before">> before,
+    std::optional<TimeArg<"now">> now, const std::optional<IdVector<"only">>& only) {
   thread_local std::vector<float> unit;
   thread_local std::vector<Hit> hits;
   hits.clear();
   if (normalise_query(query.values, engine.dim(), unit)) {
-    const Asked asked{session, author, kind, after, before, now, only};
-    const SearchQuery question{unit, k.value, ef.value, exact, asked.filter()};
+    const FilterArgs filters{value_of(session), value_of(author), value_of(kind),
+                             value_of(after),   value_of(before), value_of(now),
+                             view_of(only)};
+    const SearchQuery question{unit, k.value, ef.value, exact, filters.filter()};
     with_wait_hook(
         [&](WaitHook hook) { engine.search(key.value, question, hits, hook); });
   }
@@ -159,7 +163,7 @@ std::vector<std::pair<std::string, std::string>> sweep(Engine& engine, Count cou
   return keys;
 }
 
-std::size_t remove(Engine& engine, const Key& key, const IdVector& ids) {
+std::size_t remove(Engine& engine, const Key& key, const IdVector<"ids">& ids) {
   const GilRelease release;
   return engine.remove(key.value, ids.values);
 }
@@ -230,7 +234,7 @@ Args:
     query: float32 (dim,), finite. A zero vector finds nothing.
     k: At least 1.
     ef: Breadth of a search of the graph; scans do not use it.
-    exact: Whether to look at every row, and to score from float32 where it is kept.
+    exact: Whether to look at every row, and to score from float32 where it is stored.
     session: Only rows of the session with this hash; 0 for those without.
     author: Only rows of the author with this hash.
     kind: Only rows of the kind with this hash.
@@ -268,7 +272,7 @@ Raises:
     IncompatibleFileError: they are no snapshot, of another version, or of vectors that
         this engine cannot hold; nothing changed.)");
   def_strict(bound, "sweep", &sweep, "k"_a,
-             R"(Partitions to evict when memory is short: nobody used them lately.
+             R"(Partitions to evict when memory is short: those not used lately.
 
 The clock algorithm: a partition that was looked up since the sweep came by last is spared
 once. To evict one, take its snapshot() and drop() it.

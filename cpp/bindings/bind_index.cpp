@@ -34,7 +34,7 @@ Index make_index(IndexDim dim, const std::string& kind, Links m,
                                         flat_bytes, seed));
 }
 
-void add(Index& index, const Ids& ids, const Vectors& vectors) {
+void add(Index& index, const Ids& ids, const VectorsArg<"vectors">& vectors) {
   if (vectors.rows > 0 || vectors.is_matrix) check_dim(vectors.columns, index.dim());
   if (ids.values.size() != vectors.rows) {
     throw InvalidArgumentError("ids and vectors: must have the same number of rows");
@@ -82,8 +82,8 @@ HitArrays search_all(const Index& index, const Vectors& queries, SearchOptions o
   return py::make_tuple(std::move(ids), std::move(scores));
 }
 
-HitArrays search(const Index& index, const Query& query, Count k, Ef ef, bool exact,
-                 const std::optional<Only>& only) {
+HitArrays search(const Index& index, const VectorsArg<"query">& query, Count k, Ef ef,
+                 bool exact, const std::optional<Only>& only) {
   SearchOptions options{k.value, ef.value, exact, {}};
   if (query.is_matrix) {
     return search_all(index, query, options, ThreadCount{1}, only, "query");
@@ -97,12 +97,9 @@ HitArrays search(const Index& index, const Query& query, Count k, Ef ef, bool ex
   return to_arrays(hits);
 }
 
-HitArrays search_batch(const Index& index, const Queries& queries, Count k, Ef ef,
-                       bool exact, ThreadCount threads,
+HitArrays search_batch(const Index& index, const VectorsArg<"queries", 2>& queries,
+                       Count k, Ef ef, bool exact, ThreadCount threads,
                        const std::optional<Only>& only) {
-  if (!queries.is_matrix) {
-    throw InvalidTypeError("queries: expected a 2-D array or list of numbers");
-  }
   return search_all(index, queries, {k.value, ef.value, exact, {}}, threads, only,
                     "queries");
 }
@@ -227,7 +224,7 @@ Args:
         answered as by `search_batch`.
     k: At least 1; fewer come back when fewer are there.
     ef: Breadth of a search of the graph; scans do not use it.
-    exact: Whether to look at every row, and to score from float32 where it is kept.
+    exact: Whether to look at every row, and to score from float32 where it is stored.
     only: Integers (m,), the ids that may be found, or a mask, bools (len(index),) in the
         order of `ids`; None means all.
 

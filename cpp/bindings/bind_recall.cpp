@@ -74,38 +74,43 @@ Ranking parse_weights(const py::dict& weights) {
   return ranking;
 }
 
-RecallArrays recall(const Engine& engine, const Key& key,
-                    const std::optional<FloatVector>& query, const TermList& terms,
-                    Count k, std::optional<SessionKey> session,
-                    std::optional<LabelHash> author, std::optional<LabelHash> kind,
-                    std::optional<Micros> after, std::optional<Micros> before,
-                    std::optional<Micros> now, const std::optional<IdVector>& only,
-                    std::optional<Real> min_similarity, TermHash question_mark,
-                    TermHash time_mark, const TermList& author_marks,
-                    const TermList& favoured_authors,
-                    const py::typing::Dict<py::str, py::float_>& weights,
-                    Candidates candidates, Ef ef) {
-  RecallQuery asked;
-  // First of all: a number's __float__ may be anybody's code, which may call this.
-  asked.ranking = parse_weights(weights);
+RecallArrays recall(
+    const Engine& engine, const Key& key,
+    const std::optional<FloatVector<"query">>& query, const TermList<"terms">& terms,
+    Count k, std::optional<HashArg<"session">> session,
+    std::optional<HashArg<"author">> author, std::optional<HashArg<"kind">> kind,
+    std::optional<TimeArg<"after">> after, std::optional<TimeArg<"before">> before,
+    std::optional<TimeArg<"now">> now, const std::optional<IdVector<"only">>& only,
+    std::optional<Real<"min_similarity">> min_similarity,
+    HashArg<"question_mark"> question_mark, HashArg<"time_mark"> time_mark,
+    const TermList<"author_marks">& author_marks,
+    const TermList<"favoured_authors">& favoured_authors,
+    const py::typing::Dict<py::str, py::float_>& weights, Candidates candidates,
+    Ef ef) {
+  RecallQuery request;
+  // First of all: a number's __float__ may be any Python code, which may call this.
+  request.ranking = parse_weights(weights);
   thread_local std::vector<float> unit;
   thread_local std::vector<RecallHit> hits;
   hits.clear();
   if (query && normalise_query(query->values, engine.dim(), unit))
-    asked.unit_vector = unit;
-  asked.terms = terms.values;
-  asked.k = k.value;
-  asked.ef = ef.value;
-  asked.filter = Asked{session, author, kind, after, before, now, only}.filter();
-  if (min_similarity) asked.min_similarity = min_similarity->value;
-  if (std::isnan(asked.min_similarity)) {
+    request.unit_vector = unit;
+  request.terms = terms.values;
+  request.k = k.value;
+  request.ef = ef.value;
+  request.filter =
+      FilterArgs{value_of(session), value_of(author), value_of(kind), value_of(after),
+                 value_of(before),  value_of(now),    view_of(only)}
+          .filter();
+  if (min_similarity) request.min_similarity = min_similarity->value;
+  if (std::isnan(request.min_similarity)) {
     throw InvalidArgumentError("min_similarity: must be a number, not NaN");
   }
-  asked.marks = {question_mark, time_mark, author_marks.values};
-  asked.favoured = favoured_authors.values;
-  asked.candidates = candidates.value;
+  request.features = {question_mark.value, time_mark.value, author_marks.values};
+  request.favoured = favoured_authors.values;
+  request.candidates = candidates.value;
   const RecallSummary summary = with_wait_hook(
-      [&](WaitHook hook) { return engine.recall(key.value, asked, hits, hook); });
+      [&](WaitHook hook) { return engine.recall(key.value, request, hits, hook); });
   return to_arrays(hits, summary);
 }
 
@@ -116,9 +121,11 @@ void bind_recall(py::class_<Engine>& bound) {
              py::kw_only(), "session"_a = py::none(), "author"_a = py::none(),
              "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
              "now"_a = py::none(), "only"_a = py::none(),
-             "min_similarity"_a = py::none(), "question_mark"_a = 0, "time_mark"_a = 0,
-             "author_marks"_a = py::list(), "favoured_authors"_a = py::list(),
-             "weights"_a = py::dict(), "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
+             "min_similarity"_a = py::none(),
+             "question_mark"_a = HashArg<"question_mark">{0},
+             "time_mark"_a = HashArg<"time_mark">{0}, "author_marks"_a = py::list(),
+             "favoured_authors"_a = py::list(), "weights"_a = py::dict(),
+             "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
              R"(Finds the best rows of one partition by words and vector together.
 
 Args:

@@ -9,22 +9,22 @@
 
 namespace vecall::bindings {
 
-// The filters of a call; what is None asks nothing.
-struct Asked {
+// The filters of a call; None is no condition.
+struct FilterArgs {
   std::optional<SessionKey> session;
   std::optional<LabelHash> author;
   std::optional<LabelHash> kind;
   std::optional<Micros> after;
   std::optional<Micros> before;
   std::optional<Micros> now;
-  const std::optional<IdVector>& only;
+  const IdView* only;  // null for None
 
   [[nodiscard]] Filter filter() const {
     Filter filter;
     filter.session = session;
     filter.author = author;
     filter.kind = kind;
-    if (only) filter.only = only->values;
+    if (only != nullptr) filter.only = only->values;
     filter.after = after.value_or(kMinTime);
     filter.before = before.value_or(kMaxTime);
     filter.now = now.value_or(kMinTime);

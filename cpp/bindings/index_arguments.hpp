@@ -1,6 +1,6 @@
 #pragma once
 
-// What Index takes where arrays are asked for. Arrays as the engine wants them are
+// The array arguments of Index. Arrays as the engine wants them are
 // borrowed as they are; other numbers, in arrays or in lists, are converted. Errors
 // name the argument, never its values.
 
@@ -43,8 +43,8 @@ struct Vectors {
   py::object keep;
   py::object pin;
 };
-struct Query : Vectors {};
-struct Queries : Vectors {};
+template <Name kName, int kLeastDims = 1>
+struct VectorsArg : Vectors {};
 
 // Length of the vectors of an Index, from 1 to kMaxDim.
 struct IndexDim {
@@ -70,19 +70,20 @@ bool is_ready(const py::array& array) {
 }
 
 // The argument as an array of numpy's choice.
-inline py::array any_array(py::handle source, const char* expected) {
+inline py::array any_array(py::handle source, Refusal refuse) {
   if (PyUnicode_Check(source.ptr()) || PyBytes_Check(source.ptr()) ||
       source.is_none()) {
-    throw InvalidTypeError(expected);
+    refuse();
   }
   const auto array = py::array::ensure(source);  // clears numpy's own error
-  if (!array) throw InvalidTypeError(expected);
+  if (!array) refuse();
   return array;
 }
 
-inline void load_ids(py::handle source, Ids& ids, const char* expected) {
-  const py::array array = any_array(source, expected);
-  if (array.ndim() > 1) throw InvalidTypeError(expected);
+inline void load_ids(py::handle source, Ids& ids, const char* argument,
+                     Refusal refuse) {
+  const py::array array = any_array(source, refuse);
+  if (array.ndim() > 1) refuse();
   const auto count = static_cast<std::size_t>(array.size());
   if (array.ndim() == 1 && is_ready<std::int64_t>(array)) {
     ids.keep = array;
@@ -91,7 +92,7 @@ inline void load_ids(py::handle source, Ids& ids, const char* expected) {
     return;
   }
   const char kind = array.dtype().kind();
-  if (kind != 'i' && kind != 'u' && count > 0) throw InvalidTypeError(expected);
+  if (kind != 'i' && kind != 'u' && count > 0) refuse();
   ids.converted.resize(count);
   if (kind == 'u') {
     const auto wide =
@@ -99,9 +100,8 @@ inline void load_ids(py::handle source, Ids& ids, const char* expected) {
     for (std::size_t i = 0; i < count; ++i) {
       if (wide.data()[i] >
           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-        throw InvalidArgumentError(
-            std::string(expected).substr(0, std::string(expected).find(':')) +
-            ": must be from -2**63 to 2**63 - 1");
+        throw InvalidArgumentError(std::string(argument) +
+                                   ": must be from -2**63 to 2**63 - 1");
       }
       ids.converted[i] = static_cast<std::int64_t>(wide.data()[i]);
     }
@@ -113,9 +113,10 @@ inline void load_ids(py::handle source, Ids& ids, const char* expected) {
   ids.values = ids.converted;
 }
 
-inline void load_vectors(py::handle source, Vectors& vectors, const char* expected) {
-  const py::array array = any_array(source, expected);
-  if (array.ndim() < 1 || array.ndim() > 2) throw InvalidTypeError(expected);
+inline void load_vectors(py::handle source, Vectors& vectors, int least_dims,
+                         Refusal refuse) {
+  const py::array array = any_array(source, refuse);
+  if (array.ndim() < least_dims || array.ndim() > 2) refuse();
   vectors.is_matrix = array.ndim() == 2;
   vectors.rows = vectors.is_matrix ? static_cast<std::size_t>(array.shape(0)) : 1;
   vectors.columns = static_cast<std::size_t>(array.shape(array.ndim() - 1));
@@ -127,7 +128,7 @@ inline void load_vectors(py::handle source, Vectors& vectors, const char* expect
     return;
   }
   const char kind = array.dtype().kind();
-  if (kind != 'f' && kind != 'i' && kind != 'u') throw InvalidTypeError(expected);
+  if (kind != 'f' && kind != 'i' && kind != 'u') refuse();
   const auto wide =
       py::array_t<double, py::array::c_style | py::array::forcecast>(array);
   vectors.converted.resize(count);
@@ -150,8 +151,10 @@ template <>
 struct type_caster<vecall::bindings::Ids> {
   PYBIND11_TYPE_CASTER(vecall::bindings::Ids, const_name("numpy.typing.ArrayLike"));
   bool load(handle source, bool) {
-    vecall::bindings::load_ids(
-        source, value, "ids: expected one integer or a 1-D array or list of integers");
+    vecall::bindings::load_ids(source, value, "ids", [] {
+      throw vecall::InvalidTypeError(
+          "ids: expected one integer or a 1-D array or list of integers");
+    });
     return true;
   }
 };
@@ -160,15 +163,17 @@ template <>
 struct type_caster<vecall::bindings::Only> {
   PYBIND11_TYPE_CASTER(vecall::bindings::Only, const_name("numpy.typing.ArrayLike"));
   bool load(handle source, bool) {
-    constexpr const char* kExpected =
-        "only: expected a 1-D array or list of ids, or a mask with one bool for each "
-        "of Index.ids";
-    const array given = vecall::bindings::any_array(source, kExpected);
+    constexpr vecall::bindings::Refusal kRefuse = [] {
+      throw vecall::InvalidTypeError(
+          "only: expected a 1-D array or list of ids, or a mask with one bool for each "
+          "of Index.ids");
+    };
+    const array given = vecall::bindings::any_array(source, kRefuse);
     if (given.dtype().kind() != 'b') {
-      vecall::bindings::load_ids(given, value.ids, kExpected);
+      vecall::bindings::load_ids(given, value.ids, "only", kRefuse);
       return true;
     }
-    if (given.ndim() != 1) throw vecall::InvalidTypeError(kExpected);
+    if (given.ndim() != 1) kRefuse();
     const array_t<bool, array::c_style | array::forcecast> mask(given);
     value.is_mask = true;
     value.mask.assign(mask.data(), mask.data() + mask.size());
@@ -176,42 +181,32 @@ struct type_caster<vecall::bindings::Only> {
   }
 };
 
-#define VECALL_VECTORS_CASTER(Type, expected)                   \
-  template <>                                                   \
-  struct type_caster<vecall::bindings::Type> {                  \
-    PYBIND11_TYPE_CASTER(vecall::bindings::Type,                \
-                         const_name("numpy.typing.ArrayLike")); \
-    bool load(handle source, bool) {                            \
-      vecall::bindings::load_vectors(source, value, expected);  \
-      return true;                                              \
-    }                                                           \
-  };
-
-VECALL_VECTORS_CASTER(Vectors,
-                      "vectors: expected a 1-D or 2-D array or list of numbers")
-VECALL_VECTORS_CASTER(Query, "query: expected a 1-D or 2-D array or list of numbers")
-VECALL_VECTORS_CASTER(Queries, "queries: expected a 2-D array or list of numbers")
-
-#undef VECALL_VECTORS_CASTER
+template <vecall::bindings::Name kName, int kLeastDims>
+struct type_caster<vecall::bindings::VectorsArg<kName, kLeastDims>> {
+  using Argument = vecall::bindings::VectorsArg<kName, kLeastDims>;
+  PYBIND11_TYPE_CASTER(Argument, const_name("numpy.typing.ArrayLike"));
+  bool load(handle source, bool) {
+    vecall::bindings::load_vectors(source, value, kLeastDims, [] {
+      throw vecall::InvalidTypeError(vecall::bindings::said_of<kName>(
+          kLeastDims == 1 ? "expected a 1-D or 2-D array or list of numbers"
+                          : "expected a 2-D array or list of numbers"));
+    });
+    return true;
+  }
+};
 
 template <>
 struct type_caster<vecall::bindings::IndexDim> {
   PYBIND11_TYPE_CASTER(vecall::bindings::IndexDim, const_name("int"));
   bool load(handle source, bool) {
     constexpr const char* kRule = "dim: expected an integer from 1 to 65536";
-    PyObject* number =
-        PyBool_Check(source.ptr()) ? nullptr : PyNumber_Index(source.ptr());
-    if (number == nullptr) {
-      PyErr_Clear();
-      throw vecall::InvalidTypeError(kRule);
-    }
-    const auto owned = reinterpret_steal<object>(number);
-    int overflow = 0;
-    const long long dim = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow != 0 || dim < 1 || dim > static_cast<long long>(vecall::kMaxDim)) {
+    const auto dim = vecall::bindings::load_whole(source);
+    if (!dim) throw vecall::InvalidTypeError(kRule);
+    if (dim->overflow != 0 || dim->value < 1 ||
+        dim->value > static_cast<long long>(vecall::kMaxDim)) {
       throw vecall::InvalidArgumentError(kRule);
     }
-    value.value = static_cast<std::size_t>(dim);
+    value.value = static_cast<std::size_t>(dim->value);
     return true;
   }
   static handle cast(vecall::bindings::IndexDim dim, return_value_policy, handle) {
@@ -225,20 +220,14 @@ struct type_caster<vecall::bindings::ThreadCount> {
   bool load(handle source, bool) {
     constexpr const char* kRule =
         "threads: expected an integer of at least 1, or -1 for one a processor";
-    PyObject* number =
-        PyBool_Check(source.ptr()) ? nullptr : PyNumber_Index(source.ptr());
-    if (number == nullptr) {
-      PyErr_Clear();
-      throw vecall::InvalidTypeError(kRule);
-    }
-    const auto owned = reinterpret_steal<object>(number);
-    int overflow = 0;
-    const long long count = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow < 0 || (overflow == 0 && count < 1 && count != -1)) {
+    const auto count = vecall::bindings::load_whole(source);
+    if (!count) throw vecall::InvalidTypeError(kRule);
+    const bool is_largest = count->overflow > 0 || count->value == -1;
+    if (count->overflow < 0 || (!is_largest && count->value < 1)) {
       throw vecall::InvalidArgumentError(kRule);
     }
-    value.value = overflow > 0 || count == -1 ? static_cast<std::size_t>(PY_SSIZE_T_MAX)
-                                              : static_cast<std::size_t>(count);
+    value.value = is_largest ? static_cast<std::size_t>(PY_SSIZE_T_MAX)
+                             : static_cast<std::size_t>(count->value);
     return true;
   }
   static handle cast(vecall::bindings::ThreadCount threads, return_value_policy,

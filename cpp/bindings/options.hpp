@@ -54,8 +54,8 @@ inline constexpr const char* kOptionsDoc = R"(
     keep_float32: Whether the vectors themselves stay too, for exact=True.
     flat_bytes: Bytes of 4-bit codes up to which 'auto' scans.
     seed: Of the random rotation before vectors become codes, 64 bits. The same seed and
-        vectors give the same answers everywhere. Who knows it can make vectors that are
-        not found or score wrongly: give a secret one where strangers bring vectors.
+        vectors give the same answers everywhere. With it known, vectors can be made that
+        are not found or score wrongly: give a secret one for untrusted vectors.
 )";
 
 }  // namespace vecall::bindings

@@ -80,7 +80,7 @@ struct Signature {
 };
 
 // Keeps the documentation of `function` as it is while overloads are added: the one
-// that refuses is no offer to anybody.
+// that refuses is not for callers.
 class KeptDoc {
  public:
   explicit KeptDoc(const py::object& method)

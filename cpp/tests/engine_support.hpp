@@ -87,12 +87,12 @@ inline std::vector<RecallHit> recall(const Partition& partition,
                                      std::span<const float> query,
                                      std::span<const TermHash> terms, std::size_t k) {
   std::vector<RecallHit> hits;
-  RecallQuery asked;
-  asked.unit_vector = query;
-  asked.terms = terms;
-  asked.k = k;
+  RecallQuery request;
+  request.unit_vector = query;
+  request.terms = terms;
+  request.k = k;
   const ReaderLock lock(partition.mutex());
-  partition.recall(asked, hits);
+  partition.recall(request, hits);
   return hits;
 }
 

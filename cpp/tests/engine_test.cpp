@@ -26,7 +26,7 @@ constexpr auto kLasting = 1'100ms;
 constexpr std::size_t kIds = 600;     // of a partition
 constexpr std::size_t kVersions = 2;  // of each id's vector
 constexpr std::size_t kWriters = 2;
-constexpr std::size_t kKept = 20;  // rows at the front that nobody removes
+constexpr std::size_t kSteadyRows = 20;  // rows at the front that are never removed
 constexpr PartitionKey kSteady = {"app", "steady"};
 constexpr PartitionKey kCopied = {"app",
                                   "copied"};  // restored from kSteady and dropped
@@ -54,7 +54,7 @@ RowBatch batch_of(const std::vector<std::size_t>& ids, std::size_t version) {
     meta.time = static_cast<Micros>(id);
     meta.session = 1 + id % 5;
     meta.position = static_cast<double>(id);
-    if (id % 3 == 0 && id >= kKept) meta.expires = 1'000;
+    if (id % 3 == 0 && id >= kSteadyRows) meta.expires = 1'000;
     rows.vector(static_cast<RowId>(id), number_of(id, version));
     rows.meta(meta, {1 + id % 7, 100 + id});
   }
@@ -116,7 +116,7 @@ struct Campaign {
       std::vector<std::size_t> ids;
       std::vector<RowId> row_ids;
       for (std::size_t i = 1 + random() % 30; i > 0; --i) {
-        const std::size_t id = kKept + writer + random() % 290 * kWriters;
+        const std::size_t id = kSteadyRows + writer + random() % 290 * kWriters;
         ids.push_back(id);
         row_ids.push_back(static_cast<RowId>(id));
       }
@@ -141,22 +141,22 @@ struct Campaign {
     while (!over) {
       const PartitionKey key =
           std::array{kSteady, kSteady, kCopied, kComing}[random() % 4];
-      const std::size_t kept = random() % kKept;
-      const Vector& query = vectors()[random() % 2 == 0 ? number_of(kept, 0)
+      const std::size_t steady_id = random() % kSteadyRows;
+      const Vector& query = vectors()[random() % 2 == 0 ? number_of(steady_id, 0)
                                                         : random() % vectors().size()];
       engine.search(key, {query, 1 + random() % 20, 40, random() % 4 == 0, {}}, hits);
       judge.judge(hits, query, &Hit::score);
-      const std::array<TermHash, 2> terms = {100 + kept, 1 + random() % 7};
-      RecallQuery asked;
-      if (random() % 4 != 0) asked.unit_vector = query;
-      asked.terms = terms;
-      if (random() % 3 == 0) asked.filter.now = 2'000;
-      if (random() % 3 == 0) asked.filter.session = 1 + random() % 5;
-      engine.recall(key, asked, recalled);
-      judge.judge(recalled, asked.unit_vector, &RecallHit::similarity);
+      const std::array<TermHash, 2> terms = {100 + steady_id, 1 + random() % 7};
+      RecallQuery request;
+      if (random() % 4 != 0) request.unit_vector = query;
+      request.terms = terms;
+      if (random() % 3 == 0) request.filter.now = 2'000;
+      if (random() % 3 == 0) request.filter.session = 1 + random() % 5;
+      engine.recall(key, request, recalled);
+      judge.judge(recalled, request.unit_vector, &RecallHit::similarity);
       // A row that is never removed is always found by its own vector.
-      const RowId only[] = {static_cast<RowId>(kept)};
-      SearchQuery wanted{vectors()[number_of(kept, 0)], 1, 40, false, {}};
+      const RowId only[] = {static_cast<RowId>(steady_id)};
+      SearchQuery wanted{vectors()[number_of(steady_id, 0)], 1, 40, false, {}};
       wanted.filter.only = only;
       engine.search(kSteady, wanted, hits);
       judge.require(hits.size() == 1 && hits[0].id == only[0] &&
@@ -169,7 +169,7 @@ struct Campaign {
     while (!over) {
       const auto bytes = engine.snapshot(kSteady, {});
       engine.restore(kCopied, bytes);
-      judge.require(engine.size(kCopied) >= kKept);
+      judge.require(engine.size(kCopied) >= kSteadyRows);
       if (random() % 2 == 0) engine.drop(kCopied);
       if (random() % 4 == 0) engine.drop(kComing);
       judge.require(engine.partitions() <= 3 && engine.nbytes() > 0);
@@ -177,9 +177,9 @@ struct Campaign {
   }
 
   void run() {
-    std::vector<std::size_t> kept;
-    for (std::size_t id = 0; id < kKept; ++id) kept.push_back(id);
-    engine.add(kSteady, batch_of(kept, 0));
+    std::vector<std::size_t> steady_ids;
+    for (std::size_t id = 0; id < kSteadyRows; ++id) steady_ids.push_back(id);
+    engine.add(kSteady, batch_of(steady_ids, 0));
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < kWriters; ++i)
       threads.emplace_back([this, i] { write(i); });
@@ -193,7 +193,7 @@ struct Campaign {
   // What the writers left is there and nothing else, in the graph or out of it.
   void check_end() {
     std::map<RowId, std::uint64_t> expected;
-    for (std::size_t id = 0; id < kKept; ++id) {
+    for (std::size_t id = 0; id < kSteadyRows; ++id) {
       expected[static_cast<RowId>(id)] = number_of(id, 0);
     }
     for (const auto& model : models) {

@@ -32,7 +32,7 @@ struct Place {
 
 inline constexpr Place kPlaces[] = {{}, {.slack = 1}, {.at_begin = true}};
 
-// `count` elements between two pages that nobody may touch: a kernel that reads or
+// `count` elements between two pages that must not be touched: a kernel that reads or
 // writes past the end that lies at a page ends the process.
 template <class T>
 class Guarded {

@@ -86,7 +86,7 @@ namespace {
 constexpr std::size_t kDim = 40;
 constexpr TermHash kWords[] = {1, 2, 3, 104, 5000};
 
-// All that can be asked, as numbers.
+// The answers to many queries, as numbers.
 std::vector<double> answers(const Partition& partition) {
   std::vector<double> all = {static_cast<double>(partition.size())};
   for (RowId id = -3; id < 600; ++id) all.push_back(partition.contains(id) ? 1 : 0);
@@ -95,9 +95,9 @@ std::vector<double> answers(const Partition& partition) {
     for (const Hit& hit : search(partition, query, 20)) {
       all.insert(all.end(), {static_cast<double>(hit.id), hit.score});
     }
-    for (const auto& asked :
+    for (const auto& query_vector :
          {std::span<const float>(query), std::span<const float>()}) {
-      for (const RecallHit& hit : recall(partition, asked, kWords, 20)) {
+      for (const RecallHit& hit : recall(partition, query_vector, kWords, 20)) {
         const double similarity = std::isnan(hit.similarity) ? -9 : hit.similarity;
         all.insert(all.end(),
                    {static_cast<double>(hit.id), hit.score, similarity, hit.lexical});
@@ -230,7 +230,7 @@ TEST_CASE("a partition begins a graph or it does not") {
   run_out(make, rows_from(30, 50, {}, 1), graph);
 }
 
-TEST_CASE("rows that are in are linked, whatever memory the linker is refused") {
+TEST_CASE("rows that are in are linked, at whichever allocation the linker fails") {
   GraphOptions graph;
   graph.kind = IndexKind::kHnsw;
   const auto space = make_space(kDim, graph);

@@ -88,7 +88,7 @@ TEST_CASE("the partition map finds what std::map finds, under the oddest names")
   CHECK(map.size() == 0);
 }
 
-TEST_CASE("a partition that was erased lives while somebody holds it") {
+TEST_CASE("a partition that was erased exists while a reference is held") {
   PartitionMap map(make_space(0));
   const auto held = map.find_or_create({"a", "b"});
   CHECK(map.erase({"a", "b"}));

@@ -31,19 +31,20 @@ Standing standing(const RowTable& rows, Slot slot) {
 void check_links(const SessionOrder& order, const RowTable& rows,
                  const std::set<Standing>& model) {
   Slot slot = order.last()[1];
-  Slot after = SessionOrder::kNobody;
+  Slot after = SessionOrder::kNoSlot;
   for (auto at = model.rbegin(); at != model.rend(); ++at) {
     REQUIRE(slot == std::get<Slot>(*at));
     REQUIRE(rows.next(slot) == after);
     after = slot;
     slot = rows.previous(slot);
   }
-  REQUIRE(slot == SessionOrder::kNobody);
+  REQUIRE(slot == SessionOrder::kNoSlot);
 }
 
 }  // namespace
 
-TEST_CASE("a session told in any order is linked in order, also while rows go") {
+TEST_CASE(
+    "a session whose rows come in any order is linked in order, also while rows go") {
   const auto space = make_space(0);
   std::mt19937_64 random(3);
   for (const int kind : {0, 1, 2}) {
@@ -64,7 +65,7 @@ TEST_CASE("a session told in any order is linked in order, also while rows go") 
         rows.release(gone);
       } else {
         rows.reserve(1, true, false);
-        const Slot slot = rows.take(++next);
+        const Slot slot = rows.allocate(++next);
         // Backwards; anywhere; mostly without a position.
         const double anywhere = static_cast<double>(random() % 500) / 4.0;
         const double at = kind == 0   ? static_cast<double>(-next)
@@ -84,7 +85,7 @@ TEST_CASE("a session told in any order is linked in order, also while rows go") 
       order.remove(slot, rows);
       rows.release(slot);
     }
-    CHECK(order.last()[1] == SessionOrder::kNobody);
+    CHECK(order.last()[1] == SessionOrder::kNoSlot);
     CHECK(order.nbytes() == order.last().capacity() * sizeof(Slot));
   }
 }
@@ -98,18 +99,18 @@ TEST_CASE("neighbours are at most one position apart and have positions") {
   std::map<int, Slot> slots;
   for (const auto& [id, at] : std::map<int, double>{
            {1, 0.0}, {2, 0.25}, {3, 1.25}, {4, 2.5}, {5, kNowhere}, {6, kNowhere}}) {
-    slots[id] = rows.take(id);
+    slots[id] = rows.allocate(id);
     rows.set_session(slots[id], 1, at);
     rows.publish(slots[id]);
     order.add(slots[id], rows);
   }
   CHECK(SessionOrder::next(slots[1], rows) == slots[2]);
   CHECK(SessionOrder::next(slots[2], rows) == slots[3]);
-  CHECK(SessionOrder::next(slots[3], rows) == SessionOrder::kNobody);
-  CHECK(SessionOrder::previous(slots[4], rows) == SessionOrder::kNobody);
-  CHECK(SessionOrder::previous(slots[1], rows) == SessionOrder::kNobody);
-  CHECK(SessionOrder::next(slots[5], rows) == SessionOrder::kNobody);
-  CHECK(SessionOrder::next(slots[6], rows) == SessionOrder::kNobody);
+  CHECK(SessionOrder::next(slots[3], rows) == SessionOrder::kNoSlot);
+  CHECK(SessionOrder::previous(slots[4], rows) == SessionOrder::kNoSlot);
+  CHECK(SessionOrder::previous(slots[1], rows) == SessionOrder::kNoSlot);
+  CHECK(SessionOrder::next(slots[5], rows) == SessionOrder::kNoSlot);
+  CHECK(SessionOrder::next(slots[6], rows) == SessionOrder::kNoSlot);
 }
 
 TEST_CASE("the holders of a term are those of std::map, few and many") {

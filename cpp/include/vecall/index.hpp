@@ -22,7 +22,7 @@ namespace vecall {
 struct SearchOptions {
   std::size_t k = 10;
   std::size_t ef = 64;  // breadth of a search of the graph; scans do not use it
-  bool exact = false;   // look at every row, score from float32 where it is kept
+  bool exact = false;   // look at every row, score from float32 where it is stored
   // The ids that may be found; nothing means all.
   std::optional<std::span<const RowId>> only = std::nullopt;
 };

@@ -31,9 +31,9 @@ struct GraphOptions {
 };
 
 // The default seed of the random rotation before vectors become codes. Part of a
-// snapshot: codes of another seed are codes of other vectors. Who knows the seed can
-// make vectors whose codes are as wrong as codes can be, so vectors of strangers want a
-// seed that is secret.
+// snapshot: codes of another seed are codes of other vectors. Whoever knows the seed
+// can make vectors that are not found or score wrongly, so untrusted vectors need a
+// secret seed.
 inline constexpr std::uint64_t kRotationSeed = 0x7665'6361'6c6c'0001ULL;
 
 struct Options {

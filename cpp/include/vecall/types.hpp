@@ -14,7 +14,7 @@
 namespace vecall {
 
 using RowId = std::int64_t;      // the caller's number for a row, unique in a partition
-using Slot = std::uint32_t;      // where a partition keeps a row; reused after removal
+using Slot = std::uint32_t;      // where a partition stores a row; reused after removal
 using TermHash = std::uint64_t;  // hash of one word in 63 bits, and kPartTerm
 using SessionKey = std::uint64_t;  // 64-bit hash of a session name; 0 = no session
 using Micros = std::int64_t;       // microseconds since the Unix epoch
@@ -57,7 +57,7 @@ struct Hit {
   float score;  // cosine in [-1, 1]
 };
 
-// What a partition knows of a row beside its vector and its words.
+// The columns of a row beside its vector and its words.
 struct RowMeta {
   Micros time = 0;            // orders ties and answers time filters
   Micros expires = kMaxTime;  // from this moment on the row is not found
@@ -69,7 +69,7 @@ struct RowMeta {
 };
 
 // A row passes when its session, author and kind match, after <= time < before, now <
-// expires, and its id is in `only`. The extremes of Micros mean that nothing was asked:
+// expires, and its id is in `only`. The extremes of Micros mean no condition:
 // kMinTime of after and now, kMaxTime of before and of a row's expiry.
 struct Filter {
   std::optional<SessionKey> session;
@@ -81,7 +81,7 @@ struct Filter {
   Micros now = kMinTime;
 };
 
-// Rows to add, copied from the caller: what he changes meanwhile changes nothing.
+// Rows to add, copied from the caller.
 struct RowBatch {
   std::vector<RowId> ids;                // (n,); the last of equal ids wins
   std::vector<RowMeta> meta;             // (n,) or empty
@@ -96,7 +96,7 @@ struct SearchQuery {
   std::span<const float> unit_vector;  // (dim,) of norm 1
   std::size_t k = 10;
   std::size_t ef = 64;  // breadth of an approximate search
-  bool exact = false;   // score from float32 vectors where they are kept
+  bool exact = false;   // score from float32 vectors where they are stored
   Filter filter;
 };
 
@@ -114,12 +114,12 @@ struct Ranking {
   float question = 0.8F;  // the row is a question itself
   float time = 1.3F;      // the query asks when, and the row tells a time
   float author = 1.2F;    // the query names the row's author
-  float favoured = 1.2F;  // the row's author is favoured, whatever is asked
+  float favoured = 1.2F;  // the row's author is favoured for every query
 };
 
-// Words that are not in the text but about it: a row holds such a mark among its terms.
-// 0 means that nothing is marked, or asked for.
-struct Marks {
+// Terms that describe a row instead of coming from its text, as the query uses them.
+// 0 means that the feature is not used.
+struct QueryFeatures {
   TermHash question = 0;              // of rows that ask
   TermHash time = 0;                  // of rows that tell a time, if the query asks one
   std::span<const TermHash> authors;  // of rows by the authors whom the query names
@@ -130,7 +130,7 @@ struct Marks {
 struct RecallQuery {
   std::span<const float> unit_vector;  // (dim,) of norm 1, or empty
   std::span<const TermHash> terms;     // repeats count
-  Marks marks;
+  QueryFeatures features;
   std::span<const LabelHash> favoured;  // authors
   std::size_t k = 5;
   Filter filter;

@@ -19,22 +19,22 @@ struct Test {
   std::uint32_t author = 0;
   std::uint32_t kind = 0;
 
-  Test(const Filter& asked, const RowTable& table, const Labels* labels)
-      : filter(asked),
+  Test(const Filter& conditions, const RowTable& table, const Labels* labels)
+      : filter(conditions),
         rows(table),
-        by_time(asked.after != kMinTime || asked.before != kMaxTime),
-        by_expiry(asked.now != kMinTime && table.any_expires_by(asked.now)),
-        by_session(asked.session.has_value()),
-        by_author(asked.author.has_value()),
-        by_kind(asked.kind.has_value()) {
+        by_time(conditions.after != kMinTime || conditions.before != kMaxTime),
+        by_expiry(conditions.now != kMinTime && table.any_expires_by(conditions.now)),
+        by_session(conditions.session.has_value()),
+        by_author(conditions.author.has_value()),
+        by_kind(conditions.kind.has_value()) {
     const auto number = [labels](const LabelDictionary Labels::* which,
                                  std::uint64_t hash) {
       if (labels != nullptr) return (labels->*which).find(hash);
       return hash == 0 ? LabelDictionary::kNone : LabelDictionary::kUnknown;
     };
-    if (by_session) session = number(&Labels::sessions, *asked.session);
-    if (by_author) author = number(&Labels::authors, *asked.author);
-    if (by_kind) kind = number(&Labels::kinds, *asked.kind);
+    if (by_session) session = number(&Labels::sessions, *conditions.session);
+    if (by_author) author = number(&Labels::authors, *conditions.author);
+    if (by_kind) kind = number(&Labels::kinds, *conditions.kind);
   }
 
   [[nodiscard]] bool has_expired(Slot slot) const noexcept {
@@ -60,10 +60,10 @@ void RowSelection::select(const Filter& filter, const RowTable& rows,
                           const std::vector<Slot>& last_of_session, const IdMap& ids) {
   rows_ = &rows;
   const Test test(filter, rows, labels);
-  everything_ = !(test.by_time || test.by_expiry || test.by_session || test.by_author ||
-                  test.by_kind || filter.only);
+  selects_all_ = !(test.by_time || test.by_expiry || test.by_session ||
+                   test.by_author || test.by_kind || filter.only);
   count_ = rows.live();
-  if (everything_) return;
+  if (selects_all_) return;
   count_ = 0;
   bits_.assign((rows.slots() + 63) / 64, 0);
   if (filter.only) {
@@ -72,12 +72,12 @@ void RowSelection::select(const Filter& filter, const RowTable& rows,
       if (i + 2 * kAhead < only.size()) ids.prefetch(only[i + 2 * kAhead]);
       if (i + kAhead < only.size()) ids.prefetch_row(only[i + kAhead], rows);
       const Slot slot = ids.find(only[i], rows);
-      if (slot != IdMap::kNobody && test.passes(slot)) add(slot);
+      if (slot != IdMap::kNoSlot && test.passes(slot)) add(slot);
     }
   } else if (test.by_session && *filter.session != kNoSession) {
     if (test.session >= last_of_session.size()) return;
     Slot slot = last_of_session[test.session];
-    for (; slot != RowTable::kNobody; slot = rows.previous(slot)) {
+    for (; slot != RowTable::kNoSlot; slot = rows.previous(slot)) {
       if (test.passes(slot)) add(slot);
     }
   } else {

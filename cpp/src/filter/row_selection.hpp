@@ -1,7 +1,7 @@
 #pragma once
 
 // A filter applied to the rows of one partition: which slots pass. Made once a query
-// from the columns, then asked row by row. Keeps its memory between queries; one a
+// from the columns, then tested row by row. Keeps its memory between queries; one a
 // thread.
 
 #include <bit>
@@ -23,19 +23,19 @@ class RowSelection {
   void select(const Filter& filter, const RowTable& rows, const Labels* labels,
               const std::vector<Slot>& last_of_session, const IdMap& ids);
 
-  // True if nothing was asked that a live row fails.
-  [[nodiscard]] bool everything() const noexcept { return everything_; }
-  // Rows that pass; the live ones where everything() does.
+  // True if every live row passes.
+  [[nodiscard]] bool selects_all() const noexcept { return selects_all_; }
+  // Rows that pass; the live ones where selects_all() does.
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] bool contains(Slot slot) const noexcept {
-    if (everything_) return rows_->is_live(slot);
+    if (selects_all_) return rows_->is_live(slot);
     return (bits_[slot / 64] >> (slot % 64) & 1) != 0;
   }
 
   // Calls visit(slot) for each row that passes, ascending.
   template <class Visit>
   void for_each(Visit visit) const {
-    if (everything_) {
+    if (selects_all_) {
       for (Slot slot = 0; slot < rows_->slots(); ++slot) {
         if (rows_->is_live(slot)) visit(slot);
       }
@@ -57,7 +57,7 @@ class RowSelection {
   }
 
   const RowTable* rows_ = nullptr;
-  bool everything_ = true;
+  bool selects_all_ = true;
   std::size_t count_ = 0;
   std::vector<std::uint64_t> bits_;
 };

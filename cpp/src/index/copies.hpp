@@ -1,7 +1,7 @@
 #pragma once
 
 // Finds rows of a graph that hold a given vector, by a hash of their codes: a search
-// for a vector that a row has begins at that row, whatever the links are.
+// for a vector that a row has begins at that row, independent of the links.
 //
 // One table of lists for each chunk of slots, so that nothing moves when rows are
 // added. Thread safety: const methods need the partition's lock shared, the others

@@ -19,9 +19,9 @@ namespace vecall {
 struct DenseQuery {
   const RowTable& rows;
   const RowSelection& selection;
-  const EncodedQuery& query;
+  const EncodedQuery& encoded;
   std::size_t k = 1;   // > 0
-  bool exact = false;  // score from float32 vectors where they are kept
+  bool exact = false;  // score from float32 vectors where they are stored
   bool want_spread = false;
 };
 

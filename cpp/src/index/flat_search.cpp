@@ -63,19 +63,19 @@ constexpr std::size_t kWholeShare = 5;
 constexpr std::size_t kWholeShareAfter = 2;
 
 // From every step-th slot that passes; short vectors are too rough in 4 bits.
-CosineSpread spread_of(const DenseQuery& asked, std::size_t step,
+CosineSpread spread_of(const DenseQuery& query, std::size_t step,
                        DenseScratch& scratch);
 
 // Every row of the partition in order.
-CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch,
+CosineSpread scan_all(const DenseQuery& query, DenseScratch& scratch,
                       BlockRescorer& rescorer) {
   const auto& kernel = kernels::active();
-  const RowTable& rows = asked.rows;
-  const bool every_row = asked.selection.everything() && rows.all_have_vectors();
-  const bool want_spread = asked.want_spread && !rows.space().is_short();
+  const RowTable& rows = query.rows;
+  const bool every_row = query.selection.selects_all() && rows.all_have_vectors();
+  const bool want_spread = query.want_spread && !rows.space().is_short();
   float* estimates = scratch.estimates.data();
   const auto passes = [&](Slot slot) {
-    return every_row || (rows.has_vector(slot) && asked.selection.contains(slot));
+    return every_row || (rows.has_vector(slot) && query.selection.contains(slot));
   };
   const bool may_be_whole = rescorer.scores_whole_blocks();
   bool whole = false;
@@ -93,7 +93,7 @@ CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch,
     std::size_t count = rows_here;
     std::size_t found = 0;
     const float* factors = rows.factors(first);
-    kernel.scan(asked.query.code(), rows.high(first), factors, count, estimates);
+    kernel.scan(query.encoded.code(), rows.high(first), factors, count, estimates);
     if (every_row) {
       const auto slot_at = [first](std::size_t i) {
         return first + static_cast<Slot>(i);
@@ -123,10 +123,10 @@ CosineSpread scan_all(const DenseQuery& asked, DenseScratch& scratch,
 
 // Calls each(slots, estimates, factors, count) for blocks of the slots.
 template <class Each>
-void gather(const DenseQuery& asked, std::span<const Slot> slots, DenseScratch& scratch,
+void gather(const DenseQuery& query, std::span<const Slot> slots, DenseScratch& scratch,
             Each each) {
   const auto& kernel = kernels::active();
-  const RowTable& rows = asked.rows;
+  const RowTable& rows = query.rows;
   const std::size_t bytes = rows.space().high_bytes();
   scratch.estimates.resize(kBlockRows);
   scratch.codes.resize(kBlockRows);
@@ -143,7 +143,7 @@ void gather(const DenseQuery& asked, std::span<const Slot> slots, DenseScratch& 
           __builtin_prefetch(scratch.codes[i] + line);
         }
       }
-      kernel.gather(asked.query.code(), scratch.codes.data() + begin,
+      kernel.gather(query.encoded.code(), scratch.codes.data() + begin,
                     scratch.factors.data() + begin, end - begin,
                     scratch.estimates.data() + begin);
     }
@@ -151,14 +151,14 @@ void gather(const DenseQuery& asked, std::span<const Slot> slots, DenseScratch& 
   }
 }
 
-CosineSpread scan_selected(const DenseQuery& asked, DenseScratch& scratch,
+CosineSpread scan_selected(const DenseQuery& query, DenseScratch& scratch,
                            BlockRescorer& rescorer) {
   scratch.slots.clear();
-  asked.selection.for_each([&](Slot slot) {
-    if (asked.rows.has_vector(slot)) scratch.slots.push_back(slot);
+  query.selection.for_each([&](Slot slot) {
+    if (query.rows.has_vector(slot)) scratch.slots.push_back(slot);
   });
   Spread spread;
-  gather(asked, scratch.slots, scratch,
+  gather(query, scratch.slots, scratch,
          [&](const Slot* slots, const float* estimates, const float* factors,
              std::size_t count) {
            spread.add(estimates, factors, count);
@@ -168,23 +168,23 @@ CosineSpread scan_selected(const DenseQuery& asked, DenseScratch& scratch,
   return spread.result();
 }
 
-CosineSpread spread_of(const DenseQuery& asked, std::size_t step,
+CosineSpread spread_of(const DenseQuery& query, std::size_t step,
                        DenseScratch& scratch) {
   scratch.slots.clear();
-  for (std::size_t slot = 0; slot < asked.rows.slots(); slot += step) {
+  for (std::size_t slot = 0; slot < query.rows.slots(); slot += step) {
     const auto at = static_cast<Slot>(slot);
-    if (asked.rows.has_vector(at) && asked.selection.contains(at)) {
+    if (query.rows.has_vector(at) && query.selection.contains(at)) {
       scratch.slots.push_back(at);
     }
   }
   Spread spread;
-  if (asked.rows.space().is_short()) {
+  if (query.rows.space().is_short()) {
     for (const Slot slot : scratch.slots) {
-      const double cosine = full_cosine(asked.rows, asked.query, slot, asked.exact);
+      const double cosine = full_cosine(query.rows, query.encoded, slot, query.exact);
       spread.add(static_cast<float>(cosine), 0.0F);
     }
   } else {
-    gather(asked, scratch.slots, scratch,
+    gather(query, scratch.slots, scratch,
            [&](const Slot*, const float* estimates, const float* factors,
                std::size_t count) { spread.add(estimates, factors, count); });
   }
@@ -193,39 +193,39 @@ CosineSpread spread_of(const DenseQuery& asked, std::size_t step,
 
 }  // namespace
 
-CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch) {
+CosineSpread flat_search(const DenseQuery& query, DenseScratch& scratch) {
   scratch.estimates.resize(kBlockRows);
   scratch.positions.resize(kBlockRows);
   scratch.reach.resize(kBlockRows);
-  BlockRescorer rescorer(asked, scratch);
-  const bool few = !asked.selection.everything() &&
-                   asked.selection.count() * kGatherCost < asked.rows.slots();
-  const CosineSpread spread = few ? scan_selected(asked, scratch, rescorer)
-                                  : scan_all(asked, scratch, rescorer);
+  BlockRescorer rescorer(query, scratch);
+  const bool few = !query.selection.selects_all() &&
+                   query.selection.count() * kGatherCost < query.rows.slots();
+  const CosineSpread spread = few ? scan_selected(query, scratch, rescorer)
+                                  : scan_all(query, scratch, rescorer);
   rescorer.finish();
-  if (asked.want_spread && asked.rows.space().is_short()) {
-    return spread_of(asked, 1, scratch);
+  if (query.want_spread && query.rows.space().is_short()) {
+    return spread_of(query, 1, scratch);
   }
   return spread;
 }
 
-void scan_slots(const DenseQuery& asked, std::span<const Slot> slots,
+void scan_slots(const DenseQuery& query, std::span<const Slot> slots,
                 DenseScratch& scratch) {
   gather(
-      asked, slots, scratch,
+      query, slots, scratch,
       [&](const Slot* here, const float* estimates, const float*, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) {
           if (estimates[i] >= scratch.shortlist.floor() &&
-              asked.rows.has_vector(here[i]) && asked.selection.contains(here[i])) {
+              query.rows.has_vector(here[i]) && query.selection.contains(here[i])) {
             scratch.shortlist.offer(here[i], estimates[i]);
           }
         }
       });
 }
 
-CosineSpread sampled_spread(const DenseQuery& asked, std::size_t count,
+CosineSpread sampled_spread(const DenseQuery& query, std::size_t count,
                             DenseScratch& scratch) {
-  return spread_of(asked, std::max<std::size_t>(1, asked.rows.slots() / count),
+  return spread_of(query, std::max<std::size_t>(1, query.rows.slots() / count),
                    scratch);
 }
 

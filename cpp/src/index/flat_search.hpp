@@ -9,15 +9,15 @@ namespace vecall {
 
 // Fills scratch.best with the k best rows that have a vector and pass, best first.
 // Looks at all rows of the partition in order where most pass, else at those that do.
-CosineSpread flat_search(const DenseQuery& asked, DenseScratch& scratch);
+CosineSpread flat_search(const DenseQuery& query, DenseScratch& scratch);
 
 // Offers the rows of `slots` that pass and have a vector to scratch.shortlist, which
 // was begun.
-void scan_slots(const DenseQuery& asked, std::span<const Slot> slots,
+void scan_slots(const DenseQuery& query, std::span<const Slot> slots,
                 DenseScratch& scratch);
 
 // The spread over about `count` rows that pass, evenly chosen.
-CosineSpread sampled_spread(const DenseQuery& asked, std::size_t count,
+CosineSpread sampled_spread(const DenseQuery& query, std::size_t count,
                             DenseScratch& scratch);
 
 }  // namespace vecall

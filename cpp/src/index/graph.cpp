@@ -25,7 +25,7 @@ void Graph::FreeLinks::operator()(Link* links) const noexcept {
 Graph::Links Graph::make_links(std::size_t count) {
   static_assert(Link::is_always_lock_free && sizeof(Link) == sizeof(Slot));
   auto* links = static_cast<Link*>(allocate_pages(count * sizeof(Link)));
-  for (std::size_t i = 0; i < count; ++i) new (links + i) Link(kNobody);
+  for (std::size_t i = 0; i < count; ++i) new (links + i) Link(kNoSlot);
   return Links(links);
 }
 
@@ -73,7 +73,7 @@ int Graph::level_of(Slot slot) const noexcept {
   return std::min(static_cast<int>(level), kMostLevels - 1);
 }
 
-void Graph::raise(Slot slot) noexcept {
+void Graph::add_upper_levels(Slot slot) noexcept {
   const int level = level_of(slot);
   std::atomic<std::uint32_t>& upper =
       chunks_[slot / kChunkRows]->upper[slot % kChunkRows];
@@ -89,7 +89,7 @@ void Graph::set_links(Slot slot, int level, const Slot* ids,
   Link* list = links(slot, level);
   const std::size_t most = degree(level);
   for (std::size_t i = 0; i < most; ++i) {
-    list[i].store(i < count ? ids[i] : kNobody, std::memory_order_release);
+    list[i].store(i < count ? ids[i] : kNoSlot, std::memory_order_release);
   }
 }
 
@@ -99,7 +99,7 @@ std::size_t Graph::copy_links(Slot slot, int level, Slot* out) const noexcept {
   std::size_t count = 0;
   for (std::size_t i = 0; i < most; ++i) {
     const Slot other = list[i].load(std::memory_order_acquire);
-    if (other == kNobody) break;
+    if (other == kNoSlot) break;
     out[count++] = other & ~kDominated;
   }
   return count;

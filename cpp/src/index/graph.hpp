@@ -7,7 +7,7 @@
 //
 // Thread safety: reserve() excludes everybody (the partition's lock, taken unique). One
 // thread at a time links; any number search meanwhile. Links are atomic words: a reader
-// who sees half of a new list sees old and new neighbours, each of them a valid slot.
+// that sees half of a new list sees old and new neighbours, each of them a valid slot.
 
 #include <atomic>
 #include <cstddef>
@@ -26,7 +26,7 @@ class Graph {
  public:
   using Link = std::atomic<Slot>;
 
-  static constexpr Slot kNobody = static_cast<Slot>(-1);
+  static constexpr Slot kNoSlot = static_cast<Slot>(-1);
   // Set in a link to a row that is nearer to another one of the list than to the list's
   // owner: the first to go when the list overflows.
   static constexpr Slot kDominated = Slot{1} << 31;
@@ -51,7 +51,7 @@ class Graph {
   // How high a slot rises: with probability m^-level, the same every time.
   [[nodiscard]] int level_of(Slot slot) const noexcept;
 
-  // The list of a slot, slots with or without kDominated, ended by kNobody where it is
+  // The list of a slot, slots with or without kDominated, ended by kNoSlot where it is
   // not full. REQUIRES: level is 0, or
   // the slot has lists up to it.
   [[nodiscard]] Link* links(Slot slot, int level) const noexcept {
@@ -75,7 +75,7 @@ class Graph {
   }
 
   // Gives the slot its upper lists, empty, if it has none. REQUIRES: has_room.
-  void raise(Slot slot) noexcept;
+  void add_upper_levels(Slot slot) noexcept;
   void set_linked(Slot slot) noexcept {
     chunks_[slot / kChunkRows]->linked[slot % kChunkRows].store(
         1, std::memory_order_release);
@@ -85,7 +85,7 @@ class Graph {
   // Copies the slots of a list out; `out` has room for degree(level). Returns how many.
   std::size_t copy_links(Slot slot, int level, Slot* out) const noexcept;
 
-  // Where searches begin, and its level; kNobody while the graph is empty.
+  // Where searches begin, and its level; kNoSlot while the graph is empty.
   struct Entry {
     Slot slot;
     int level;
@@ -134,7 +134,7 @@ class Graph {
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Links> lists_;  // of the upper levels, in parts that never move
   std::uint32_t used_lists_ = 0;
-  std::atomic<std::uint64_t> entry_{kNobody};
+  std::atomic<std::uint64_t> entry_{kNoSlot};
   Landmarks landmarks_;
   Copies copies_;
 };

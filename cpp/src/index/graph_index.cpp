@@ -35,11 +35,11 @@ void reserve_more(std::vector<Slot>& slots, std::size_t more) {
 
 // Whether the best rows are in the pool: not where it ends among rows that an estimate
 // cannot tell from the k-th.
-bool pool_says_all(const GraphSearch& search, const DenseQuery& asked) {
+bool pool_says_all(const GraphSearch& search, const DenseQuery& query) {
   const auto& pool = search.pool();
-  if (search.left_out_equals() || pool.size() < kPoolPerHit * asked.k) return false;
-  const float kth = pool[asked.k - 1].estimate;
-  return pool.back().estimate < kth - estimate_error(asked).margin(kth);
+  if (search.left_out_equals() || pool.size() < kPoolPerHit * query.k) return false;
+  const float kth = pool[query.k - 1].estimate;
+  return pool.back().estimate < kth - estimate_error(query).margin(kth);
 }
 
 // Offers every row that was compared and passes. Returns how many of them are as near
@@ -216,55 +216,56 @@ std::size_t GraphIndex::nbytes() const noexcept {
          (pending_.capacity() + stale_.capacity()) * sizeof(Slot);
 }
 
-bool GraphIndex::pays(const DenseQuery& asked, std::size_t ef) const noexcept {
+bool GraphIndex::is_cheaper_than_scan(const DenseQuery& query,
+                                      std::size_t ef) const noexcept {
   if (!graph_) return false;
-  const auto slots = static_cast<double>(asked.rows.slots());
-  const auto matches = static_cast<double>(asked.selection.count());
+  const auto slots = static_cast<double>(query.rows.slots());
+  const auto matches = static_cast<double>(query.selection.count());
   const double share =
-      asked.selection.everything() ? 1.0 : std::max(matches, 1.0) / slots;
-  const double breadth = static_cast<double>(std::max(ef, asked.k)) / share;
+      query.selection.selects_all() ? 1.0 : std::max(matches, 1.0) / slots;
+  const double breadth = static_cast<double>(std::max(ef, query.k)) / share;
   const double scanned = static_cast<double>(tail().size()) * kGatheredRow;
   const double traversal = breadth * kComparedPerEf * kTraversedRow + scanned;
   const double scan =
-      asked.selection.everything() ? slots : std::min(matches * kGatheredRow, slots);
-  return options_.kind == IndexKind::kHnsw && asked.selection.everything()
+      query.selection.selects_all() ? slots : std::min(matches * kGatheredRow, slots);
+  return options_.kind == IndexKind::kHnsw && query.selection.selects_all()
              ? scanned < slots
              : traversal < scan;
 }
 
-bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& scratch,
+bool GraphIndex::search(const DenseQuery& query, std::size_t ef, DenseScratch& scratch,
                         CosineSpread& spread) const {
   thread_local GraphSearch of_thread;
   GraphSearch& graph_search = of_thread;  // found once: the way to it is a call
-  const RowTable& rows = asked.rows;
-  if (graph_->entry().slot == Graph::kNobody) return false;
-  scratch.shortlist.begin(asked.k, estimate_error(asked));
-  scan_slots(asked, tail(), scratch);
-  const bool every_row = asked.selection.everything();
-  auto breadth = static_cast<double>(std::max(ef, asked.k));
+  const RowTable& rows = query.rows;
+  if (graph_->entry().slot == Graph::kNoSlot) return false;
+  scratch.shortlist.begin(query.k, estimate_error(query));
+  scan_slots(query, tail(), scratch);
+  const bool every_row = query.selection.selects_all();
+  auto breadth = static_cast<double>(std::max(ef, query.k));
   if (!every_row) {
     breadth *= kFilteredBreadth * static_cast<double>(rows.slots()) /
-               static_cast<double>(asked.selection.count());
+               static_cast<double>(query.selection.count());
   }
   breadth = std::min(breadth, static_cast<double>(rows.slots()));
   const auto pool = static_cast<std::size_t>(breadth);
   constexpr float kNoLimit = std::numeric_limits<float>::infinity();
-  graph_search.descend(*graph_, rows, asked.query, 0);
-  graph_search.add_landmarks(*graph_, rows, asked.query);
+  graph_search.descend(*graph_, rows, query.encoded, 0);
+  graph_search.add_landmarks(*graph_, rows, query.encoded);
   const auto passes = [&](Slot slot) {
-    return rows.has_vector(slot) && (every_row || asked.selection.contains(slot));
+    return rows.has_vector(slot) && (every_row || query.selection.contains(slot));
   };
-  const std::size_t most_copies = std::clamp<std::size_t>(pool / 4, 1, asked.k);
-  graph_search.add_copies(*graph_, rows, asked.query, most_copies, [&](Slot slot) {
+  const std::size_t most_copies = std::clamp<std::size_t>(pool / 4, 1, query.k);
+  graph_search.add_copies(*graph_, rows, query.encoded, most_copies, [&](Slot slot) {
     return !rows.is_pending(slot) && passes(slot);
   });
-  graph_search.search(*graph_, rows, asked.query, 0, pool, kNoLimit);
+  graph_search.search(*graph_, rows, query.encoded, 0, pool, kNoLimit);
   // The tail was scanned whole; rows of it may have been removed.
   auto passing =
       static_cast<std::size_t>(std::count_if(tail().begin(), tail().end(), passes));
   const auto& found = graph_search.pool();
   const bool all_pass = every_row && rows.all_have_vectors() && tail().empty();
-  if (all_pass && pool_says_all(graph_search, asked)) {
+  if (all_pass && pool_says_all(graph_search, query)) {
     passing = found.size();
     for (const GraphSearch::Entry& entry : found) {
       if (entry.estimate < scratch.shortlist.floor()) break;
@@ -279,10 +280,10 @@ bool GraphIndex::search(const DenseQuery& asked, std::size_t ef, DenseScratch& s
   }
   // The pool is what lies nearest as far as the graph knows. Unless k of it pass, or it
   // holds every row, rows that pass may be nearer than the strays that were met.
-  const std::size_t there = every_row ? rows.vectors() : asked.selection.count();
-  if (passing < std::min(asked.k, there)) return false;
-  rescore(asked, scratch);
-  if (asked.want_spread) spread = sampled_spread(asked, kSampledRows, scratch);
+  const std::size_t there = every_row ? rows.vectors() : query.selection.count();
+  if (passing < std::min(query.k, there)) return false;
+  rescore(query, scratch);
+  if (query.want_spread) spread = sampled_spread(query, kSampledRows, scratch);
   return true;
 }
 

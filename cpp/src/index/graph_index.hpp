@@ -2,7 +2,7 @@
 
 // A partition's graph from its first row to its last: it is built in the background
 // while searches scan, and once it is whole, new rows wait in a tail that is scanned
-// exactly until they are linked. After enough changes it is built anew beside the old
+// exactly until they are linked. After enough changes it is built again beside the old
 // one.
 //
 // Thread safety: const methods need the partition's lock shared, the others unique, but
@@ -44,10 +44,11 @@ class GraphIndex {
   bool link_some(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
 
   // Whether the graph is likely faster than looking at the rows that pass.
-  [[nodiscard]] bool pays(const DenseQuery& asked, std::size_t ef) const noexcept;
+  [[nodiscard]] bool is_cheaper_than_scan(const DenseQuery& query,
+                                          std::size_t ef) const noexcept;
   // Fills scratch.best with about the k best rows; false where fewer came back than
   // there may be, and the answer is to be looked for otherwise.
-  bool search(const DenseQuery& asked, std::size_t ef, DenseScratch& scratch,
+  bool search(const DenseQuery& query, std::size_t ef, DenseScratch& scratch,
               CosineSpread& spread) const;
 
   [[nodiscard]] std::size_t nbytes() const noexcept;

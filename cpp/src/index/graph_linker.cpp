@@ -12,7 +12,8 @@ namespace {
 
 // Of its estimate of itself, what a row estimates of another that is as good as a copy.
 constexpr float kCopy = 0.999F;
-constexpr std::size_t kHeirs = 4;  // links that may replace one to a row that is gone
+constexpr std::size_t kMostCandidates =
+    4;  // links that may replace one to a row that is gone
 
 bool nearer(const GraphSearch::Entry& a, const GraphSearch::Entry& b) noexcept {
   if (a.estimate != b.estimate) return a.estimate > b.estimate;
@@ -26,9 +27,9 @@ void GraphLinker::link(Graph& graph, const RowTable& rows, Slot slot,
   VECALL_ASSERT(rows.has_vector(slot));
   if (graph.is_linked(slot)) unlink(graph, rows, slot);
   const int level = graph.level_of(slot);
-  graph.raise(slot);
+  graph.add_upper_levels(slot);
   const Graph::Entry entry = graph.entry();
-  if (entry.slot == Graph::kNobody) {
+  if (entry.slot == Graph::kNoSlot) {
     graph.set_linked(slot);
     graph.set_entry({slot, level});
     return;
@@ -89,9 +90,9 @@ void GraphLinker::estimate_by(const EncodedQuery& query, const RowTable& rows,
                            estimates.data());
 }
 
-// The heuristic of Malkov and Yashunin (their algorithm 4, pruned connections kept): a
-// row is chosen unless one that was chosen before is nearer to it than it is to the
-// middle; what room is left goes to the nearest of the others.
+// The heuristic of Malkov and Yashunin (their algorithm 4, pruned connections
+// included): a row is chosen unless one that was chosen before is nearer to it than it
+// is to the middle; what room is left goes to the nearest of the others.
 void GraphLinker::diversify(const RowTable& rows, std::size_t most) {
   chosen_.clear();
   if (near_.size() <= most) {
@@ -138,7 +139,7 @@ void GraphLinker::link_back(Graph& graph, const RowTable& rows, Slot from, Slot 
   bool any_dominated = false;
   for (std::size_t i = 0; i < most; ++i) {
     const Slot link = links[i].load(std::memory_order_relaxed);
-    if (link == Graph::kNobody) break;
+    if (link == Graph::kNoSlot) break;
     any_dominated = any_dominated || (link & Graph::kDominated) != 0;
     list_.push_back(link & ~Graph::kDominated);
     if (list_.back() == to) return;
@@ -207,60 +208,63 @@ void GraphLinker::replace_one(const RowTable& rows, Graph::Link* links, Slot to,
 // Search", 2025).
 void GraphLinker::unlink(Graph& graph, const RowTable& rows, Slot slot) {
   const int top = graph.level_of(slot);
-  std::vector<Slot> heirs;
+  std::vector<Slot> candidates;
   for (int level = 0; level <= top; ++level) {
-    heirs.resize(graph.degree(level));
-    heirs.resize(graph.copy_links(slot, level, heirs.data()));
+    candidates.resize(graph.degree(level));
+    candidates.resize(graph.copy_links(slot, level, candidates.data()));
     second_.resize(graph.degree(level));
-    std::vector<Slot> holders = heirs;
-    for (const Slot heir : heirs) {
-      const std::size_t count = graph.copy_links(heir, level, second_.data());
-      holders.insert(holders.end(), second_.begin(),
+    std::vector<Slot> linkers = candidates;
+    for (const Slot candidate : candidates) {
+      const std::size_t count = graph.copy_links(candidate, level, second_.data());
+      linkers.insert(linkers.end(), second_.begin(),
                      second_.begin() + static_cast<std::ptrdiff_t>(count));
     }
-    std::sort(holders.begin(), holders.end());
-    holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
-    for (const Slot holder : holders) {
-      if (holder != slot) {
-        mend(graph, rows, holder, slot, level, heirs.data(), heirs.size());
+    std::sort(linkers.begin(), linkers.end());
+    linkers.erase(std::unique(linkers.begin(), linkers.end()), linkers.end());
+    for (const Slot linker : linkers) {
+      if (linker != slot) {
+        repair(graph, rows, linker, slot, level, candidates.data(), candidates.size());
       }
     }
   }
 }
 
-void GraphLinker::mend(Graph& graph, const RowTable& rows, Slot holder, Slot lost,
-                       int level, const Slot* heirs, std::size_t heir_count) {
+void GraphLinker::repair(Graph& graph, const RowTable& rows, Slot linker, Slot lost,
+                         int level, const Slot* candidates,
+                         std::size_t candidate_count) {
   const std::size_t most = graph.degree(level);
   list_.resize(most);
-  list_.resize(graph.copy_links(holder, level, list_.data()));
+  list_.resize(graph.copy_links(linker, level, list_.data()));
   const auto at = std::find(list_.begin(), list_.end(), lost);
   if (at == list_.end()) return;
   list_.erase(at);
   std::vector<Slot> fresh;
-  for (std::size_t i = 0; i < heir_count; ++i) {
-    const Slot heir = heirs[i];
-    const bool is_new = heir != holder && heir != lost && rows.has_vector(heir) &&
-                        std::find(list_.begin(), list_.end(), heir) == list_.end();
-    if (is_new) fresh.push_back(heir);
+  for (std::size_t i = 0; i < candidate_count; ++i) {
+    const Slot candidate = candidates[i];
+    const bool is_new = candidate != linker && candidate != lost &&
+                        rows.has_vector(candidate) &&
+                        std::find(list_.begin(), list_.end(), candidate) == list_.end();
+    if (is_new) fresh.push_back(candidate);
   }
-  estimate_from(rows, holder, fresh, estimates_);
+  estimate_from(rows, linker, fresh, estimates_);
   near_.clear();
   for (std::size_t i = 0; i < fresh.size(); ++i)
     near_.emplace_back(estimates_[i], fresh[i]);
   std::sort(near_.begin(), near_.end(), nearer);
-  if (near_.size() > kHeirs) near_.erase(near_.begin() + kHeirs, near_.end());
+  if (near_.size() > kMostCandidates)
+    near_.erase(near_.begin() + kMostCandidates, near_.end());
   if (list_.size() + near_.size() > most) {
-    estimate_from(rows, holder, list_, estimates_);
+    estimate_from(rows, linker, list_, estimates_);
     for (std::size_t i = 0; i < list_.size(); ++i) {
       if (rows.has_vector(list_[i])) near_.emplace_back(estimates_[i], list_[i]);
     }
     std::sort(near_.begin(), near_.end(), nearer);
     diversify(rows, most);
-    set_chosen(graph, holder, level);
+    set_chosen(graph, linker, level);
     return;
   }
-  for (const Near& heir : near_) list_.push_back(heir.slot());
-  graph.set_links(holder, level, list_.data(), list_.size());
+  for (const Near& candidate : near_) list_.push_back(candidate.slot());
+  graph.set_links(linker, level, list_.data(), list_.size());
 }
 
 }  // namespace vecall

@@ -25,8 +25,8 @@ class GraphLinker {
   using Near = GraphSearch::Entry;
 
   void unlink(Graph& graph, const RowTable& rows, Slot slot);
-  void mend(Graph& graph, const RowTable& rows, Slot holder, Slot lost, int level,
-            const Slot* heirs, std::size_t heir_count);
+  void repair(Graph& graph, const RowTable& rows, Slot linker, Slot lost, int level,
+              const Slot* candidates, std::size_t candidate_count);
   void link_level(Graph& graph, const RowTable& rows, Slot slot, int level);
   void link_back(Graph& graph, const RowTable& rows, Slot from, Slot to, float estimate,
                  int level);
@@ -45,7 +45,7 @@ class GraphLinker {
   EncodedQuery other_;
   std::vector<Near> near_;
   std::vector<Near> chosen_;
-  std::size_t diverse_ = 0;  // of them, from the front, those that nobody dominates
+  std::size_t diverse_ = 0;  // of them, from the front, those that no other dominates
   std::vector<float> near_new_;
   std::vector<std::uint8_t> dominated_;
   std::vector<Slot> slots_;

@@ -52,7 +52,7 @@ class GraphSearch {
     [[nodiscard]] bool expanded() const noexcept { return (marked & kExpanded) != 0; }
     void expand() noexcept { marked |= kExpanded; }
   };
-  // What the last search kept, best first.
+  // The pool of the last search, best first.
   [[nodiscard]] const std::vector<Entry>& pool() const noexcept { return pool_; }
 
   // Every row that the last search compared, once, and its estimate.

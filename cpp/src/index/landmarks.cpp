@@ -55,16 +55,16 @@ void Landmarks::put(const RowTable& rows, Slot slot, std::size_t at) noexcept {
 // Keeps about every second of them.
 void Landmarks::thin_out(std::size_t row_bytes) noexcept {
   ++rarity_;
-  std::size_t kept = 0;
+  std::size_t size = 0;
   for (std::size_t at = 0; at < slots_.size(); ++at) {
     if (!wants(slots_[at])) continue;
-    slots_[kept] = slots_[at];
-    factors_[kept] = factors_[at];
-    std::memmove(codes() + kept * row_bytes, codes() + at * row_bytes, row_bytes);
-    ++kept;
+    slots_[size] = slots_[at];
+    factors_[size] = factors_[at];
+    std::memmove(codes() + size * row_bytes, codes() + at * row_bytes, row_bytes);
+    ++size;
   }
-  slots_.resize(kept);
-  factors_.resize(kept);
+  slots_.resize(size);
+  factors_.resize(size);
 }
 
 void Landmarks::scan(const EncodedQuery& query, float* out) const noexcept {

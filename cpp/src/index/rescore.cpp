@@ -44,20 +44,20 @@ double full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
                       rows.factor(slot), rows.step(slot));
 }
 
-EstimateError estimate_error(const DenseQuery& asked) noexcept {
-  const RowTable& rows = asked.rows;
-  return {kEstimateDeviation * rows.largest_factor(), asked.query.rounding(),
+EstimateError estimate_error(const DenseQuery& query) noexcept {
+  const RowTable& rows = query.rows;
+  return {kEstimateDeviation * rows.largest_factor(), query.encoded.rounding(),
           deviations(rows, kShortlistDeviations),
           deviations(rows, kShortlistDeviationsByAngle)};
 }
 
-void rescore(const DenseQuery& asked, DenseScratch& scratch) {
-  const RowTable& rows = asked.rows;
+void rescore(const DenseQuery& query, DenseScratch& scratch) {
+  const RowTable& rows = query.rows;
   Shortlist& shortlist = scratch.shortlist;
   shortlist.settle();
-  TopK top(scratch.best, asked.k, rows);
+  TopK top(scratch.best, query.k, rows);
   const auto score = [&](Slot slot) {
-    const double cosine = full_cosine(rows, asked.query, slot, asked.exact);
+    const double cosine = full_cosine(rows, query.encoded, slot, query.exact);
     if (top.wants(cosine)) top.offer({slot, cosine});
   };
   // The best estimates first: they set a floor that spares most of the others.
@@ -68,7 +68,7 @@ void rescore(const DenseQuery& asked, DenseScratch& scratch) {
   for (std::size_t i = 0; i < shortlist.size(); ++i) {
     if (shortlist.estimate(i) >= kth) score(shortlist.slot(i));
   }
-  const EstimateError error = estimate_error(asked);
+  const EstimateError error = estimate_error(query);
   const float widest = deviations(rows, kRescoreDeviations);
   const float by_angle = deviations(rows, kRescoreDeviationsByAngle);
   for (std::size_t i = 0; i < shortlist.size(); ++i) {
@@ -85,37 +85,37 @@ void rescore(const DenseQuery& asked, DenseScratch& scratch) {
   top.finish();
 }
 
-BlockRescorer::BlockRescorer(const DenseQuery& asked, DenseScratch& scratch)
-    : asked_(asked),
+BlockRescorer::BlockRescorer(const DenseQuery& query, DenseScratch& scratch)
+    : query_(query),
       scratch_(scratch),
-      error_(estimate_error(asked)),
-      widest_(deviations(asked.rows, kRescoreDeviations)),
-      widest_by_angle_(deviations(asked.rows, kRescoreDeviationsByAngle)),
-      top_(scratch.best, asked.k, asked.rows) {
+      error_(estimate_error(query)),
+      widest_(deviations(query.rows, kRescoreDeviations)),
+      widest_by_angle_(deviations(query.rows, kRescoreDeviationsByAngle)),
+      top_(scratch.best, query.k, query.rows) {
   scratch.scored.clear();
 }
 
 void BlockRescorer::fetch(Slot slot) const noexcept {
-  prefetch(asked_.rows, slot);
+  prefetch(query_.rows, slot);
 }
 
 void BlockRescorer::score(Slot slot) noexcept {
-  const double cosine = full_cosine(asked_.rows, asked_.query, slot, asked_.exact);
+  const double cosine = full_cosine(query_.rows, query_.encoded, slot, query_.exact);
   if (top_.wants(cosine)) top_.offer({slot, cosine});
 }
 
 bool BlockRescorer::scores_whole_blocks() const noexcept {
-  const RowSpace& space = asked_.rows.space();
-  const bool by_float32 = space.keeps_float32() && (asked_.exact || space.is_short());
+  const RowSpace& space = query_.rows.space();
+  const bool by_float32 = space.keeps_float32() && (query_.exact || space.is_short());
   return space.has_low() && !by_float32;
 }
 
 void BlockRescorer::score_block(Slot first, std::size_t count) {
-  const RowTable& rows = asked_.rows;
+  const RowTable& rows = query_.rows;
   scratch_.cosines.resize(std::max(scratch_.cosines.size(), count));
   double* cosines = scratch_.cosines.data();
-  asked_.query.cosines(rows.space(), rows.high(first), rows.low(first),
-                       rows.rest(first), rows.steps(first), count, cosines);
+  query_.encoded.cosines(rows.space(), rows.high(first), rows.low(first),
+                         rows.rest(first), rows.steps(first), count, cosines);
   float* above = scratch_.reach.data();
   const double least = top_.floor();
   for (std::size_t i = 0; i < count; ++i) {
@@ -138,7 +138,7 @@ std::size_t BlockRescorer::best_of_part(Slot first, std::size_t begin,
 }
 
 bool BlockRescorer::any_precedes(Slot first, std::size_t count) const noexcept {
-  const RowTable& rows = asked_.rows;
+  const RowTable& rows = query_.rows;
   const Slot last = top_.last().slot;
   const RowId id = rows.id(last);
   const RowId* ids = rows.ids(first);
@@ -157,7 +157,7 @@ bool BlockRescorer::any_precedes(Slot first, std::size_t count) const noexcept {
 
 std::size_t BlockRescorer::near(Slot first, std::size_t count) const noexcept {
   // An estimate is as likely above the cosine as below.
-  const float* factors = asked_.rows.factors(first);
+  const float* factors = query_.rows.factors(first);
   const float wide = margin();
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; i += kSampled) {

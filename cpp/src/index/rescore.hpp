@@ -1,7 +1,7 @@
 #pragma once
 
-// The second look: rows that an estimate from the high plane kept are scored from all
-// planes.
+// The second look: rows that an estimate from the high plane let pass are scored from
+// all planes.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace vecall {
 
-// The cosine of one row from all that is kept of it. REQUIRES: it has a vector.
+// The cosine of one row from all that is stored of it. REQUIRES: it has a vector.
 double full_cosine(const RowTable& rows, const EncodedQuery& query, Slot slot,
                    bool exact) noexcept;
 
 // How far the estimates of a query may be off.
-EstimateError estimate_error(const DenseQuery& asked) noexcept;
+EstimateError estimate_error(const DenseQuery& query) noexcept;
 
 // Fills scratch.best with the k best of scratch.shortlist, best first.
-void rescore(const DenseQuery& asked, DenseScratch& scratch);
+void rescore(const DenseQuery& query, DenseScratch& scratch);
 
 // The same for rows that come in blocks, each scored as soon as it is known that it may
 // be among the best k: a row is left out only where its estimate lies so far below the
@@ -29,7 +29,7 @@ void rescore(const DenseQuery& asked, DenseScratch& scratch);
 class BlockRescorer {
  public:
   // Empties scratch.best.
-  BlockRescorer(const DenseQuery& asked, DenseScratch& scratch);
+  BlockRescorer(const DenseQuery& query, DenseScratch& scratch);
 
   // Rows that pass, by slot, estimate and factor. Uses scratch.positions and
   // scratch.reach; the block is at most as long as they are. Returns how many
@@ -73,7 +73,7 @@ class BlockRescorer {
   // In units of its factor, how far the estimate of a row may lie below the floor.
   [[nodiscard]] float margin() const noexcept;
 
-  const DenseQuery& asked_;
+  const DenseQuery& query_;
   DenseScratch& scratch_;
   EstimateError error_;
   float widest_;
@@ -89,8 +89,8 @@ std::size_t BlockRescorer::offer(const float* estimates, const float* factors,
   float* reach = scratch_.reach.data();
   // The best of the first block set a floor that spares most of the others.
   float begun = std::numeric_limits<float>::infinity();
-  if (floor() == -begun && count >= asked_.k) {
-    begun = rank_value(estimates, count, asked_.k);
+  if (floor() == -begun && count >= query_.k) {
+    begun = rank_value(estimates, count, query_.k);
     const std::size_t found = at_least(estimates, count, begun, positions);
     if (found > most) return found;  // they are equal
     for (std::size_t i = 0; i < found; ++i) fetch(slot_at(positions[i]));
@@ -128,7 +128,7 @@ std::size_t BlockRescorer::offer_whole(Slot first, std::size_t count, Passes pas
   score_block(first, count);
   // Of equal rows first those that precede the others, which the floor then keeps out.
   const Slot last = first + static_cast<Slot>(count) - 1;
-  const bool forward = asked_.rows.precedes(first, last);
+  const bool forward = query_.rows.precedes(first, last);
   for (std::size_t done = 0; done < count; done += kPart) {
     const std::size_t part = std::min(kPart, count - done);
     const std::size_t begin = forward ? done : count - done - part;

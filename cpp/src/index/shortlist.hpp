@@ -2,7 +2,7 @@
 
 // The rows whose estimate does not rule them out of the best k. An estimate from 4 bits
 // a value is off by a known deviation, so every row within a margin of the k-th best
-// estimate is kept and scored again from all bits: near ties make the list longer, and
+// estimate stays and is scored again from all bits: near ties make the list longer, and
 // the answer stays exact. Depends on estimates alone, so it is the same on every
 // instruction set.
 //
@@ -40,7 +40,7 @@ struct EstimateError {
     const float along = std::clamp(cosine, 0.0F, 1.0F);
     return std::min(1.0F, std::sqrt(1.0F - along * along + rounding * rounding));
   }
-  // How far below this k-th best estimate a row is still kept.
+  // How far below this k-th best estimate a row still stays.
   [[nodiscard]] float margin(float kth) const noexcept {
     float margin = deviations * at_right_angles;
     // Each step is nearer to the margin that fits its own lower end, from above.
@@ -110,7 +110,7 @@ class Shortlist {
   [[nodiscard]] float estimate(std::size_t i) const noexcept { return estimates_[i]; }
 
  private:
-  void raise(const float* estimates, std::size_t count) noexcept {
+  void raise_floor(const float* estimates, std::size_t count) noexcept {
     if (count < k_) return;
     float low = std::max(kth_, kLeast);
     if (kernels::active().reaching(estimates, count, low) < k_) return;
@@ -121,16 +121,16 @@ class Shortlist {
 
   void tighten() {
     is_settled_ = true;
-    raise(estimates_.data(), estimates_.size());
-    std::size_t kept = 0;
+    raise_floor(estimates_.data(), estimates_.size());
+    std::size_t size = 0;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      slots_[kept] = slots_[i];
-      estimates_[kept] = estimates_[i];
-      kept += estimates_[i] >= floor_ ? 1 : 0;
+      slots_[size] = slots_[i];
+      estimates_[size] = estimates_[i];
+      size += estimates_[i] >= floor_ ? 1 : 0;
     }
-    slots_.resize(kept);
-    estimates_.resize(kept);
-    tighten_at_ = kept + std::max(kFewest, kept / 2);
+    slots_.resize(size);
+    estimates_.resize(size);
+    tighten_at_ = size + std::max(kFewest, size / 2);
   }
 
   static constexpr std::size_t kFewest = 64;  // newcomers that are worth a bisection

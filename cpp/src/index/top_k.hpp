@@ -22,23 +22,23 @@ struct Scored {
 
 class TopK {
  public:
-  // `kept` is the caller's scratch; it is emptied.
-  TopK(std::vector<Scored>& kept, std::size_t k, const RowTable& rows)
-      : kept_(kept), k_(k), rows_(rows) {
-    kept_.clear();
+  // `best` is the caller's scratch; it is emptied.
+  TopK(std::vector<Scored>& best, std::size_t k, const RowTable& rows)
+      : best_(best), k_(k), rows_(rows) {
+    best_.clear();
   }
 
   // The score that a newcomer must reach; nothing is refused while there is room.
   [[nodiscard]] double floor() const noexcept {
-    return kept_.size() < k_ ? -std::numeric_limits<double>::infinity()
-                             : kept_.front().score;
+    return best_.size() < k_ ? -std::numeric_limits<double>::infinity()
+                             : best_.front().score;
   }
   [[nodiscard]] bool wants(double score) const noexcept { return score >= floor(); }
 
   // The last of them, which a newcomer must precede. REQUIRES: not empty.
   [[nodiscard]] const Scored& last() const noexcept {
-    VECALL_ASSERT(!kept_.empty());
-    return kept_.front();
+    VECALL_ASSERT(!best_.empty());
+    return best_.front();
   }
 
   // REQUIRES: k > 0.
@@ -47,19 +47,19 @@ class TopK {
     const auto better = [this](const Scored& a, const Scored& b) {
       return before(a, b);
     };
-    if (kept_.size() < k_) {
-      kept_.push_back(row);
-      std::push_heap(kept_.begin(), kept_.end(), better);
-    } else if (before(row, kept_.front())) {
-      std::pop_heap(kept_.begin(), kept_.end(), better);
-      kept_.back() = row;
-      std::push_heap(kept_.begin(), kept_.end(), better);
+    if (best_.size() < k_) {
+      best_.push_back(row);
+      std::push_heap(best_.begin(), best_.end(), better);
+    } else if (before(row, best_.front())) {
+      std::pop_heap(best_.begin(), best_.end(), better);
+      best_.back() = row;
+      std::push_heap(best_.begin(), best_.end(), better);
     }
   }
 
   // Best first.
   void finish() {
-    std::sort(kept_.begin(), kept_.end(),
+    std::sort(best_.begin(), best_.end(),
               [this](const Scored& a, const Scored& b) { return before(a, b); });
   }
 
@@ -69,7 +69,7 @@ class TopK {
     return rows_.precedes(a.slot, b.slot);
   }
 
-  std::vector<Scored>& kept_;
+  std::vector<Scored>& best_;
   std::size_t k_;
   const RowTable& rows_;
 };

@@ -106,7 +106,7 @@ std::size_t reaching(const float* values, std::size_t count, float threshold) no
     std::memcpy(&value, values + i, sizeof(value));
     found -= value >= threshold;  // a true lane is -1
   }
-  // Halved twice, for few of the counts that are asked for are long.
+  // Halved twice, since most counts are short.
   std::int32_t lanes[kQueryLanes];
   std::memcpy(lanes, &found, sizeof(lanes));
   using FourInts = std::int32_t __attribute__((vector_size(16)));

@@ -25,9 +25,9 @@ class BackgroundLinker {
  public:
   static BackgroundLinker& shared();
 
-  // Has the partition's rows linked by and by; a partition that nobody else holds any
-  // more is forgotten. Takes no memory. Where no thread can be started, searches scan
-  // the rows until a later request starts one.
+  // Queues the partition's rows to be linked; a partition without another owner is
+  // dropped from the queue. Takes no memory. Where no thread can be started, searches
+  // scan the rows until a later request starts one.
   void request(const Ref<Partition>& partition) noexcept;
 
  private:

@@ -43,11 +43,11 @@ void Partition::BatchInsert::choose_rows() {
     const auto last = [&](std::size_t i) {
       return i + 1 == order.size() || ids[order[i]] != ids[order[i + 1]];
     };
-    std::size_t kept = 0;
+    std::size_t unique = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
-      if (last(i)) order[kept++] = order[i];
+      if (last(i)) order[unique++] = order[i];
     }
-    order.resize(kept);
+    order.resize(unique);
     std::sort(order.begin(), order.end());
   }
   staged_.reserve(order.size());
@@ -85,7 +85,7 @@ void Partition::BatchInsert::stage(Staged& staged) {
   if (!batch_.meta.empty()) acquire_names(batch_.meta[staged.row], staged);
   if (!has_words(staged.row)) return;
   if (!partition_.postings_) partition_.postings_ = std::make_unique<Postings>();
-  staged.slot = partition_.rows_.take(batch_.ids[staged.row]);
+  staged.slot = partition_.rows_.allocate(batch_.ids[staged.row]);
   const auto begin = static_cast<std::size_t>(batch_.offsets[staged.row]);
   const auto end = static_cast<std::size_t>(batch_.offsets[staged.row + 1]);
   partition_.postings_->add(staged.slot,
@@ -112,7 +112,7 @@ void Partition::BatchInsert::roll_back() noexcept {
     if (staged.session != 0 || staged.author != 0 || staged.kind != 0) {
       partition_.release_names(staged.session, staged.author, staged.kind);
     }
-    if (staged.slot == RowTable::kNobody) continue;
+    if (staged.slot == RowTable::kNoSlot) continue;
     partition_.postings_->remove(staged.slot);
     partition_.rows_.release(staged.slot);
   }
@@ -123,10 +123,10 @@ void Partition::BatchInsert::commit() noexcept {
   for (const Staged& staged : staged_) {
     const RowId id = batch_.ids[staged.row];
     const Slot replaced = partition_.ids_.find(id, partition_.rows_);
-    if (replaced != IdMap::kNobody) partition_.remove_slot(replaced);
+    if (replaced != IdMap::kNoSlot) partition_.remove_slot(replaced);
     // The slot that was freed last is the next one taken.
     const Slot slot =
-        staged.slot == RowTable::kNobody ? partition_.rows_.take(id) : staged.slot;
+        staged.slot == RowTable::kNoSlot ? partition_.rows_.allocate(id) : staged.slot;
     publish(staged, slot);
   }
 }

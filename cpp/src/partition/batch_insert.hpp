@@ -1,8 +1,8 @@
 #pragma once
 
-// Adding a batch of rows in two steps: first everything that can fail, where nobody
-// sees it; then what cannot. If the first step runs out of memory, the partition is as
-// it was.
+// Adding a batch of rows in two steps: first everything that can fail, where no
+// search sees it; then what cannot. If the first step runs out of memory, the partition
+// is as it was.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ class Partition::BatchInsert {
   // A row of the batch and what was taken for it.
   struct Staged {
     std::size_t row = 0;
-    Slot slot = RowTable::kNobody;  // of a row with words; others take theirs last
+    Slot slot = RowTable::kNoSlot;  // of a row with words; others take theirs last
     std::uint32_t session = 0;
     std::uint32_t author = 0;
     std::uint32_t kind = 0;

@@ -101,8 +101,8 @@ void SessionSums::gather(std::span<const Candidate> candidates) {
   for (const Candidate& candidate : candidates) {
     std::array<float, 3>& best = best_[candidate.session];
     float base = candidate.base();
-    for (float& kept : best) {
-      if (base > kept) std::swap(base, kept);
+    for (float& top : best) {
+      if (base > top) std::swap(base, top);
     }
   }
 }

@@ -20,7 +20,7 @@ struct Candidate {
   Slot slot = 0;
   std::uint32_t session = 0;     // number of the session, 0 = none
   bool asks = false;             // the row is a question
-  bool by_named_author = false;  // the query names who wrote it
+  bool by_named_author = false;  // the query names its author
   bool by_favoured_author = false;
   float lexical = 0;                    // BM25, 0 without a shared word
   float covered = 0;                    // share of the query's idf, [0, 1]

@@ -75,7 +75,7 @@ std::size_t Partition::remove(std::span<const RowId> ids) noexcept {
   std::size_t removed = 0;
   for (const RowId id : ids) {
     const Slot slot = ids_.find(id, rows_);
-    if (slot == IdMap::kNobody) continue;
+    if (slot == IdMap::kNoSlot) continue;
     remove_slot(slot);
     ++removed;
   }

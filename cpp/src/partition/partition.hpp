@@ -1,7 +1,7 @@
 #pragma once
 
 // All that the engine knows of one (app, user): rows with their vectors, words, times
-// and sessions. Nothing that is kept is shared with another partition, statistics and
+// and sessions. No data is shared with another partition, statistics and
 // postings least of all; what a search scribbles on belongs to its thread and is
 // cleared.
 //
@@ -72,7 +72,7 @@ class Partition : public RefCounted {
   [[nodiscard]] Ref<Partition> take_next() noexcept {
     return std::move(next_in_queue_);
   }
-  // Whether somebody looked it up since the mark was taken (see PartitionMap::sweep).
+  // Whether it was looked up since the mark was taken (see PartitionMap::sweep).
   void mark_used() noexcept {
     if (!used_.load(std::memory_order_relaxed)) {
       used_.store(true, std::memory_order_relaxed);
@@ -94,7 +94,7 @@ class Partition : public RefCounted {
   // Rows that the graph answers for.
   [[nodiscard]] std::size_t linked() const noexcept VECALL_REQUIRES_SHARED(mutex_);
   [[nodiscard]] bool contains(RowId id) const VECALL_REQUIRES_SHARED(mutex_) {
-    return ids_.find(id, rows_) != IdMap::kNobody;
+    return ids_.find(id, rows_) != IdMap::kNoSlot;
   }
   // By slot: an order that stays until rows are added or removed.
   [[nodiscard]] std::vector<RowId> live_ids() const VECALL_REQUIRES_SHARED(mutex_);

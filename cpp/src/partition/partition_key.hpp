@@ -35,7 +35,7 @@ class OwnedKey {
     key.user.copy(block_.get() + kFront + key.app.size(), key.user.size());
   }
 
-  // Valid while this lives; empty names if there are none.
+  // Valid while this object exists; empty names if there are none.
   [[nodiscard]] PartitionKey view() const noexcept {
     if (!block_) return {};
     std::uint32_t sizes[2];

@@ -30,7 +30,7 @@ class PartitionMap {
   void put(Ref<Partition> partition);
   // True if there was one.
   bool erase(PartitionKey key);
-  // Up to `most` partitions that nobody looked up since the sweep came by last, for a
+  // Up to `most` partitions that were not looked up since the sweep came by last, for a
   // caller who wants their memory: the clock algorithm (Corbato, "A Paging Experiment
   // with the Multics System", 1968). Looks at each partition twice at most, under short
   // holds of the lock that keep no reader out.

@@ -34,7 +34,7 @@ SnapshotHeader header_of(const PartitionSpace& space, const RowTable& rows,
   header.ef_construction = space.graph.ef_construction;
   header.flat_bytes = space.graph.flat_bytes;
   header.rotation_seed = space.rows.seed();
-  header.entry = Graph::kNobody;
+  header.entry = Graph::kNoSlot;
   if (!tag.empty()) {  // which has no address
     std::memcpy(header.tag, tag.data(), std::min(tag.size(), sizeof(header.tag)));
   }

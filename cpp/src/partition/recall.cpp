@@ -17,8 +17,8 @@ namespace vecall {
 
 namespace {
 
-// Slots for which a scratch is kept in any case, and how many times those of a
-// partition it may have and be kept.
+// Slots for which a scratch goes back to the pool in any case, and how many times those
+// of a partition it may have.
 constexpr std::size_t kSmallScratch = 65'536;
 constexpr std::size_t kLargestShare = 16;
 
@@ -42,8 +42,9 @@ struct RecallScratch {
   }
 };
 
-// What recalls leave for the next ones: as many as run at once, at most kKept, however
-// many threads there are. Takes no lock, so a child of fork finds none that is held.
+// What recalls leave for the next ones: as many as run at once, at most kMostFree,
+// however many threads there are. Takes no lock, so a child of fork finds none that is
+// held.
 class ScratchPool {
  public:
   using Scratch = std::unique_ptr<RecallScratch>;
@@ -53,18 +54,18 @@ class ScratchPool {
     return *pool;
   }
   Scratch take() {
-    for (auto& kept : kept_) {
-      if (auto* scratch = kept.exchange(nullptr, std::memory_order_acquire)) {
+    for (auto& entry : free_) {
+      if (auto* scratch = entry.exchange(nullptr, std::memory_order_acquire)) {
         return Scratch(scratch);
       }
     }
     return std::make_unique<RecallScratch>();
   }
   void give_back(Scratch scratch) noexcept {
-    for (auto& kept : kept_) {
+    for (auto& entry : free_) {
       RecallScratch* none = nullptr;
-      if (kept.compare_exchange_strong(none, scratch.get(), std::memory_order_release,
-                                       std::memory_order_relaxed)) {
+      if (entry.compare_exchange_strong(none, scratch.get(), std::memory_order_release,
+                                        std::memory_order_relaxed)) {
         static_cast<void>(scratch.release());
         return;
       }
@@ -72,9 +73,9 @@ class ScratchPool {
   }
 
  private:
-  static constexpr std::size_t kKept = 8;
+  static constexpr std::size_t kMostFree = 8;
 
-  std::array<std::atomic<RecallScratch*>, kKept> kept_ = {};
+  std::array<std::atomic<RecallScratch*>, kMostFree> free_ = {};
 };
 
 void add_candidate(const RowTable& rows, Slot slot, float similarity,
@@ -94,7 +95,7 @@ void add_candidate(const RowTable& rows, Slot slot, float similarity,
 
 void link_neighbours(const RowTable& rows, RecallScratch& scratch) {
   const auto index_of = [&scratch](Slot slot) {
-    if (slot == SessionOrder::kNobody || scratch.index_plus_one[slot] == 0) {
+    if (slot == SessionOrder::kNoSlot || scratch.index_plus_one[slot] == 0) {
       return kNoCandidate;
     }
     return static_cast<std::size_t>(scratch.index_plus_one[slot] - 1);
@@ -136,7 +137,7 @@ void collect_candidates(const RowTable& rows, const RecallQuery& query,
       const Slot slot = scratch.candidates[i].slot;
       for (const Slot beside :
            {SessionOrder::previous(slot, rows), SessionOrder::next(slot, rows)}) {
-        if (beside != SessionOrder::kNobody && scratch.selection.contains(beside)) {
+        if (beside != SessionOrder::kNoSlot && scratch.selection.contains(beside)) {
           add_scored(beside);
         }
       }
@@ -172,26 +173,26 @@ void apply_features(const PartitionView& partition, const RecallQuery& query,
   // A list that is not much longer is read through; in others each candidate is looked
   // up.
   const auto with_each = [&](TermHash term, const auto& visit) {
-    const PostingList* holders = partition.postings->holders(term);
-    if (holders == nullptr) return;
-    if (holders->size() <= 16 * found.size()) {
-      holders->for_each([&](const Posting& posting) {
+    const PostingList* postings = partition.postings->list_of(term);
+    if (postings == nullptr) return;
+    if (postings->size() <= 16 * found.size()) {
+      postings->for_each([&](const Posting& posting) {
         const std::uint32_t index = scratch.index_plus_one[posting.slot];
         if (index != 0) visit(found[index - 1]);
       });
       return;
     }
     for (Candidate& candidate : found) {
-      if (holders->contains(candidate.slot)) visit(candidate);
+      if (postings->contains(candidate.slot)) visit(candidate);
     }
   };
-  with_each(query.marks.question, [&](Candidate& row) {
+  with_each(query.features.question, [&](Candidate& row) {
     row.asks = true;
     row.parts.factor *= ranking.question;
   });
-  with_each(query.marks.time,
+  with_each(query.features.time,
             [&](Candidate& row) { row.parts.factor *= ranking.time; });
-  for (const TermHash author : query.marks.authors) {
+  for (const TermHash author : query.features.authors) {
     with_each(author, [](Candidate& row) { row.by_named_author = true; });
   }
   for (Candidate& row : found) {

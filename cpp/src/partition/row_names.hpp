@@ -1,7 +1,7 @@
 #pragma once
 
 // What rows of events have and bare vectors have not: the numbers of their names, and
-// who stands next to whom in a session. Not thread-safe: the partition's lock guards
+// which rows are neighbours in a session. Not thread-safe: the partition's lock guards
 // it.
 
 #include "partition/session_order.hpp"

@@ -18,7 +18,7 @@ bool stands_before(Slot a, Slot b, const RowTable& rows) noexcept {
 
 SessionIndex::SessionIndex(Slot last, const RowTable& rows) {
   std::vector<Slot> order;  // from the last row to the first
-  for (Slot slot = last; slot != kNobody; slot = rows.previous(slot)) {
+  for (Slot slot = last; slot != kNoSlot; slot = rows.previous(slot)) {
     order.push_back(slot);
   }
   // Half full, so that the next insertions split nothing.
@@ -84,8 +84,8 @@ void SessionIndex::split(std::size_t at) {
   Block upper = make_block();
   Block& block = blocks_[at];
   const bool is_last = at + 1 == blocks_.size();
-  const std::size_t kept = is_last ? kMost - 1 : kMost / 2;
-  const auto middle = block.begin() + static_cast<std::ptrdiff_t>(kept);
+  const std::size_t lower_size = is_last ? kMost - 1 : kMost / 2;
+  const auto middle = block.begin() + static_cast<std::ptrdiff_t>(lower_size);
   upper.assign(middle, block.end());
   block.erase(middle, block.end());
   blocks_.insert(blocks_.begin() + static_cast<std::ptrdiff_t>(at) + 1,

@@ -18,11 +18,11 @@ namespace vecall {
 
 class SessionIndex {
  public:
-  static constexpr Slot kNobody = RowTable::kNobody;
+  static constexpr Slot kNoSlot = RowTable::kNoSlot;
 
   struct Place {
-    Slot before = kNobody;  // the row that stands right before
-    Slot after = kNobody;
+    Slot before = kNoSlot;  // the row that stands right before
+    Slot after = kNoSlot;
   };
 
   // Takes over the rows that are linked before `last`, and `last`. Throws

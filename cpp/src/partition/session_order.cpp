@@ -13,8 +13,8 @@ void SessionOrder::add(Slot slot, RowTable& rows) noexcept {
   const SessionIndex::Place place = place_of(slot, rows);
   rows.set_previous(slot, place.before);
   rows.set_next(slot, place.after);
-  if (place.before != kNobody) rows.set_next(place.before, slot);
-  if (place.after != kNobody) {
+  if (place.before != kNoSlot) rows.set_next(place.before, slot);
+  if (place.after != kNoSlot) {
     rows.set_previous(place.after, slot);
   } else {
     last_[session] = slot;
@@ -40,9 +40,9 @@ std::optional<SessionIndex::Place> SessionOrder::indexed_place_of(
 SessionIndex::Place SessionOrder::place_of(Slot slot, const RowTable& rows) noexcept {
   if (const auto place = indexed_place_of(slot, rows)) return *place;
   const std::uint32_t session = rows.session(slot);
-  SessionIndex::Place place{last_[session], kNobody};
+  SessionIndex::Place place{last_[session], kNoSlot};
   for (std::size_t steps = 0;
-       place.before != kNobody && stands_before(slot, place.before, rows); ++steps) {
+       place.before != kNoSlot && stands_before(slot, place.before, rows); ++steps) {
     if (steps == kManyRows) {
       make_index(session, rows);
       if (const auto found = indexed_place_of(slot, rows)) return *found;
@@ -58,7 +58,7 @@ void SessionOrder::make_index(std::uint32_t session, const RowTable& rows) noexc
     const auto made = indexes_.try_emplace(session, last_[session], rows);
     index_bytes_ += made.first->second.nbytes();
   } catch (const std::bad_alloc&) {
-    // The next row that is not told in order tries again.
+    // The next row that comes out of order tries again.
   }
 }
 
@@ -72,7 +72,7 @@ void SessionOrder::drop_index(std::uint32_t session) noexcept {
 void SessionOrder::remove(Slot slot, RowTable& rows) noexcept {
   const std::uint32_t session = rows.session(slot);
   if (session == 0) return;
-  VECALL_ASSERT(rows.next(slot) != kNobody || last_[session] == slot);
+  VECALL_ASSERT(rows.next(slot) != kNoSlot || last_[session] == slot);
   if (is_indexed(session)) {
     SessionIndex& index = indexes_.find(session)->second;
     index_bytes_ -= index.nbytes();
@@ -81,15 +81,15 @@ void SessionOrder::remove(Slot slot, RowTable& rows) noexcept {
   }
   const Slot before = rows.previous(slot);
   const Slot after = rows.next(slot);
-  if (before != kNobody) rows.set_next(before, after);
-  if (after != kNobody) {
+  if (before != kNoSlot) rows.set_next(before, after);
+  if (after != kNoSlot) {
     rows.set_previous(after, before);
   } else {
     last_[session] = before;
-    if (before == kNobody) drop_index(session);
+    if (before == kNoSlot) drop_index(session);
   }
-  rows.set_previous(slot, kNobody);
-  rows.set_next(slot, kNobody);
+  rows.set_previous(slot, kNoSlot);
+  rows.set_next(slot, kNoSlot);
 }
 
 }  // namespace vecall

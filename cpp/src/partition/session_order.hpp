@@ -1,8 +1,8 @@
 #pragma once
 
-// Who stands next to whom in a session: a linked list a session, in order of position,
-// so that a search finds neighbours by one look. The links are columns of the row
-// table. Not thread-safe: the partition's lock guards it.
+// Which rows are neighbours in a session: a linked list a session, in order of
+// position, so that a search finds neighbours by one look. The links are columns of the
+// row table. Not thread-safe: the partition's lock guards it.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace vecall {
 
 class SessionOrder {
  public:
-  static constexpr Slot kNobody = RowTable::kNobody;
+  static constexpr Slot kNoSlot = RowTable::kNoSlot;
 
   // Makes room for sessions with numbers below `numbers`. Strong guarantee.
   void reserve(std::size_t numbers) {
-    if (numbers > last_.size()) last_.resize(numbers, kNobody);
+    if (numbers > last_.size()) last_.resize(numbers, kNoSlot);
   }
 
   // Costs little for a row at the session's end, and the logarithm of the session's
@@ -32,19 +32,19 @@ class SessionOrder {
   void remove(Slot slot, RowTable& rows) noexcept;
 
   // The row that stands before or after, if it is at most one position away, or
-  // kNobody: a session has gaps where an event was deleted or never remembered.
+  // kNoSlot: a session has gaps where an event was deleted or never remembered.
   [[nodiscard]] static Slot previous(Slot slot, const RowTable& rows) noexcept {
-    if (!rows.has_meta()) return kNobody;
+    if (!rows.has_meta()) return kNoSlot;
     const Slot beside = rows.previous(slot);
-    return beside != kNobody && is_next(beside, slot, rows) ? beside : kNobody;
+    return beside != kNoSlot && is_next(beside, slot, rows) ? beside : kNoSlot;
   }
   [[nodiscard]] static Slot next(Slot slot, const RowTable& rows) noexcept {
-    if (!rows.has_meta()) return kNobody;
+    if (!rows.has_meta()) return kNoSlot;
     const Slot beside = rows.next(slot);
-    return beside != kNobody && is_next(slot, beside, rows) ? beside : kNobody;
+    return beside != kNoSlot && is_next(slot, beside, rows) ? beside : kNoSlot;
   }
 
-  // By session number, the last row of the session or kNobody.
+  // By session number, the last row of the session or kNoSlot.
   [[nodiscard]] const std::vector<Slot>& last() const noexcept { return last_; }
   [[nodiscard]] std::size_t nbytes() const noexcept {
     return last_.capacity() * sizeof(Slot) + index_bytes_;
@@ -71,7 +71,7 @@ class SessionOrder {
   void drop_index(std::uint32_t session) noexcept;
 
   std::vector<Slot> last_;
-  // Of long sessions that were not told in order. They need no memory to be right:
+  // Of long sessions whose rows did not come in order. They need no memory to be right:
   // where there is none for them, the links are walked.
   std::unordered_map<std::uint32_t, SessionIndex> indexes_;
   std::size_t index_bytes_ = 0;

@@ -12,7 +12,7 @@ void IdMap::reserve(std::size_t rows, const RowTable& table) {
   if (rows <= kSearchedRows || rows * 3 <= size_ * 2) return;
   const std::size_t grown = std::bit_ceil(rows * 3 / 2 + 1);
   auto slots = std::make_unique_for_overwrite<Slot[]>(grown);
-  std::fill_n(slots.get(), grown, kNobody);
+  std::fill_n(slots.get(), grown, kNoSlot);
   slots_ = std::move(slots);
   size_ = grown;
   for (Slot slot = 0; slot < table.slots(); ++slot) {
@@ -26,24 +26,24 @@ Slot IdMap::find(RowId id, const RowTable& table) const noexcept {
     for (Slot slot = 0; slot < table.slots(); ++slot) {
       if (ids[slot] == id && table.is_live(slot)) return slot;
     }
-    return kNobody;
+    return kNoSlot;
   }
   for (std::size_t at = home(id);; at = (at + 1) & (size_ - 1)) {
     const Slot slot = slots_[at];
-    if (slot == kNobody || table.id(slot) == id) return slot;
+    if (slot == kNoSlot || table.id(slot) == id) return slot;
   }
 }
 
 void IdMap::prefetch_row(RowId id, const RowTable& table) const noexcept {
   if (size_ == 0) return;
   const Slot slot = slots_[home(id)];
-  if (slot != kNobody) table.prefetch_id(slot);
+  if (slot != kNoSlot) table.prefetch_id(slot);
 }
 
 void IdMap::insert(Slot slot, const RowTable& table) noexcept {
   if (size_ == 0) return;
   std::size_t at = home(table.id(slot));
-  while (slots_[at] != kNobody) {
+  while (slots_[at] != kNoSlot) {
     VECALL_ASSERT(table.id(slots_[at]) != table.id(slot));
     at = (at + 1) & (size_ - 1);
   }
@@ -57,10 +57,10 @@ void IdMap::erase(Slot slot, const RowTable& table) noexcept {
   const std::size_t mask = size_ - 1;
   std::size_t hole = home(table.id(slot));
   while (slots_[hole] != slot) {
-    VECALL_ASSERT(slots_[hole] != kNobody);
+    VECALL_ASSERT(slots_[hole] != kNoSlot);
     hole = (hole + 1) & mask;
   }
-  for (std::size_t at = (hole + 1) & mask; slots_[at] != kNobody;
+  for (std::size_t at = (hole + 1) & mask; slots_[at] != kNoSlot;
        at = (at + 1) & mask) {
     const std::size_t wanted = home(table.id(slots_[at]));
     if (((at - wanted) & mask) >= ((at - hole) & mask)) {
@@ -68,7 +68,7 @@ void IdMap::erase(Slot slot, const RowTable& table) noexcept {
       hole = at;
     }
   }
-  slots_[hole] = kNobody;
+  slots_[hole] = kNoSlot;
 }
 
 }  // namespace vecall

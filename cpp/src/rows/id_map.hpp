@@ -16,11 +16,11 @@ class RowTable;
 
 class IdMap {
  public:
-  static constexpr Slot kNobody = static_cast<Slot>(-1);
+  static constexpr Slot kNoSlot = static_cast<Slot>(-1);
 
   // Makes room for `rows` ids. Strong guarantee; insert cannot fail afterwards.
   void reserve(std::size_t rows, const RowTable& table);
-  // The slot of a live row, or kNobody.
+  // The slot of a live row, or kNoSlot.
   [[nodiscard]] Slot find(RowId id, const RowTable& table) const noexcept;
   // For many lookups: the first brings what find() reads first, the second, a few
   // lookups later, what that leads to.
@@ -42,7 +42,7 @@ class IdMap {
     return static_cast<std::size_t>((mixed ^ (mixed >> 32)) & (size_ - 1));
   }
 
-  std::unique_ptr<Slot[]> slots_;  // kNobody where empty
+  std::unique_ptr<Slot[]> slots_;  // kNoSlot where empty
   std::size_t size_ = 0;           // a power of two, or 0
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Small numbers for the names of sessions, authors and kinds, which arrive as 64-bit
-// hashes. Number 0 is "no name". A number lives as long as a row has it. Not
+// hashes. Number 0 is "no name". A number is valid as long as a row has it. Not
 // thread-safe: the partition's lock guards it.
 
 #include <cstddef>

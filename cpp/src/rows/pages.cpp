@@ -24,7 +24,7 @@ void* allocate_pages(std::size_t bytes) {
     throw std::bad_alloc();
   }
 #if defined(MADV_HUGEPAGE)
-  // Whole huge pages alone: the rest would take memory that nobody uses.
+  // Whole huge pages alone: the rest would take memory that is not used.
   if (whole >= kHugePage) {
     madvise(pages, whole / kHugePage * kHugePage, MADV_HUGEPAGE);
   }

@@ -20,7 +20,7 @@ struct FreeChunk {
 };
 using OwnedChunk = std::unique_ptr<std::byte, FreeChunk>;
 
-OwnedChunk allocate(std::size_t bytes) {
+OwnedChunk allocate_chunk(std::size_t bytes) {
   if (bytes >= kAlignedFrom) {
     return OwnedChunk(static_cast<std::byte*>(allocate_pages(bytes)));
   }
@@ -71,7 +71,7 @@ void RowTable::reserve(std::size_t more, bool has_meta, bool expires) {
 
 // The only chunk moves to a larger block.
 void RowTable::grow_first(std::size_t rows) {
-  OwnedChunk grown = allocate(rows * layout_->row_bytes());
+  OwnedChunk grown = allocate_chunk(rows * layout_->row_bytes());
   for (std::size_t i = 0; slots_ > 0 && i < RowLayout::kColumns; ++i) {
     const auto which = static_cast<RowLayout::Column>(i);
     const std::size_t bytes = layout_->bytes(which) * slots_;
@@ -87,7 +87,7 @@ void RowTable::grow_first(std::size_t rows) {
 void RowTable::add_chunks(std::size_t count) {
   std::vector<OwnedChunk> made;
   for (std::size_t i = chunks_; i < count; ++i) {
-    made.push_back(allocate(kChunkRows * layout_->row_bytes()));
+    made.push_back(allocate_chunk(kChunkRows * layout_->row_bytes()));
   }
   auto* table = static_cast<std::byte**>(std::malloc(count * sizeof(std::byte*)));
   if (table == nullptr) throw std::bad_alloc();
@@ -99,12 +99,12 @@ void RowTable::add_chunks(std::size_t count) {
 }
 
 // Rows that came without times, sessions and authors get room for them: every chunk is
-// laid out anew.
+// laid out again.
 void RowTable::add_meta() {
   const RowLayout& full = space_->layout(true);
   std::vector<OwnedChunk> made;
   for (std::size_t i = 0; i < chunks_; ++i) {
-    made.push_back(allocate(chunk_rows_ * full.row_bytes()));
+    made.push_back(allocate_chunk(chunk_rows_ * full.row_bytes()));
   }
   for (std::size_t i = 0; i < chunks_; ++i) {
     std::byte* chunk = made[i].release();
@@ -115,7 +115,7 @@ void RowTable::add_meta() {
       if (bytes > 0) {
         std::memcpy(to, table_[i] + layout_->begin(of, chunk_rows_), bytes);
       } else if (of == RowLayout::kPrevious || of == RowLayout::kNext) {
-        std::memset(to, 0xFF, full.bytes(of) * chunk_rows_);  // nobody
+        std::memset(to, 0xFF, full.bytes(of) * chunk_rows_);  // kNoSlot
       } else {
         std::memset(to, 0, full.bytes(of) * chunk_rows_);
       }
@@ -127,9 +127,9 @@ void RowTable::add_meta() {
   has_meta_ = true;
 }
 
-Slot RowTable::take(RowId id) noexcept {
+Slot RowTable::allocate(RowId id) noexcept {
   Slot slot = first_free_;
-  if (slot == kNobody) {
+  if (slot == kNoSlot) {
     VECALL_ASSERT(slots_ < std::size_t{chunks_} * chunk_rows_);
     slot = slots_++;
     put(RowLayout::kFlags, slot, std::uint8_t{0});
@@ -142,8 +142,8 @@ Slot RowTable::take(RowId id) noexcept {
     set_time(slot, 0);
     set_session(slot, 0, 0.0);
     set_labels(slot, 0, 0);
-    set_previous(slot, kNobody);
-    set_next(slot, kNobody);
+    set_previous(slot, kNoSlot);
+    set_next(slot, kNoSlot);
   }
   if (space_->dim() > 0) {
     // A scan reads the codes of every slot, so they must be there.

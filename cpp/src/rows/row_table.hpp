@@ -20,7 +20,7 @@ namespace vecall {
 
 class RowTable {
  public:
-  static constexpr Slot kNobody = static_cast<Slot>(-1);
+  static constexpr Slot kNoSlot = static_cast<Slot>(-1);
   static constexpr std::size_t kChunkRows = 4096;
   static constexpr std::size_t kMostRows = 0x7FFF'FFFE;
 
@@ -31,12 +31,12 @@ class RowTable {
   RowTable& operator=(const RowTable&) = delete;
 
   // Makes room for `more` rows beside those that are there, with times, sessions and
-  // authors if has_meta, with expiries if they expire. Strong guarantee; take() cannot
-  // fail afterwards.
+  // authors if has_meta, with expiries if they expire. Strong guarantee; allocate()
+  // cannot fail afterwards.
   void reserve(std::size_t more, bool has_meta, bool expires);
-  // A free slot for a new row that nobody sees yet: its columns are to be set and then
-  // it is to be published. REQUIRES: reserved.
-  Slot take(RowId id) noexcept;
+  // A free slot for a new row, which no search sees yet: its columns are to be set and
+  // then it is to be published. REQUIRES: reserved.
+  Slot allocate(RowId id) noexcept;
   void publish(Slot slot) noexcept;
   // Frees a slot, published or not.
   void release(Slot slot) noexcept;
@@ -162,7 +162,7 @@ class RowTable {
   [[nodiscard]] const std::uint8_t* high(Slot slot) const noexcept {
     return column(RowLayout::kHigh, slot);
   }
-  // The other planes of one row, null where they are not kept.
+  // The other planes of one row, null where they are not stored.
   [[nodiscard]] const std::uint8_t* low(Slot slot) const noexcept {
     return space_->has_low() ? column(RowLayout::kLow, slot) : nullptr;
   }
@@ -247,7 +247,7 @@ class RowTable {
   std::uint32_t taken_ = 0;  // slots that are not free
   std::uint32_t live_ = 0;   // of them, published
   std::uint32_t vectors_ = 0;
-  Slot first_free_ = kNobody;  // the id of a released row is the next free slot
+  Slot first_free_ = kNoSlot;  // the id of a released row is the next free slot
   float largest_factor_ = 0;
   bool has_meta_ = false;
 };

@@ -89,7 +89,7 @@ void RowTableSnapshot::restore(const SnapshotReader& reader, RowTable& rows) {
   for (const SavedColumn& saved : kVectorColumns) check_length(saved);
   for (const SavedColumn& saved : kRowColumns) check_length(saved);
   rows.reserve(slots, header.has_meta != 0, reader.has(Section::kExpiries));
-  for (std::size_t slot = 0; slot < slots; ++slot) rows.take(0);
+  for (std::size_t slot = 0; slot < slots; ++slot) rows.allocate(0);
   const auto restore_column = [&](const SavedColumn& saved) {
     const std::size_t bytes = rows.layout_->bytes(saved.column);
     if (bytes == 0) return;

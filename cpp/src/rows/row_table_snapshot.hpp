@@ -14,7 +14,7 @@ namespace vecall {
 class RowTableSnapshot {
  public:
   // `is_linked` says whether a slot stands in the graph: of a removed row that does,
-  // the high plane is kept as a waypoint; of others nothing is.
+  // the high plane is saved as a waypoint; of others nothing is.
   static void save(const RowTable& rows, const std::function<bool(Slot)>& is_linked,
                    SnapshotWriter& writer);
   // Fills an empty table. Throws CorruptDataError where rows cannot be right.

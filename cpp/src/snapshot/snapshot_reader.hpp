@@ -17,7 +17,8 @@ namespace vecall {
 
 class SnapshotReader {
  public:
-  // `bytes` is kept, not copied. Throws IncompatibleDataError for bytes of something
+  // `bytes` is borrowed, not copied; it outlives the reader. Immutable after
+  // construction. Throws IncompatibleDataError for bytes of something
   // else or of another version, CorruptDataError for damaged ones.
   explicit SnapshotReader(std::span<const std::byte> bytes);
 

@@ -107,8 +107,8 @@ void PostingList::split(std::size_t at) {
   Block upper;
   upper.reserve(kMost);
   Block& lower = blocks[at];
-  const std::size_t kept = at + 1 == blocks.size() ? kMost - 1 : kMost / 2;
-  const auto middle = lower.begin() + static_cast<std::ptrdiff_t>(kept);
+  const std::size_t lower_size = at + 1 == blocks.size() ? kMost - 1 : kMost / 2;
+  const auto middle = lower.begin() + static_cast<std::ptrdiff_t>(lower_size);
   upper.assign(middle, lower.end());
   lower.erase(middle, lower.end());
   const auto after = static_cast<std::ptrdiff_t>(at) + 1;

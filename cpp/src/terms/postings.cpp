@@ -118,7 +118,7 @@ void Postings::score_list(const PostingList& list, float idf, float weight,
       const float length = static_cast<float>(lengths[posting.slot]) / mean_length;
       const float norm = kBm25K1 * (1.0F - kBm25B + kBm25B * length);
       TermScore& score = of_slot[posting.slot];
-      // Without a branch, since nobody can predict it.
+      // Without a branch, since it is not predictable.
       touched[found] = posting.slot;
       found += score.matched == 0.0F ? 1 : 0;
       score.bm25 += most * count / (count + norm);
@@ -176,7 +176,7 @@ std::size_t Postings::steps(std::span<const TermHash> query) const {
   return steps;
 }
 
-const PostingList* Postings::holders(TermHash term) const {
+const PostingList* Postings::list_of(TermHash term) const {
   return term == 0 ? nullptr : find(term);
 }
 

@@ -54,9 +54,9 @@ class Postings {
   void score(std::span<const TermHash> query, TermScores& scores) const;
   // How many postings score() goes through.
   [[nodiscard]] std::size_t steps(std::span<const TermHash> query) const;
-  // Who holds a term, valid until the next add or remove; null where nobody does.
-  // Nobody holds term 0.
-  [[nodiscard]] const PostingList* holders(TermHash term) const;
+  // The slots that have a term, valid until the next add or remove; null where none
+  // has, and for term 0.
+  [[nodiscard]] const PostingList* list_of(TermHash term) const;
   [[nodiscard]] std::size_t terms() const noexcept { return ordinals_.size(); }
   [[nodiscard]] std::size_t nbytes() const noexcept;
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kLargest = 32'512.0F;  // of a 16-bit code about its middle
 constexpr double kMiddle = 32'768.0;
-constexpr double kMissingRest = 7.5;  // the middle of the 4 bits that are not kept
+constexpr double kMissingRest = 7.5;  // the middle of the 4 bits that are not stored
 constexpr std::size_t kBlock = 128;
 
 float largest_magnitude(const float* x, std::size_t count) noexcept {

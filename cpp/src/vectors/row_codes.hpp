@@ -1,12 +1,12 @@
 #pragma once
 
 // Vectors as codes. A rotated unit vector x is scaled so that its largest value is
-// 32,512 and rounded to 16-bit numbers u = round(x * 32512 / max|x|) + 32768, kept as
-// planes: the top 4 bits (`high`), the next 8 (`low`) and, if asked, the last 4
+// 32,512 and rounded to 16-bit numbers u = round(x * 32512 / max|x|) + 32768, stored as
+// planes: the top 4 bits (`high`), the next 8 (`low`) and, optionally, the last 4
 // (`rest`). Scans and graphs read the high plane alone; what they find is scored again
-// from all planes that are kept. The idea of a nested code is that of LVQ (Aguerrebere
-// et al., "Similarity search in the blink of an eye with compressed indices", 2023),
-// the unbiased factor that of RaBitQ (Gao and Long, 2024).
+// from all planes that are stored. The idea of a nested code is that of LVQ
+// (Aguerrebere et al., "Similarity search in the blink of an eye with compressed
+// indices", 2023), the unbiased factor that of RaBitQ (Gao and Long, 2024).
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace vecall {
 // One standard deviation of what rounding to whole steps takes from a value.
 inline constexpr float kEstimateDeviation = 0.2886751F;
 
-// Where the codes of one row lie; planes that are not kept are null.
+// Where the codes of one row lie; planes that are not stored are null.
 struct RowCodes {
   std::uint8_t* high;
   std::uint8_t* low;
@@ -55,7 +55,7 @@ class RowEncoder {
 // queries; one a thread.
 class EncodedQuery {
  public:
-  // REQUIRES: unit has norm 1 and space.dim() values; it is kept, not copied.
+  // REQUIRES: unit has norm 1 and space.dim() values; it is borrowed, not copied.
   void encode(const VectorSpace& space, std::span<const float> unit);
   // A row of the partition as the query, for estimates alone: what a graph is built by.
   void from_row(const VectorSpace& space, const std::uint8_t* high, float factor);
