@@ -29,8 +29,8 @@ class Index:
         keep_float32: Whether the vectors themselves stay too, for exact=True.
         flat_bytes: Bytes of 4-bit codes up to which 'auto' scans.
         seed: Of the random rotation before vectors become codes, 64 bits. The same seed and
-            vectors give the same answers everywhere. Who knows it can make vectors that are
-            not found or score wrongly: give a secret one where strangers bring vectors.
+            vectors give the same answers everywhere. With it known, vectors can be made that
+            are not found or score wrongly: give a secret one for untrusted vectors.
 
     Raises:
         InvalidArgumentError: an option is outside what is allowed.
@@ -122,7 +122,7 @@ class Index:
                 answered as by `search_batch`.
             k: At least 1; fewer come back when fewer are there.
             ef: Breadth of a search of the graph; scans do not use it.
-            exact: Whether to look at every row, and to score from float32 where it is kept.
+            exact: Whether to look at every row, and to score from float32 where it is stored.
             only: Integers (m,), the ids that may be found, or a mask, bools (len(index),) in the
                 order of `ids`; None means all.
 
@@ -204,8 +204,8 @@ class Engine:
         keep_float32: Whether the vectors themselves stay too, for exact=True.
         flat_bytes: Bytes of 4-bit codes up to which 'auto' scans.
         seed: Of the random rotation before vectors become codes, 64 bits. The same seed and
-            vectors give the same answers everywhere. Who knows it can make vectors that are
-            not found or score wrongly: give a secret one where strangers bring vectors.
+            vectors give the same answers everywhere. With it known, vectors can be made that
+            are not found or score wrongly: give a secret one for untrusted vectors.
 
     Raises:
         InvalidArgumentError: an option is outside what is allowed.
@@ -288,16 +288,16 @@ class Engine:
         terms: list[int],
         k: int,
         *,
-        session: typing.SupportsInt | typing.SupportsIndex | None = None,
-        author: typing.SupportsInt | typing.SupportsIndex | None = None,
-        kind: typing.SupportsInt | typing.SupportsIndex | None = None,
-        after: typing.SupportsInt | typing.SupportsIndex | None = None,
-        before: typing.SupportsInt | typing.SupportsIndex | None = None,
-        now: typing.SupportsInt | typing.SupportsIndex | None = None,
+        session: int | None = None,
+        author: int | None = None,
+        kind: int | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        now: int | None = None,
         only: numpy.typing.NDArray[numpy.int64] | None = None,
         min_similarity: float | None = None,
-        question_mark: typing.SupportsInt | typing.SupportsIndex = 0,
-        time_mark: typing.SupportsInt | typing.SupportsIndex = 0,
+        question_mark: int = 0,
+        time_mark: int = 0,
         author_marks: list[int] = [],
         favoured_authors: list[int] = [],
         weights: dict[str, float] = {},
@@ -375,12 +375,12 @@ class Engine:
         ef: int = 64,
         *,
         exact: bool = False,
-        session: typing.SupportsInt | typing.SupportsIndex | None = None,
-        author: typing.SupportsInt | typing.SupportsIndex | None = None,
-        kind: typing.SupportsInt | typing.SupportsIndex | None = None,
-        after: typing.SupportsInt | typing.SupportsIndex | None = None,
-        before: typing.SupportsInt | typing.SupportsIndex | None = None,
-        now: typing.SupportsInt | typing.SupportsIndex | None = None,
+        session: int | None = None,
+        author: int | None = None,
+        kind: int | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        now: int | None = None,
         only: numpy.typing.NDArray[numpy.int64] | None = None,
     ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32]]:
         """
@@ -391,7 +391,7 @@ class Engine:
             query: float32 (dim,), finite. A zero vector finds nothing.
             k: At least 1.
             ef: Breadth of a search of the graph; scans do not use it.
-            exact: Whether to look at every row, and to score from float32 where it is kept.
+            exact: Whether to look at every row, and to score from float32 where it is stored.
             session: Only rows of the session with this hash; 0 for those without.
             author: Only rows of the author with this hash.
             kind: Only rows of the kind with this hash.
@@ -421,7 +421,7 @@ class Engine:
         """
     def sweep(self, k: int) -> list[tuple[str, str]]:
         """
-        Partitions to evict when memory is short: nobody used them lately.
+        Partitions to evict when memory is short: those not used lately.
 
         The clock algorithm: a partition that was looked up since the sweep came by last is spared
         once. To evict one, take its snapshot() and drop() it.

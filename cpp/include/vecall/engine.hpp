@@ -30,8 +30,8 @@ class Engine {
   // is allowed, and ConfigError for a bad VECALL_ISA.
   explicit Engine(std::size_t dim, const Options& options = {});
   ~Engine();
-  Engine(Engine&&) noexcept;
-  Engine& operator=(Engine&&) noexcept;
+  Engine(Engine&& other) noexcept;
+  Engine& operator=(Engine&& other) noexcept;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 

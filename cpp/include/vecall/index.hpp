@@ -38,8 +38,8 @@ class Index {
   [[nodiscard]] static Index load(const std::string& path);
   [[nodiscard]] static Index from_bytes(std::span<const std::byte> bytes);
   ~Index();
-  Index(Index&&) noexcept;
-  Index& operator=(Index&&) noexcept;
+  Index(Index&& other) noexcept;
+  Index& operator=(Index&& other) noexcept;
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
