@@ -85,7 +85,7 @@ def check_books(service: MemoryService) -> None:
     opened = service._memory
     while True:
         servings = opened.servings
-        loaders = [serving.loader for serving in servings]
+        loaders = [serving.partitions for serving in servings]
         left = {
             "servings": len(servings) - 1,
             "uses": sum(serving._uses for serving in servings),

@@ -186,6 +186,6 @@ def _one_length(memory: MemoryService, length: int) -> None:
 
 def _read(memory: MemoryService, session: Session) -> None:
     """What cannot be spared: check the turns that are given, and hash them."""
-    from vecall.ingest.drafts import Scope, event_drafts
+    from vecall.ingest.drafts import CallMetadata, event_drafts
 
-    event_drafts(session.events, session.id, Scope({}), memory.limits)
+    event_drafts(session.events, session.id, CallMetadata({}), memory.limits)

@@ -37,7 +37,7 @@ from vecall.errors import (
     WriteRejectedError,
 )
 from vecall.filters.trust import TRUST_TIERS
-from vecall.hooks import Verdict, Write, redact
+from vecall.hooks import PendingWrite, Verdict, redact
 from vecall.operations.consolidation_plan import ConsolidationPlan
 from vecall.prompts.budget import fit_budget
 from vecall.prompts.render import render
@@ -121,6 +121,7 @@ __all__ = [
     "MissingFileError",
     "NetworkFilesystemError",
     "NotFoundError",
+    "PendingWrite",
     "Ranking",
     "ReadOnlyError",
     "ReentrantCallError",
@@ -142,7 +143,6 @@ __all__ = [
     "VectorMemoryService",
     "VectorStoreMemoryService",
     "Verdict",
-    "Write",
     "WriteHookError",
     "WriteRejectedError",
     "__version__",

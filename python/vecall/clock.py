@@ -41,30 +41,30 @@ class Clock:
         """Return seconds since 1970, as the machine believes."""
         return time.time()
 
-    def passing(self) -> float:
+    def monotonic(self) -> float:
         """Return seconds from some moment on, which only ever pass."""
         return time.clock_gettime(_PASSING)
 
-    def boot(self) -> str:
-        """Return what names the moment that `passing` counts from; "" if unknown."""
+    def boot_id(self) -> str:
+        """Return what names the moment that `monotonic` counts from; "" if unknown."""
         return self._boot
 
 
-class Mark(NamedTuple):
+class ClockCheckpoint(NamedTuple):
     """How far the count has come, as a file keeps it.
 
     Attributes:
         now: Seconds since 1970.
-        passing: What `Clock.passing` said then.
-        boot: What `Clock.boot` said then.
+        passing: What `Clock.monotonic` said then.
+        boot: What `Clock.boot_id` said then.
     """
 
     now: float
-    passing: float
-    boot: str
+    monotonic: float
+    boot_id: str
 
     @classmethod
-    def parse(cls, text: str | None) -> Mark | None:
+    def parse(cls, text: str | None) -> ClockCheckpoint | None:
         """Read what `__str__` wrote; None if it is not that to the letter.
 
         By a time with another digit all would expire, or nothing ever again.
@@ -72,12 +72,12 @@ class Mark(NamedTuple):
         told, _, crc = (text or "").rpartition("|")
         if crc != _checksum(told):
             return None
-        now, passing, boot = told.split("|", 2)
-        return cls(float(now), float(passing), boot)
+        now, monotonic, boot_id = told.split("|", 2)
+        return cls(float(now), float(monotonic), boot_id)
 
     def __str__(self) -> str:
         """Return it as text, with a checksum."""
-        told = f"{self.now!r}|{self.passing!r}|{self.boot}"
+        told = f"{self.now!r}|{self.monotonic!r}|{self.boot_id}"
         return f"{told}|{_checksum(told)}"
 
 
@@ -85,13 +85,13 @@ def _checksum(told: str) -> str:
     return f"{zlib.crc32(told.encode()):08x}"
 
 
-class LifeTime:
+class ExpiryClock:
     """Seconds since 1970 that pass as time does. Thread-safe.
 
     `wall` beside it is the machine's own idea, for what people read.
     """
 
-    def __init__(self, clock: Clock, kept: Mark | None = None) -> None:
+    def __init__(self, clock: Clock, kept: ClockCheckpoint | None = None) -> None:
         """Begin at the wall clock's time, or at what a file kept.
 
         Args:
@@ -99,9 +99,9 @@ class LifeTime:
             kept: How far the count had come.
         """
         self._clock = clock
-        self._ahead = clock.wall() - clock.passing()
+        self._ahead = clock.wall() - clock.monotonic()
         self._is_far_known = False
-        self.meet(kept)
+        self.advance_to(kept)
 
     def wall(self) -> float:
         """Return seconds since 1970, as the machine believes."""
@@ -109,14 +109,16 @@ class LifeTime:
 
     def now(self) -> float:
         """Return seconds since 1970 by which memories expire."""
-        return self._clock.passing() + self._ahead
+        return self._clock.monotonic() + self._ahead
 
-    def mark(self) -> Mark:
+    def mark(self) -> ClockCheckpoint:
         """Return how far the count has come."""
-        passing = self._clock.passing()
-        return Mark(passing + self._ahead, passing, self._clock.boot())
+        monotonic = self._clock.monotonic()
+        return ClockCheckpoint(
+            monotonic + self._ahead, monotonic, self._clock.boot_id()
+        )
 
-    def meet(self, kept: Mark | None) -> None:
+    def advance_to(self, kept: ClockCheckpoint | None) -> None:
         """Go on from what was kept, unless this count is further already.
 
         What was kept since the machine was started says exactly how late it is now;
@@ -124,11 +126,15 @@ class LifeTime:
         """
         if kept is None:
             return
-        passing = self._clock.passing()
-        if kept.boot and kept.boot == self._clock.boot() and kept.passing <= passing:
-            self._ahead = kept.now - kept.passing
+        monotonic = self._clock.monotonic()
+        if (
+            kept.boot_id
+            and kept.boot_id == self._clock.boot_id()
+            and kept.monotonic <= monotonic
+        ):
+            self._ahead = kept.now - kept.monotonic
         else:
-            self._ahead = max(self._ahead, kept.now - passing)
+            self._ahead = max(self._ahead, kept.now - monotonic)
         self._warn_if_far()
 
     def reset(self) -> float:
@@ -139,7 +145,7 @@ class LifeTime:
         """
         wall = self._clock.wall()
         ahead = self.now() - wall
-        self._ahead = wall - self._clock.passing()
+        self._ahead = wall - self._clock.monotonic()
         return ahead
 
     def _warn_if_far(self) -> None:

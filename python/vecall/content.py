@@ -14,7 +14,7 @@ from vecall.errors import InvalidTypeError
 from vecall.prompts.strip import without_recalled
 
 
-def read(source: object, name: str) -> Any:
+def get_field(source: object, name: str) -> Any:
     """Return an attribute or a key, in snake_case or camelCase; None if absent."""
     if isinstance(source, Mapping):
         if name in source:
@@ -31,13 +31,13 @@ def camel_case(name: str) -> str:
     return head + "".join(word.capitalize() for word in rest)
 
 
-def read_list(source: object, name: str, argument: str) -> list[Any]:
+def get_list(source: object, name: str, argument: str) -> list[Any]:
     """Return a list-like attribute; None counts as empty.
 
     Raises:
         InvalidTypeError: It is not a sequence.
     """
-    return as_list(read(source, name) or (), argument)
+    return as_list(get_field(source, name) or (), argument)
 
 
 def as_list(value: object, argument: str) -> list[Any]:
@@ -52,7 +52,7 @@ def as_list(value: object, argument: str) -> list[Any]:
     return list(value)
 
 
-def texts_of(
+def text_parts(
     content: object, inner: Callable[[object], str | None] | None = None
 ) -> list[str]:
     """Return the texts of a content: a string, parts, or an object with parts.
@@ -71,7 +71,7 @@ def texts_of(
     for part in parts_of(content):
         if _is_recalled(part):
             continue
-        text = part if isinstance(part, str) else read(part, "text")
+        text = part if isinstance(part, str) else get_field(part, "text")
         own: str | None
         if isinstance(text, str) and text and not is_thought(part):
             own = without_recalled(text)
@@ -88,7 +88,7 @@ def parts_of(content: object) -> Sequence[Any]:
         return [content]
     parts = content
     if not isinstance(content, list | tuple):
-        parts = read(content, "parts")
+        parts = get_field(content, "parts")
         if parts is None and isinstance(content, Mapping) and "text" in content:
             return [content]
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
@@ -98,25 +98,25 @@ def parts_of(content: object) -> Sequence[Any]:
 
 def is_thought(part: object) -> bool:
     """Return whether a part is what a model thought, and not what it said."""
-    if read(part, "thought") is True:
+    if get_field(part, "thought") is True:
         return True
     return isinstance(part, Mapping) and part.get("type") in ("reasoning", "thinking")
 
 
 def _is_recalled(part: object) -> bool:
-    marks = (part, read(part, "part_metadata"))
+    marks = (part, get_field(part, "part_metadata"))
     return any(
         isinstance(mark, Mapping) and mark.get("vecall") == "recalled" for mark in marks
     )
 
 
-def role_of(content: object) -> str | None:
+def get_role(content: object) -> str | None:
     """Return the role of a content, if it has one."""
-    role = None if isinstance(content, str) else read(content, "role")
+    role = None if isinstance(content, str) else get_field(content, "role")
     return role if isinstance(role, str) else None
 
 
-def clean(text: str) -> str:
+def to_valid_utf8(text: str) -> str:
     """Return text that UTF-8 can hold.
 
     Join surrogate pairs; what is left of lone surrogates becomes U+FFFD.

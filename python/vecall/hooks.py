@@ -12,7 +12,7 @@ from vecall.types import MemoryEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class PendingWrite:
     """A memory that is about to be written.
 
     Attributes:
@@ -65,7 +65,7 @@ def redact(text: str) -> Verdict:
     return Verdict("redact", text)
 
 
-WriteHook = Callable[[Write], Verdict | Awaitable[Verdict]]
+WriteHook = Callable[[PendingWrite], Verdict | Awaitable[Verdict]]
 """Judges a write; may be a coroutine function. It runs off the event loop. If it fails,
 nothing of the call is written.
 

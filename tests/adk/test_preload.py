@@ -32,7 +32,7 @@ from vecall.adk import (
     load_memory,
     preload_memory,
 )
-from vecall.content import texts_of
+from vecall.content import text_parts
 from vecall.prompts.budget import estimate_tokens
 
 service = pytest.fixture(adk_service)
@@ -100,7 +100,7 @@ def test_the_block_is_a_text_and_nothing_that_a_client_may_refuse(
     (part,) = seen
     assert ROOM in part.text
     assert part == types.Part(text=part.text)
-    assert texts_of(types.Content(parts=[part])) == []  # known by its text
+    assert text_parts(types.Content(parts=[part])) == []  # known by its text
 
 
 def test_the_block_never_becomes_part_of_the_session(

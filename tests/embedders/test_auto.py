@@ -178,7 +178,7 @@ def test_services_of_a_process_share_the_weights_also_in_a_forked_child() -> Non
 import gc, os, weakref
 from vecall import MemoryService
 one, two = MemoryService(embedder="auto"), MemoryService(embedder="auto")
-first, second = (each._memory.serving.embedding.embedder for each in (one, two))
+first, second = (each._memory.search_index.embedding.embedder for each in (one, two))
 model = first._model
 print(model is second._model, model.encoder._backend is None)
 one.sync.add_memory(app_name="a", user_id="u", memories=["a dog"])

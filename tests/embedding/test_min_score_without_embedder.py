@@ -8,7 +8,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, refuses
 from vecall import ConfigError, EmbedderError, MemoryService, Ranking
-from vecall.tools import search_or_words
+from vecall.tools import search_with_fallback
 
 WORDS = Ranking(fusion="words")
 
@@ -42,7 +42,7 @@ def test_words_answer_below_a_floor_on_the_cosine(open_service, caplog, by_servi
     with pytest.raises(EmbedderError):
         service.sync.search_memory(**ALICE, query="a zebra", **asked)
     found, by_words = asyncio.run(
-        search_or_words(service, **ALICE, query="a zebra", **asked)
+        search_with_fallback(service, **ALICE, query="a zebra", **asked)
     )
     assert by_words
     assert "by words alone" in caplog.text
@@ -53,7 +53,9 @@ def test_the_floor_holds_again_when_the_embedder_is_back(open_service):
     service, embedder = opened(open_service, min_score=0.999)
     texts = []
     for embedder.down in (True, False):
-        found, _ = asyncio.run(search_or_words(service, **ALICE, query="a zebra there"))
+        found, _ = asyncio.run(
+            search_with_fallback(service, **ALICE, query="a zebra there")
+        )
         texts.append([entry.text for entry in found.memories])
     assert texts == [["zebra one"], []]
 

@@ -45,7 +45,7 @@ def test_models_one_after_the_other_take_no_more_than_one(
         service.sync.add_memory(**who, memories=[f"zebra {i}" for i in range(50)])
     assert len(texts(service)) == 50
     loaded = service.sync.stats()["loaded_bytes"]
-    retired = service._memory.serving
+    retired = service._memory.search_index
     counts = []
     for number in range(1, 5):
         service.sync.reembed(Recorder(8, f"m{number}"))
@@ -56,7 +56,7 @@ def test_models_one_after_the_other_take_no_more_than_one(
     assert counts[-1] == counts[0]
     assert service.sync.stats()["loaded_bytes"] <= 2 * loaded
     assert len(retired.engine) == 0
-    assert retired.cache.nbytes == retired.loader.nbytes == 0
+    assert retired.cache.nbytes == retired.partitions.nbytes == 0
 
 
 def test_a_search_that_began_before_the_change_of_models_ends_well(

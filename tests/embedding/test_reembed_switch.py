@@ -55,7 +55,7 @@ def filled(open_service: Callable[..., MemoryService], path: Any, model: Any) ->
 
 
 def evict(service: MemoryService) -> None:
-    service._memory.serving.loader._drop(KEY)
+    service._memory.search_index.partitions._drop(KEY)
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -88,7 +88,7 @@ def test_a_load_between_the_commit_of_a_model_and_its_use_has_that_models_vector
         moving = threads.submit(service.sync.reembed, Named(5, "new"))
         assert committed.wait(WAIT_S)
         evict(service)
-        old = service._memory.serving
+        old = service._memory.search_index
         if work == "warm":
             looking = threads.submit(service.sync.warm, **ALICE)
         else:
@@ -96,9 +96,9 @@ def test_a_load_between_the_commit_of_a_model_and_its_use_has_that_models_vector
         looking.add_done_callback(lambda _: go_on.set())
         found = looking.result(WAIT_S)
         assert moving.result(WAIT_S) == 8
-    assert service._memory.serving is not old
+    assert service._memory.search_index is not old
     if work == "warm":
-        assert service._memory.serving.loader._residents.get(KEY) is not None
+        assert service._memory.search_index.partitions._residents.get(KEY) is not None
         found = answer(service)
     assert found == expected
 

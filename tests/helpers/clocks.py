@@ -20,19 +20,19 @@ class SettableClock(Clock):
         boots: How often the machine was started.
     """
 
-    def __init__(self, wall: float = START, passing: float = 1_000.0) -> None:
+    def __init__(self, wall: float = START, monotonic: float = 1_000.0) -> None:
         super().__init__()
         self.wall_s = wall
-        self.passing_s = passing
+        self.passing_s = monotonic
         self.boots = 1
 
     def wall(self) -> float:
         return self.wall_s
 
-    def passing(self) -> float:
+    def monotonic(self) -> float:
         return self.passing_s
 
-    def boot(self) -> str:
+    def boot_id(self) -> str:
         return f"boot {self.boots}"
 
     def let_pass(self, seconds: float) -> None:
@@ -44,17 +44,17 @@ class SettableClock(Clock):
         """Somebody sets the wall clock."""
         self.wall_s += seconds
 
-    def restart(self, off: float = 0.0, passing: float = 5.0) -> None:
+    def restart(self, off: float = 0.0, monotonic: float = 5.0) -> None:
         """The machine is off for some time, and started again."""
         self.wall_s += off
-        self.passing_s = passing
+        self.passing_s = monotonic
         self.boots += 1
 
 
 class UnnamedClock(SettableClock):
     """The clock of a machine that does not say when it was started."""
 
-    def boot(self) -> str:
+    def boot_id(self) -> str:
         return ""
 
 
@@ -65,19 +65,19 @@ class FileClock(Clock):
         super().__init__()
         self._path = Path(path)
 
-    def set(self, wall: float, passing: float, boot: str = "boot") -> None:
+    def set(self, wall: float, monotonic: float, boot: str = "boot") -> None:
         """Show something else from now on, everywhere at once."""
         new = self._path.with_suffix(".new")
-        new.write_text(f"{wall!r} {passing!r} {boot}", "ascii")
+        new.write_text(f"{wall!r} {monotonic!r} {boot}", "ascii")
         new.replace(self._path)
 
     def wall(self) -> float:
         return float(self._said()[0])
 
-    def passing(self) -> float:
+    def monotonic(self) -> float:
         return float(self._said()[1])
 
-    def boot(self) -> str:
+    def boot_id(self) -> str:
         return self._said()[2]
 
     def _said(self) -> list[str]:

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from vecall import MemoryService, Verdict, Write, redact
+from vecall import MemoryService, PendingWrite, Verdict, redact
 from vecall.hooks import ALLOW, QUARANTINE, REJECT
 
 from helpers.memories import ALICE
@@ -28,10 +28,10 @@ class Judge:
     """
 
     def __init__(self) -> None:
-        self.seen: list[Write] = []
+        self.seen: list[PendingWrite] = []
         self.rules = dict(BY_WORD)
 
-    def __call__(self, write: Write) -> Verdict:
+    def __call__(self, write: PendingWrite) -> Verdict:
         self.seen.append(write)
         text = write.memory.text
         for word, verdict in self.rules.items():
@@ -47,7 +47,7 @@ class Judge:
 class AsyncJudge(Judge):
     """The same as a coroutine function."""
 
-    async def __call__(self, write: Write) -> Verdict:  # type: ignore[override]
+    async def __call__(self, write: PendingWrite) -> Verdict:  # type: ignore[override]
         return Judge.__call__(self, write)
 
 

@@ -321,10 +321,10 @@ class ScheduledDatabase:
         return self._inner.partition(app, user)
 
     @contextmanager
-    def snapshot(self) -> Iterator[Any]:
+    def read_transaction(self) -> Iterator[Any]:
         """Read one state of the file."""
         self._scheduler.point()
         for user in self._users:
             self._scheduler.use(("file", user), "r")
-        with self._inner.snapshot() as connection:
+        with self._inner.read_transaction() as connection:
             yield connection

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from vecall.errors import BusyError, ClosedError
-from vecall.index.newest_changes import Newest
+from vecall.index.newest_changes import NewestChanges
 from vecall.index.read_threads import ReadThreads
 from vecall.ranking.calibration import Calibration
 from vecall.search import search_index as _serving
 from vecall.search import searcher as _recall
 from vecall.search.confidence import Scoring
-from vecall.search.searcher import Request, RetiredModelError
+from vecall.search.searcher import RetiredModelError, SearchRequest
 from vecall.store import (
     AddMemories,
     Change,
@@ -29,7 +29,7 @@ from vecall.store import (
     Draft,
     ForgetUser,
     WriteJob,
-    run_alone,
+    run_in_savepoint,
 )
 
 from helpers.joins import run_with
@@ -62,17 +62,17 @@ class _Home:
         self.world = world
         self.threads = ReadThreads()
         in_memory = world.real.path is None
-        self.newest = Newest() if in_memory else None
+        self.newest = NewestChanges() if in_memory else None
         if self.newest is not None:
             self.newest._found = TracedDict(world.watched, "newest")
         self.closed = False
         self.retired: list[Any] = []
         self.serving = self.serve()
-        self.publish = self.serving.loader.publish
+        self.publish = self.serving.partitions.publish
 
     def serve(self) -> Any:
         world = self.world
-        return _serving.Serving(
+        return _serving.SearchIndex(
             world.database,
             world.writer,
             self.threads,
@@ -118,7 +118,7 @@ class World:
         self.budget = budget
         patched.setattr(_recall, "_TRIES", _TRIES)
         self.given = {user: Given() for user in users}
-        with database.transaction() as connection:
+        with database.write_transaction() as connection:
             for user, texts in users.items():
                 first = _fill(connection, user, texts)
                 told = {f"{user}{number}" for number in range(texts)}
@@ -157,7 +157,7 @@ class World:
         home = self.homes[at]
         following = home.serve()
         self.scheduler.use(home.resource, "w")
-        home.publish = following.loader.publish
+        home.publish = following.partitions.publish
         self.scheduler.point()
         self.scheduler.use(home.resource, "w")
         old, home.serving = home.serving, following
@@ -192,7 +192,7 @@ class World:
 
     def evict(self, user: str, *, at: int = 0) -> None:
         """Evict a user, as if memory were short."""
-        self.homes[at].serving.loader._evict((APP, user))
+        self.homes[at].serving.partitions._evict((APP, user))
 
     def search(self, user: str, *, patience: int | None = None, at: int = 0) -> None:
         """Search, and compare with the model.
@@ -222,7 +222,7 @@ class World:
             return future.result()
 
         home = self.homes[at]
-        request = Request((APP, user), "zebra", 1000)
+        request = SearchRequest((APP, user), "zebra", 1000)
         response = None
         while response is None:
             self.scheduler.use(home.resource, "r")
@@ -279,7 +279,7 @@ class World:
                 self._check_books(serving)
 
     def _check_books(self, serving: Any) -> None:
-        loader, engine = serving.loader, serving.engine
+        loader, engine = serving.partitions, serving.engine
         assert not loader._work.keys(), "work is left"
         assert not loader._residents.pins(), "a pin is left"
         assert not len(loader._locks), "a lock is left"
@@ -295,9 +295,9 @@ class World:
         self.scheduler.use(("model", user), mode)
 
     def _commit(self, job: Any, home: _Home) -> Change:
-        with self.real.transaction() as connection:
+        with self.real.write_transaction() as connection:
             self.scheduler.use(("file", (APP, job.user)), "w")
-            change = run_alone(connection, job)
+            change = run_in_savepoint(connection, job)
         if not isinstance(change, Change):
             raise change
         self.scheduler.point()  # between the commit and what follows
@@ -308,13 +308,15 @@ class World:
 
 def _fill(connection: Any, user: str, texts: int) -> int:
     """Give a user his first memories; return his partition's number."""
-    run_alone(connection, ForgetUser(APP, user))
+    run_in_savepoint(connection, ForgetUser(APP, user))
     drafts = [Draft(f"{user}{n}", f"zebra {user}{n}") for n in range(texts)]
     # At least one, so that there is a partition; a user without memories is new.
-    change = run_alone(connection, AddMemories(APP, user, drafts or [Draft("x", "x")]))
+    change = run_in_savepoint(
+        connection, AddMemories(APP, user, drafts or [Draft("x", "x")])
+    )
     assert isinstance(change, Change)
     if not texts:
-        run_alone(connection, ForgetUser(APP, user))
+        run_in_savepoint(connection, ForgetUser(APP, user))
     return change.part
 
 

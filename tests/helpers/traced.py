@@ -20,13 +20,13 @@ from vecall.index import partition_cache as _loader
 from vecall.index import read_threads as _read_threads
 from vecall.index import row_cache as _row_cache
 from vecall.index import snapshots as _snapshots
-from vecall.index.loaded import Resident, Residents
-from vecall.index.partition_cache import Loader
+from vecall.index.loaded import LoadedPartition, LoadedPartitions
+from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key
-from vecall.index.snapshots import Snapshots
+from vecall.index.snapshots import SnapshotCache
 from vecall.search import search_index as _serving
-from vecall.search.search_index import Serving, Use
+from vecall.search.search_index import SearchIndex, Use
 from vecall.store import Row, SnapshotFolder
 
 from helpers.scheduled_parts import (
@@ -128,7 +128,7 @@ class Watch:
 
         return Traced
 
-    def residents(self, *, has_budget: bool) -> type[Residents]:
+    def residents(self, *, has_budget: bool) -> type[LoadedPartitions]:
         """Return the books of a loader."""
         watch = self
 
@@ -147,7 +147,7 @@ class Watch:
                 watch.use(self.name, "r")
                 return super().__iter__()
 
-        class TracedResidents(Residents):
+        class TracedResidents(LoadedPartitions):
             def __init__(self) -> None:
                 super().__init__()
                 self._entries = TracedDict(watch, "entries")
@@ -162,15 +162,15 @@ class Watch:
                 self._count("r")
                 return super().nbytes
 
-            def put(self, key: Key, entry: Resident) -> None:
+            def put(self, key: Key, entry: LoadedPartition) -> None:
                 self._count("c")
                 super().put(key, entry)
 
-            def resize(self, key: Key, entry: Resident, nbytes: int) -> None:
+            def resize(self, key: Key, entry: LoadedPartition, nbytes: int) -> None:
                 self._count("c")
                 super().resize(key, entry, nbytes)
 
-            def take(self, key: Key) -> Resident | None:
+            def take(self, key: Key) -> LoadedPartition | None:
                 self._count("c")
                 return super().take(key)
 
@@ -256,7 +256,7 @@ def watch(
     fine: bool,
     has_budget: bool,
 ) -> Watch:
-    """Replace what a `Serving` makes by what notes its uses, until the run ends.
+    """Replace what a `SearchIndex` makes by what notes its uses, until the run ends.
 
     Args:
         scheduler: Of the run.
@@ -268,9 +268,9 @@ def watch(
     """
     seen = Watch(scheduler, fine=fine)
     entry = seen.attributes(
-        Resident, frozenset({"seq", "rows", "steps", "unsaved", "sound"})
+        LoadedPartition, frozenset({"seq", "rows", "steps", "unsaved", "sound"})
     )
-    loader = seen.attributes(Loader, frozenset({"retired", "_budget"}))
+    loader = seen.attributes(PartitionCache, frozenset({"retired", "_budget"}))
     run = seen.attributes(_shared_work._Run, frozenset({"again"}))
 
     class TracedWork(SharedWork):
@@ -278,16 +278,16 @@ def watch(
             super().__init__(start)
             self._runs = TracedDict(seen, "runs")
 
-    class TracedSnapshots(Snapshots):
-        def consider(self, key: Key, unsaved: int, rows: int) -> None:
+    class TracedSnapshots(SnapshotCache):
+        def schedule_if_stale(self, key: Key, unsaved: int, rows: int) -> None:
             seen.use(("waiting", key), "w")
-            super().consider(key, unsaved, rows)
+            super().schedule_if_stale(key, unsaved, rows)
 
         def _save(self, key: Key) -> None:
             seen.use(("waiting", key), "w")
             super()._save(key)
 
-    class TracedServing(Serving):
+    class TracedServing(SearchIndex):
         def enter(self) -> Use | None:
             seen.use(("uses", id(self)), "c")
             return super().enter()
@@ -313,22 +313,22 @@ def watch(
     patched.setattr(_read_threads, "Pool", pool)
     patched.setattr(_snapshots, "Pool", pool)
     patched.setattr(_snapshots, "_MIN_ROWS", 2)
-    patched.setattr(_shared_work, "Promise", ScheduledFuture.of(scheduler))
-    patched.setattr(_serving, "Promise", ScheduledFuture.of(scheduler))
+    patched.setattr(_shared_work, "InterruptibleFuture", ScheduledFuture.of(scheduler))
+    patched.setattr(_serving, "InterruptibleFuture", ScheduledFuture.of(scheduler))
     patched.setattr(_shared_work, "_Run", run)
-    patched.setattr(_loader, "give_back", lambda: None)
-    patched.setattr(_loader, "Resident", entry)
-    patched.setattr(_loader, "Residents", seen.residents(has_budget=has_budget))
+    patched.setattr(_loader, "trim_heap", lambda: None)
+    patched.setattr(_loader, "LoadedPartition", entry)
+    patched.setattr(_loader, "LoadedPartitions", seen.residents(has_budget=has_budget))
     patched.setattr(_loader, "SharedWork", TracedWork)
     locks_of_keys = NamedKeyLocks if fine else ShortKeyLocks
     patched.setattr(_loader, "KeyLocks", locks_of_keys)
     patched.setattr(_serving, "Engine", engine)
-    patched.setattr(_serving, "Loader", loader)
-    patched.setattr(_serving, "Snapshots", TracedSnapshots)
+    patched.setattr(_serving, "PartitionCache", loader)
+    patched.setattr(_serving, "SnapshotCache", TracedSnapshots)
     cache = seen.cache(first_part, has_budget=has_budget)
     patched.setattr(_serving, "RowCache", cache)
     folder = {"scheduler": scheduler, "first_part": first_part}
     kind = type("RunFolder", (ScheduledFolder,), folder)
     patched.setattr(_serving, "SnapshotFolder", kind)
-    patched.setattr(_serving, "Serving", TracedServing)
+    patched.setattr(_serving, "SearchIndex", TracedServing)
     return seen

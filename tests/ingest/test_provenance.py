@@ -57,7 +57,7 @@ class Steered(Clock):
     def wall(self) -> float:
         return self.now
 
-    def passing(self) -> float:
+    def monotonic(self) -> float:
         return self.now
 
 

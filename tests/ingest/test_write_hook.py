@@ -28,8 +28,8 @@ from vecall import (
     InvalidArgumentError,
     LeftOut,
     MemoryEntry,
+    PendingWrite,
     Verdict,
-    Write,
     WriteHookError,
     WriteRejectedError,
     redact,
@@ -77,7 +77,7 @@ def test_the_hook_sees_each_memory_once_with_all_that_is_known(open_service, jud
 def test_the_hook_cannot_change_what_it_is_shown(open_service):
     """S2.25: its word is its verdict."""
 
-    def hook(write: Write) -> Verdict:
+    def hook(write: PendingWrite) -> Verdict:
         write.memory.custom_metadata["n"] = "forged"
         for target, name in ((write, "user_id"), (write.memory, "trust")):
             with pytest.raises(AttributeError):
@@ -226,7 +226,7 @@ class Broken:
         self.error = error
         self.after = after
 
-    def __call__(self, write: Write) -> Verdict:
+    def __call__(self, write: PendingWrite) -> Verdict:
         self.after -= 1
         if self.after < 0:
             raise self.error(write.memory.text)
@@ -234,7 +234,7 @@ class Broken:
 
 
 class AsyncBroken(Broken):
-    async def __call__(self, write: Write) -> Verdict:  # type: ignore[override]
+    async def __call__(self, write: PendingWrite) -> Verdict:  # type: ignore[override]
         await asyncio.sleep(0)
         return Broken.__call__(self, write)
 
@@ -273,10 +273,10 @@ def test_a_failing_coroutine_leaves_no_other_behind(open_service, through):
     """No coroutine is made that nobody waits for."""
     count = 0
 
-    async def fails(write: Write) -> Verdict:
+    async def fails(write: PendingWrite) -> Verdict:
         raise ValueError(write.memory.text)
 
-    def plain(write: Write) -> Any:
+    def plain(write: PendingWrite) -> Any:
         nonlocal count
         count += 1
         return ALLOW if through == "mixed" and count == 1 else fails(write)
@@ -298,7 +298,7 @@ def test_a_plain_function_may_return_some_verdicts_to_be_awaited(open_service):
         await asyncio.sleep(0)
         return verdict
 
-    def hook(write: Write) -> Any:
+    def hook(write: PendingWrite) -> Any:
         number = int(write.memory.text.split()[1])
         verdict = QUARANTINE if number % 2 else ALLOW
         return later(verdict) if number in (2, 3, 6, 7) else verdict
@@ -347,7 +347,7 @@ def test_a_slow_hook_holds_up_no_event_loop(open_service):
     """And searches go on while it thinks."""
     entered, go_on = threading.Event(), threading.Event()
 
-    def hook(write: Write) -> Verdict:
+    def hook(write: PendingWrite) -> Verdict:
         if "slow" in write.memory.text:
             entered.set()
             assert go_on.wait(WAIT_S)
@@ -377,11 +377,11 @@ def test_the_hook_is_on_a_thread_of_its_own(open_service):
     """Never on the caller's, whose event loop it would stop."""
     threads: list[threading.Thread] = []
 
-    def hook(_: Write) -> Verdict:
+    def hook(_: PendingWrite) -> Verdict:
         threads.append(threading.current_thread())
         return ALLOW
 
-    async def slow_hook(_: Write) -> Verdict:
+    async def slow_hook(_: PendingWrite) -> Verdict:
         return hook(_)
 
     for each in (hook, slow_hook):

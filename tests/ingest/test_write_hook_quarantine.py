@@ -17,10 +17,10 @@ from vecall import (
     MemoryEntry,
     MessageCount,
     NotFoundError,
+    PendingWrite,
     Scopes,
     SessionSummary,
     Verdict,
-    Write,
 )
 from vecall.hooks import ALLOW, QUARANTINE
 
@@ -284,7 +284,7 @@ def test_observed_turns_are_judged_when_they_are_new(open_service, judge):
 def test_an_update_that_is_held_says_what_became_of_it(open_service):
     """The memory is no longer found, and its caller is told of no error."""
 
-    def hook(write: Write) -> Verdict:
+    def hook(write: PendingWrite) -> Verdict:
         return QUARANTINE if "held" in write.memory.text else ALLOW
 
     service = open_service(on_write=hook)

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from vecall import ConfigError, MemoryEntry, MemoryService, NotFoundError
-from vecall.clock import Clock, LifeTime, Mark
+from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
 
 JUMPS = [YEAR, -YEAR, DAY, -DAY]
 
@@ -37,7 +37,7 @@ def told(service: MemoryService, text: str, ttl: float | None = None) -> str:
 
 def test_the_count_begins_at_the_wall_clock(clock):
     """S4.58: without a file's word, the machine's time is the best there is."""
-    lifetime = LifeTime(clock)
+    lifetime = ExpiryClock(clock)
     assert lifetime.now() == START
     clock.let_pass(10.0)
     assert lifetime.now() == START + 10.0
@@ -46,7 +46,7 @@ def test_the_count_begins_at_the_wall_clock(clock):
 @pytest.mark.parametrize("jump", JUMPS)
 def test_the_count_does_not_follow_a_wall_clock_that_is_set(clock, jump):
     """S4.58, bug class 29: what people read follows, what expires does not."""
-    lifetime = LifeTime(clock)
+    lifetime = ExpiryClock(clock)
     clock.jump(jump)
     clock.let_pass(3.0)
     assert lifetime.now() == START + 3.0
@@ -56,58 +56,61 @@ def test_the_count_does_not_follow_a_wall_clock_that_is_set(clock, jump):
 @pytest.mark.parametrize("jump", JUMPS)
 def test_a_mark_of_the_same_start_says_exactly_how_late_it_is(clock, jump):
     """S4.58: another process, or the next one, counts on whatever the wall says."""
-    lifetime = LifeTime(clock)
+    lifetime = ExpiryClock(clock)
     clock.jump(jump)
     mark = lifetime.mark()
     clock.jump(jump)
     clock.let_pass(7.0)
-    assert LifeTime(clock, mark).now() == START + 7.0
+    assert ExpiryClock(clock, mark).now() == START + 7.0
 
 
-@pytest.mark.parametrize("passing", [5.0, 5_000.0])
-def test_a_mark_of_an_earlier_start_says_only_that_it_is_not_earlier(clock, passing):
+@pytest.mark.parametrize("monotonic", [5.0, 5_000.0])
+def test_a_mark_of_an_earlier_start_says_only_that_it_is_not_earlier(clock, monotonic):
     """S4.58: how long a machine was off only the wall clock can say."""
-    mark = LifeTime(clock).mark()
-    clock.restart(100.0, passing)
-    assert LifeTime(clock, mark).now() == START + 100.0
-    clock.restart(-YEAR, passing)
-    assert LifeTime(clock, mark).now() == START
+    mark = ExpiryClock(clock).mark()
+    clock.restart(100.0, monotonic)
+    assert ExpiryClock(clock, mark).now() == START + 100.0
+    clock.restart(-YEAR, monotonic)
+    assert ExpiryClock(clock, mark).now() == START
 
 
 def test_the_same_start_with_a_smaller_reading_is_another_machine(clock):
     """S4.58: of a copy that ran further, the count is not taken back by it."""
     clock.let_pass(500.0)
-    mark = LifeTime(clock).mark()
+    mark = ExpiryClock(clock).mark()
     clock.let_pass(-400.0)
-    assert LifeTime(clock, mark).now() == START + 500.0
+    assert ExpiryClock(clock, mark).now() == START + 500.0
 
 
 def test_a_machine_without_a_name_for_its_start_never_counts_back():
     """S4.58: where there is no boot id the count is the later of both."""
     clock = UnnamedClock()
-    mark = LifeTime(clock).mark()
+    mark = ExpiryClock(clock).mark()
     clock.jump(-YEAR)
     clock.let_pass(2.0)
-    assert LifeTime(clock, mark).now() >= START
+    assert ExpiryClock(clock, mark).now() >= START
 
 
 @pytest.mark.parametrize("boot", ["", "a", "0b6a-11", "with|bars|in it", "\u00e9"])
 def test_a_mark_is_read_as_it_was_written(boot):
     """S4.58: every bit of both times, and any name."""
-    mark = Mark(1.8e9 + 0.1, 1e-9 + 12345.0, boot)
-    assert Mark.parse(str(mark)) == mark
+    mark = ClockCheckpoint(1.8e9 + 0.1, 1e-9 + 12345.0, boot)
+    assert ClockCheckpoint.parse(str(mark)) == mark
 
 
 def test_a_mark_with_any_letter_changed_is_not_believed():
     """S4.58, guarantee 5: with another digit all would expire, or nothing."""
-    text = str(Mark(START, 1_000.0, "boot 1"))
-    assert Mark.parse(text) is not None
+    text = str(ClockCheckpoint(START, 1_000.0, "boot 1"))
+    assert ClockCheckpoint.parse(text) is not None
     for place, letter in enumerate(text):
         for other in "9x|.":
             if other != letter:
-                assert Mark.parse(text[:place] + other + text[place + 1 :]) is None
+                assert (
+                    ClockCheckpoint.parse(text[:place] + other + text[place + 1 :])
+                    is None
+                )
     for nothing in (None, "", "|", "1.0|2.0|boot", text[:-1], text + "0"):
-        assert Mark.parse(nothing) is None
+        assert ClockCheckpoint.parse(nothing) is None
 
 
 def test_a_damaged_mark_in_a_file_expires_nothing(open_service, tmp_path, clock):
@@ -130,10 +133,10 @@ def test_the_machines_own_clock_tells_the_time_and_passes():
     """S4.58: what a service takes the time from if nobody hands in another."""
     clock = Clock()
     assert abs(clock.wall() - time.time()) < 60.0
-    assert clock.passing() <= clock.passing()
+    assert clock.monotonic() <= clock.monotonic()
     known = Path("/proc/sys/kernel/random/boot_id")
     if known.exists():
-        assert clock.boot() == known.read_text("ascii").strip() != ""
+        assert clock.boot_id() == known.read_text("ascii").strip() != ""
 
 
 @pytest.mark.parametrize("wrong", [time.time, "now", 5.0, object()])
@@ -209,7 +212,7 @@ def test_the_first_write_after_a_restart_of_the_machine_is_what_counts(
     service = open_service(path, clock=clock, sweep_interval=None)
     told(service, "zebra", 100.0)
     service.close()
-    clock.restart(off=10.0, passing=1_000.25)
+    clock.restart(off=10.0, monotonic=1_000.25)
     service = open_service(path, clock=clock, sweep_interval=None)
     told(service, "okapi")
     service.close()
@@ -328,9 +331,11 @@ class ClockPrograms(RuleBasedStateMachine):
     @rule(
         off=st.sampled_from([0.0, 60.0, DAY]),
         jump=st.sampled_from([0.0, -YEAR]),
-        passing=st.sampled_from([2.0**-7, 2.0**26]),  # nothing is rounded
+        monotonic=st.sampled_from([2.0**-7, 2.0**26]),  # nothing is rounded
     )
-    def the_machine_is_restarted(self, off: float, jump: float, passing: float) -> None:
+    def the_machine_is_restarted(
+        self, off: float, jump: float, monotonic: float
+    ) -> None:
         """Nobody but the wall clock says how long it was off, but it never counts back.
 
         A write a second before keeps how far the count had come.
@@ -340,7 +345,7 @@ class ClockPrograms(RuleBasedStateMachine):
         self.write(0, None)
         self.close()
         self.clock.jump(jump)
-        self.clock.restart(off, passing)
+        self.clock.restart(off, monotonic)
         self.now = max(self.now, self.clock.wall())
         self.open()
 

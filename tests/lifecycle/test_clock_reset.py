@@ -15,7 +15,7 @@ from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB, texts
 from vecall import MemoryService
 from vecall.cli.main import main
-from vecall.clock import LifeTime
+from vecall.clock import ExpiryClock
 from vecall.store import examine, reset_clock
 
 AHEAD = 9 * YEAR
@@ -135,7 +135,7 @@ def test_a_time_that_is_behind_the_wall_clock_is_set_forward(
     (done,) = reset_clock(path, clock)
     assert "forward by 365.0 days" in done
     service = open_service(path, clock=clock, sweep_interval=None)
-    assert service._memory.database.lifetime.now() == START
+    assert service._memory.database.expiry_clock.now() == START
     clock.let_pass(99.0)
     assert texts(service) == ["zebra"]
     clock.let_pass(1.0)
@@ -195,7 +195,7 @@ def test_doctor_sees_a_time_that_is_years_ahead_and_resets_it(
     open_service, tmp_path, capsys
 ):
     path = tmp_path / "m.db"
-    wrong = SettableClock(LifeTime(SettableClock()).wall() + AHEAD)
+    wrong = SettableClock(ExpiryClock(SettableClock()).wall() + AHEAD)
     open_service(path, clock=wrong, sweep_interval=None).close()
     assert main(["doctor", "--path", str(path)]) == 0
     assert "--reset-clock" in capsys.readouterr().out

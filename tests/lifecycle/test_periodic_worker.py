@@ -10,7 +10,7 @@ import weakref
 import pytest
 from helpers.memories import SECRET, WAIT_S
 from vecall import ClosedError
-from vecall.concurrency.periodic import Housekeeper
+from vecall.concurrency.periodic import PeriodicWorker
 
 OFTEN = 0.01
 NEVER = 10_000.0
@@ -25,7 +25,7 @@ def keepers() -> set[threading.Thread]:
 def test_a_housekeeper_works_when_it_is_woken():
     """S4.58: it does not wait for the end of its pause."""
     worked = threading.Semaphore(0)
-    keeper = Housekeeper(lambda: worked.release(), NEVER)
+    keeper = PeriodicWorker(lambda: worked.release(), NEVER)
     for _ in range(3):
         keeper.wake()
         assert worked.acquire(timeout=WAIT_S)
@@ -42,7 +42,7 @@ def test_a_housekeeper_comes_back_when_its_work_says(pause):
         worked.release()
         return pause
 
-    keeper = Housekeeper(work, NEVER)
+    keeper = PeriodicWorker(work, NEVER)
     keeper.wake()
     for _ in range(5):
         assert worked.acquire(timeout=WAIT_S)
@@ -57,7 +57,7 @@ def test_a_housekeeper_never_pauses_longer_than_its_interval():
         worked.release()
         return NEVER
 
-    keeper = Housekeeper(work, OFTEN)
+    keeper = PeriodicWorker(work, OFTEN)
     for _ in range(3):
         assert worked.acquire(timeout=WAIT_S)
     keeper.close()
@@ -71,7 +71,7 @@ def test_a_call_to_wake_during_the_work_is_not_lost():
         begun.release()
         assert go_on.acquire(timeout=WAIT_S)
 
-    keeper = Housekeeper(work, NEVER)
+    keeper = PeriodicWorker(work, NEVER)
     keeper.wake()
     assert begun.acquire(timeout=WAIT_S)
     keeper.wake()
@@ -91,7 +91,7 @@ def test_closing_waits_for_the_work_and_lets_no_more_begin():
         return 0.0
 
     before = keepers()
-    keeper = Housekeeper(work, OFTEN)
+    keeper = PeriodicWorker(work, OFTEN)
     assert begun.wait(WAIT_S)
     closing_ = threading.Thread(target=keeper.close)
     closing_.start()
@@ -112,7 +112,7 @@ def test_work_that_fails_is_tried_again_without_a_word_of_why(caplog):
         worked.release()
         raise ValueError(SECRET)
 
-    keeper = Housekeeper(work, OFTEN)
+    keeper = PeriodicWorker(work, OFTEN)
     with caplog.at_level(logging.DEBUG, "vecall"):
         for _ in range(3):
             assert worked.acquire(timeout=WAIT_S)
@@ -128,7 +128,7 @@ def test_the_thread_ends_when_what_it_works_on_is_closed():
     def work() -> None:
         raise ClosedError
 
-    keeper = Housekeeper(work, OFTEN)
+    keeper = PeriodicWorker(work, OFTEN)
     for thread in keepers() - before:
         thread.join(WAIT_S)
     assert keepers() == before
@@ -139,7 +139,7 @@ def test_the_thread_ends_when_nobody_has_the_housekeeper_any_more():
     """S4.58: at once, though its next look is far off, and in the midst of its work."""
     before = keepers()
     worked = threading.Semaphore(0)
-    keeper = Housekeeper(worked.release, NEVER)
+    keeper = PeriodicWorker(worked.release, NEVER)
     keeper.wake()
     assert worked.acquire(timeout=WAIT_S)
     (thread,) = keepers() - before
@@ -154,7 +154,7 @@ def test_the_thread_ends_when_nobody_has_the_housekeeper_any_more():
 def test_without_an_interval_there_is_no_thread():
     """S4.58: and nothing to wait for."""
     before = keepers()
-    keeper = Housekeeper(lambda: None, None)
+    keeper = PeriodicWorker(lambda: None, None)
     keeper.wake()
     assert keepers() == before
     keeper.close()

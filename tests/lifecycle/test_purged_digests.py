@@ -165,7 +165,7 @@ def test_what_a_summary_took_in_comes_back_after_the_summary_was_purged(tmp_path
         job = AddMemories(*ALICE.values(), [summary], fold={"o": text_hash("older")})
         with (
             closing(Database(path, "full", clock=clock)) as database,
-            database.transaction() as connection,
+            database.write_transaction() as connection,
         ):
             job.run(connection)
         assert kept(service, "archived") == {"o": "older"}

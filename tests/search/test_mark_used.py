@@ -219,7 +219,7 @@ for line in sys.stdin:
         print(service.sync.mark_used(**scope, memory_ids=rest), flush=True)
     else:
         found = service.sync.search_memory(**scope, query="zebra", top_k=100)
-        rows = service._memory.serving.cache.get([(1 << 32) + int(rest[0])])
+        rows = service._memory.search_index.cache.get([(1 << 32) + int(rest[0])])
         print(len(found.memories), rows[0] and rows[0].uses, flush=True)
 """
 
@@ -246,7 +246,7 @@ def test_processes_see_each_others_uses(open_service, path):
 
     def cached() -> Any:
         assert len(texts(service)) == 2
-        (row,) = service._memory.serving.cache.get([(1 << 32) + 1])
+        (row,) = service._memory.search_index.cache.get([(1 << 32) + 1])
         return row and row.uses
 
     with child(SERVER, path) as other:
@@ -306,7 +306,7 @@ def test_a_use_is_no_reason_to_index_a_memory_again(
 def test_a_row_in_memory_is_the_marked_one_at_once(service):
     """Also where somebody puts back what was read before the mark."""
     assert len(texts(service)) == 3
-    cache, rid = service._memory.serving.cache, (1 << 32) + 1
+    cache, rid = service._memory.search_index.cache, (1 << 32) + 1
     read_at = cache.now()
     (old,) = cache.get([rid])
     assert old is not None

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 from helpers.memories import ALICE, Held, texts, until
-from vecall.concurrency.single_flight import InFlight
+from vecall.concurrency.single_flight import SingleFlight
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -80,7 +80,7 @@ def test_a_cancelled_embedding_harms_no_other(open_service, in_time):
 
 
 def test_a_caller_who_gives_up_a_text_that_another_embeds_cancels_it_for_no_caller():
-    in_flight = InFlight()
+    in_flight = SingleFlight()
     key = ("app", "alice", b"zebra")
     promised = []
     for _ in range(3):

@@ -16,9 +16,9 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
 from vecall import MemoryService, VectorStoreMemoryService
-from vecall.concurrency.interruptible import Pool, Promise
+from vecall.concurrency.interruptible import InterruptibleFuture, Pool
 from vecall.embedders.cached import CachedEmbedder
-from vecall.index.partition_cache import Loader
+from vecall.index.partition_cache import PartitionCache
 from vecall.vector_store import InMemoryVectorStore
 
 
@@ -67,7 +67,7 @@ def every_step(work: Callable[[int], bool]) -> int:
 
 def test_an_interrupted_wait_leaves_its_promise_to_others(in_time):
     def at(step: int) -> bool:
-        promise: Promise[int] = Promise()
+        promise: InterruptibleFuture[int] = InterruptibleFuture()
         thread = threading.Timer(0.005, lambda: promise.set_result(7))
         thread.start()
         found = interrupted_at(step, promise.result)
@@ -91,11 +91,11 @@ def test_work_that_is_handed_over_while_interrupted_leaves_the_pool_to_others(in
 
 
 def test_a_promise_is_a_future():
-    promise: Promise[int] = Promise()
+    promise: InterruptibleFuture[int] = InterruptibleFuture()
     assert promise.cancel()
     with pytest.raises(CancelledError):
         promise.result()
-    promise = Promise()
+    promise = InterruptibleFuture()
     with pytest.raises(TimeoutError if sys.version_info >= (3, 11) else Exception):
         promise.result(timeout=0.01)
     seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -114,7 +114,7 @@ def test_a_search_that_is_interrupted_leaves_its_user_and_others_searchable(
     open_service, tmp_path, in_time
 ):
     service: MemoryService = open_service(tmp_path / "m.db", durability="process")
-    loader = service._memory.serving.loader
+    loader = service._memory.search_index.partitions
     for who in (ALICE, BOB):
         service.sync.add_memory(**who, memories=["zebra"])
     service.sync.search_memory(**ALICE, query="zebra")  # so that threads have started
@@ -135,7 +135,7 @@ def test_a_search_that_is_interrupted_leaves_its_user_and_others_searchable(
             time.sleep(0.001)
         assert not loader._work.keys()
         assert not loader._residents.pins()
-        assert service._memory.serving._uses == 0
+        assert service._memory.search_index._uses == 0
     assert interrupted > 5
 
 
@@ -174,18 +174,18 @@ def test_a_proposal_to_forget_follows_the_file_to_another_model(
 ):
     service = open_service(tmp_path / "m.db", embedder=Recorder())
     service.sync.add_memory(**ALICE, memories=["I keep a zebra."])
-    old = service._memory.serving.loader
+    old = service._memory.search_index.partitions
     old._drop(tuple(ALICE.values()))
-    catch_up = Loader.catch_up
+    synchronize = PartitionCache.synchronize
 
-    def moved_first(loader: Loader, key: Any) -> Any:
+    def moved_first(loader: PartitionCache, key: Any) -> Any:
         if loader is old and not loader.retired:
             service.sync.reembed(Recorder(5, "another"))
             while not loader.retired:
                 time.sleep(0.001)
-        return catch_up(loader, key)
+        return synchronize(loader, key)
 
-    monkeypatch.setattr(Loader, "catch_up", moved_first)
+    monkeypatch.setattr(PartitionCache, "synchronize", moved_first)
     proposal = service.sync.propose_forget(**ALICE, query="zebra")
     assert [memory.text for memory in proposal.memories] == ["I keep a zebra."]
 

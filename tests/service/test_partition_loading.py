@@ -121,7 +121,7 @@ def test_an_eviction_drops_nothing_that_is_loaded_after_it_began(
     service = open_service(tmp_path / "m.db")
     service.sync.add_memory(**ALICE, memories=[f"zebra {i}" for i in range(60)])
     assert len(texts(service)) == 60
-    loader = service._memory.serving.loader
+    loader = service._memory.search_index.partitions
     slow = SlowEngine(loader._engine)
     loader._engine = slow
     with (
@@ -163,5 +163,5 @@ def test_rows_that_the_engine_lost_are_loaded_again(open_service, tmp_path):
     service = open_service(tmp_path / "m.db")
     service.sync.add_memory(**ALICE, memories=["zebra one", "zebra two"])
     assert len(texts(service)) == 2
-    assert service._memory.serving.engine.drop(KEY)
+    assert service._memory.search_index.engine.drop(KEY)
     assert len(texts(service)) == 2

@@ -21,7 +21,7 @@ from vecall import (
 )
 from vecall.embedders import FunctionEmbedder
 from vecall.errors import ReentrantCallError
-from vecall.hooks import ALLOW, REJECT, Verdict, Write
+from vecall.hooks import ALLOW, REJECT, PendingWrite, Verdict
 
 ME = {"app_name": "a", "user_id": "u"}
 AUDIT = {"app_name": "audit", "user_id": "log"}
@@ -79,7 +79,7 @@ def is_whole(memory: MemoryService, in_time: InTime) -> None:
 def test_a_hook_that_asks_itself_is_refused(
     open_service: Open, in_time: InTime, calls: Calls, what: str
 ) -> None:
-    def hook(_: Write) -> Verdict:
+    def hook(_: PendingWrite) -> Verdict:
         getattr(calls, what)()
         return ALLOW
 
@@ -93,7 +93,7 @@ def test_a_hook_that_asks_itself_is_refused(
 def test_a_coroutine_hook_that_asks_itself_is_refused(
     open_service: Open, in_time: InTime, calls: Calls
 ) -> None:
-    async def hook(_: Write) -> Verdict:
+    async def hook(_: PendingWrite) -> Verdict:
         await calls.add_async()
         return ALLOW
 
@@ -109,7 +109,7 @@ def test_a_hook_may_search_its_service_and_write_to_another(
     audit = open_service(embedder=None)
     holder: list[MemoryService] = []
 
-    def hook(write: Write) -> Verdict:
+    def hook(write: PendingWrite) -> Verdict:
         audit.sync.add_memory(**AUDIT, memories=["a note"])
         (memory,) = holder
         found = memory.sync.search_memory(**ME, query=write.memory.text)
@@ -166,7 +166,7 @@ def test_a_circle_over_the_hook_and_the_embedder_is_refused(
         calls.add()  # which asks the hook, which waits for this search
         return ones(texts)
 
-    def hook(_: Write) -> Verdict:
+    def hook(_: PendingWrite) -> Verdict:
         calls.search()
         return ALLOW
 
@@ -183,8 +183,8 @@ def test_a_circle_over_two_services_is_refused(
 ) -> None:
     services: list[MemoryService] = []
 
-    def into(number: int) -> Callable[[Write], Verdict]:
-        def hook(_: Write) -> Verdict:
+    def into(number: int) -> Callable[[PendingWrite], Verdict]:
+        def hook(_: PendingWrite) -> Verdict:
             add(services[number])
             return ALLOW
 
@@ -247,7 +247,7 @@ def test_a_summarizer_that_asks_itself_is_refused(
 def test_tasks_and_threads_of_a_hook_are_known_as_its_own(
     open_service: Open, in_time: InTime, calls: Calls
 ) -> None:
-    async def hook(_: Write) -> Verdict:
+    async def hook(_: PendingWrite) -> Verdict:
         await asyncio.to_thread(calls.add)
         return ALLOW
 

@@ -28,7 +28,7 @@ def test_a_snapshot_of_another_process_brings_no_old_text_back(open_service, tmp
     found = first.sync.search_memory(**ALICE, query="word7").memories
     assert found[0].text == "word7 before"  # and is kept
     before = until_another_is_on_record(first, None)
-    first._memory.serving.loader._evict(("app", "alice"))
+    first._memory.search_index.partitions._evict(("app", "alice"))
 
     second = open_service(path)
     second.sync.add_memory(**ALICE, memories=[entry("word7 after", 7)])
@@ -37,15 +37,15 @@ def test_a_snapshot_of_another_process_brings_no_old_text_back(open_service, tmp
     until_another_is_on_record(second, before)
     found = first.sync.search_memory(**ALICE, query="word7").memories
     assert found[0].text == "word7 after"
-    assert first._memory.serving.loader.loaded(
-        ("app", "alice"), first._memory.serving.loader.target(("app", "alice"))
+    assert first._memory.search_index.partitions.loaded(
+        ("app", "alice"), first._memory.search_index.partitions.target(("app", "alice"))
     )
 
 
 def until_another_is_on_record(service: MemoryService, known: bytes | None) -> bytes:
     end = time.monotonic() + 20
     while True:
-        with service._memory.database.snapshot() as connection:
+        with service._memory.database.read_transaction() as connection:
             query = "SELECT snap FROM part WHERE user = 'alice'"
             nonce: bytes | None = connection.execute(query).fetchone()[0]
         if nonce not in (None, known):

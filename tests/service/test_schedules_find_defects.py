@@ -14,8 +14,8 @@ from helpers.scheduled_world import Program, play
 from helpers.scheduler import Scheduler
 from vecall.concurrency.shared_work import SharedWork
 from vecall.errors import VecallError
-from vecall.index.loaded import Resident
-from vecall.index.partition_cache import Loader
+from vecall.index.loaded import LoadedPartition
+from vecall.index.partition_cache import PartitionCache
 from vecall.store import Database
 
 MOST = 2_000
@@ -58,14 +58,14 @@ def test_a_promise_that_one_caller_can_cancel_for_all_is_found(database, monkeyp
     """All who waited for a user shared the future of the thread pool itself."""
 
     def small_load(
-        loader: Loader, key: Any, done: Callable[[BaseException | None], None]
+        loader: PartitionCache, key: Any, done: Callable[[BaseException | None], None]
     ) -> Future[Any]:
         return loader._threads.small_load(loader._dispatch, key, done)
 
     def ask(work: SharedWork, key: Any, *, afresh: bool = False) -> Any:
         run = work._runs.get(key)
         if run is None:
-            loader: Loader = work._start.__self__  # type: ignore[attr-defined]
+            loader: PartitionCache = work._start.__self__  # type: ignore[attr-defined]
 
             def done(error: BaseException | None) -> None:
                 work._runs.pop(key, None)
@@ -86,15 +86,15 @@ def test_a_promise_that_one_caller_can_cancel_for_all_is_found(database, monkeyp
 def test_an_eviction_that_does_not_wait_for_a_loading_is_found(database, monkeypatch):
     """The entry was taken out, and then the partition dropped, whoever loaded it."""
 
-    def evict(loader: Loader, key: Any) -> bool:
+    def evict(loader: PartitionCache, key: Any) -> bool:
         loader._drop(key)
         return True
 
-    def holds(loader: Loader, key: Any, entry: Resident, _: int) -> bool:
+    def holds(loader: PartitionCache, key: Any, entry: LoadedPartition, _: int) -> bool:
         return loader._residents.get(key) is entry
 
-    monkeypatch.setattr(Loader, "_evict", evict)
-    monkeypatch.setattr(Loader, "holds", holds)
+    monkeypatch.setattr(PartitionCache, "_evict", evict)
+    monkeypatch.setattr(PartitionCache, "holds", holds)
     assert finds(
         database,
         schedule_programs.evicted_while_loaded,

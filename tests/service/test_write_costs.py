@@ -11,7 +11,7 @@ import pytest
 from vecall import MemoryService
 from vecall.store import AddMemories, Draft, due_users
 from vecall.store.file.connections import connect
-from vecall.store.writes.quota import Bounds
+from vecall.store.writes.quota import UserQuota
 
 FEW, MANY = 100, 6_000
 ROUGHLY = 1.3  # a tree of many rows is a level deeper
@@ -69,14 +69,14 @@ def add(**options: object) -> Callable[[sqlite3.Connection], object]:
 
 
 def at_limit(connection: sqlite3.Connection) -> object:
-    return add(bounds=Bounds(30, None, "oldest"))(connection)
+    return add(bounds=UserQuota(30, None, "oldest"))(connection)
 
 
 def many_at_limit(
     eviction: str, memories: int | None, nbytes: int | None
 ) -> Callable[[sqlite3.Connection], object]:
     """Adds, one by one, of a user who has all that is allowed."""
-    bounds = Bounds(memories, nbytes, eviction)  # type: ignore[arg-type]
+    bounds = UserQuota(memories, nbytes, eviction)  # type: ignore[arg-type]
 
     def run(connection: sqlite3.Connection) -> None:
         for number in range(MANY // 100):

@@ -42,10 +42,10 @@ class Steered(Clock):
     def wall(self) -> float:
         return self.now
 
-    def passing(self) -> float:
+    def monotonic(self) -> float:
         return self.now
 
-    def boot(self) -> str:
+    def boot_id(self) -> str:
         return "steered"
 
 

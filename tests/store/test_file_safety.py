@@ -180,7 +180,7 @@ def in_transaction(service: MemoryService) -> Iterator[None]:
     begun, done = threading.Event(), threading.Event()
 
     def work() -> None:
-        with service._memory.database.transaction() as connection:
+        with service._memory.database.write_transaction() as connection:
             connection.execute("INSERT INTO meta VALUES ('test', 'x')")
             begun.set()
             assert done.wait(30)

@@ -18,7 +18,7 @@ from vecall.tools import (
     LoadMemory,
     PreloadMemory,
     RecallMemory,
-    Turns,
+    ShownMemories,
     memory_tools,
 )
 
@@ -216,7 +216,7 @@ def test_an_empty_answer_says_that_all_is_in_the_context_already(
     service = open_service()
     texts = [f"zebra {n}" for n in range(count)]
     service.sync.add_memory(**ALICE, memories=texts)
-    turns = Turns()
+    turns = ShownMemories()
     run(PreloadMemory(service, *SCOPE, turns=turns).block("zebra", turn="t"))
     answer = call(
         LoadMemory(service, *SCOPE, turns=turns), {"query": "zebra"}, turn="t"

@@ -12,7 +12,7 @@ from helpers.memories import ALICE, BOB, SECRET, texts
 from helpers.tools import SCOPE, Watched, call, ids, run, watched_service
 from vecall import Limits, MemoryService
 from vecall.errors import ReadOnlyError
-from vecall.hooks import REJECT, Verdict, Write, redact
+from vecall.hooks import REJECT, PendingWrite, Verdict, redact
 from vecall.tools import ForgetMemory, PreloadMemory, RecallMemory, Remember
 
 SAID = ["My PIN is okapi.", "I like okapi and tea.", "I like tapirs."]
@@ -81,7 +81,7 @@ def test_what_the_write_hook_refuses_is_not_called_remembered(
     """S4.64: the gate stands before the tool too, and sees what marks it."""
     seen = []
 
-    def judge(write: Write) -> Verdict:
+    def judge(write: PendingWrite) -> Verdict:
         seen.append(write.memory)
         return verdict
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vecall import CorruptFileError, InvalidArgumentError, MemoryEntry
 from vecall.ranking.calibration import Calibration, Signals
-from vecall.search.entries import to_entry
+from vecall.search.entries import entry_from_row
 from vecall.store import Row
 
 names = st.none() | st.text(min_size=1, max_size=8)
@@ -61,7 +61,7 @@ rows = st.builds(
 def test_an_entry_of_a_row_is_what_the_constructor_makes(
     row, importance, score, similarity, confidence, explanation
 ):
-    found = to_entry(row, importance, score, similarity, confidence, explanation)
+    found = entry_from_row(row, importance, score, similarity, confidence, explanation)
     expected = MemoryEntry(
         row.text if row.content is None else json.loads(row.content),
         id=row.id,
@@ -92,7 +92,7 @@ def test_an_entry_of_a_row_behaves_like_any_other():
         *(1, "a", "s", None, None, 5.0, 6.0, None, "Nate", None, None, None),
         *("zebra", None, None, None),
     )
-    one, other = to_entry(row, 0.5), to_entry(row, 0.5)
+    one, other = entry_from_row(row, 0.5), entry_from_row(row, 0.5)
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.score = 1.0
     for same in (copy.copy(one), pickle.loads(pickle.dumps(one)), other):
@@ -106,14 +106,14 @@ def test_an_entry_of_a_row_behaves_like_any_other():
 def test_a_weight_outside_of_its_range_makes_no_entry(importance):
     row = Row(*(1, "a", None, None, None, None, 6.0, *[None] * 5), "zebra", *[None] * 3)
     with pytest.raises(InvalidArgumentError):
-        to_entry(row, importance)
+        entry_from_row(row, importance)
 
 
 @pytest.mark.parametrize("field", ["content", "meta"])
 def test_a_value_that_is_no_json_object_makes_no_entry(field):
     row = Row(*(1, "a", None, None, None, None, 6.0, *[None] * 5), "zebra", *[None] * 3)
     with pytest.raises(CorruptFileError):
-        to_entry(row._replace(**{field: "[1]"}), 0.5)
+        entry_from_row(row._replace(**{field: "[1]"}), 0.5)
 
 
 def test_a_confidence_is_that_of_the_signals_which_the_memory_explains(open_service):

@@ -14,9 +14,9 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from vecall.adk.artifact_text import pieces, text_of
-from vecall.content import read
+from vecall.content import get_field
 from vecall.errors import InvalidArgumentError, NotFoundError, WriteRejectedError
-from vecall.prompts.sanitize import clean
+from vecall.prompts.sanitize import strip_invisible
 from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id
 from vecall.types import Filter
@@ -67,7 +67,7 @@ class SavedArtifacts:
     def note(self, events: Iterable[Event]) -> None:
         """Take note of the artifacts that some events saved."""
         for event in events:
-            for name in read(read(event, "actions"), "artifact_delta") or ():
+            for name in get_field(get_field(event, "actions"), "artifact_delta") or ():
                 self._due[name] = event.timestamp
 
     async def index(
@@ -189,7 +189,7 @@ def _can_be_shown(name: object) -> bool:
     """Return whether a model can read a name and say it again as it is."""
     return (
         isinstance(name, str)
-        and clean(name) == name
+        and strip_invisible(name) == name
         and not {"\n", "\t"} & set(name)
         and 0 < len(name.encode()) <= _MOST_NAME_BYTES
     )

@@ -17,7 +17,7 @@ from google.genai import types
 
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError, MemoryNotConfiguredError
-from vecall.tools import MemoryTool, OnMissing, Turns
+from vecall.tools import MemoryTool, OnMissing, ShownMemories
 from vecall.types import Filter
 from vecall.validation import Limits
 
@@ -39,17 +39,17 @@ _UNBOUND: Any = SimpleNamespace(
 
 
 # What turns were given of memories of other classes, for as long as these exist.
-_turns: WeakKeyDictionary[object, Turns] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[object, ShownMemories] = WeakKeyDictionary()
 
 
-def _turns_of(service: object) -> Turns:
+def _turns_of(service: object) -> ShownMemories:
     try:
-        return _turns.setdefault(service, Turns())
+        return _turns.setdefault(service, ShownMemories())
     except TypeError:  # it cannot be referred to weakly, or is not hashable
-        return Turns()
+        return ShownMemories()
 
 
-class Asking(NamedTuple):
+class ToolCaller(NamedTuple):
     """Who asks in an invocation, and whom.
 
     Attributes:
@@ -66,7 +66,7 @@ class Asking(NamedTuple):
     """
 
     memory: Any
-    turns: Turns
+    turns: ShownMemories
     app_name: str
     user_id: str
     turn: Hashable
@@ -111,7 +111,7 @@ class VecallTool(BaseTool):
         self._without_memory = dict(told._without_memory)
         self._warned = False
 
-    def asking(self, context: ToolContext) -> Asking:
+    def asking(self, context: ToolContext) -> ToolCaller:
         """Return who asks in this context, and whom."""
         invocation: InvocationContext = context._invocation_context
         service = self._memory or invocation.memory_service
@@ -120,7 +120,7 @@ class VecallTool(BaseTool):
             turns, by_default = service.turns, service.filter
         else:
             memory, turns, by_default = service, _turns_of(service), None
-        return Asking(
+        return ToolCaller(
             memory,
             turns,
             invocation.app_name,
@@ -131,7 +131,7 @@ class VecallTool(BaseTool):
             by_default,
         )
 
-    def without_memory(self, asking: Asking) -> dict[str, Any] | None:
+    def without_memory(self, asking: ToolCaller) -> dict[str, Any] | None:
         """Return the answer where there is no memory and nothing is to be raised."""
         if asking.memory is not None or self._on_missing == "error":
             return None
@@ -140,7 +140,7 @@ class VecallTool(BaseTool):
             _log.warning("%s has no memory service and finds nothing", self.name)
         return copy.deepcopy(self._without_memory)
 
-    def bound(self, asking: Asking, **more: Any) -> MemoryTool:
+    def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
         """Return the tool for who asks.
 
         Raises:

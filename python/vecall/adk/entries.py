@@ -10,7 +10,7 @@ from google.genai import types
 
 from vecall.adk.json_values import to_metadata
 from vecall.adk.local_time import local_seconds
-from vecall.content import as_list, read
+from vecall.content import as_list, get_field
 from vecall.errors import InvalidTypeError
 from vecall.ingest.fields import ENTRY, by_name
 from vecall.timestamps import Time, to_iso, to_seconds
@@ -92,12 +92,12 @@ def _to_memory(memory: object, where: str) -> object:
     if isinstance(memory, str):
         return memory
     memory = by_name(memory, ENTRY, where)
-    fields = {name: read(memory, name) for name in _ENTRY_FIELDS}
+    fields = {name: get_field(memory, name) for name in _ENTRY_FIELDS}
     if fields["content"] is None:
-        fields["content"] = read(memory, "text")
-    fields["id"] = read(memory, "id") or None
-    fields["timestamp"] = local_seconds(read(memory, "timestamp"), "timestamp")
-    metadata = read(memory, "custom_metadata")
+        fields["content"] = get_field(memory, "text")
+    fields["id"] = get_field(memory, "id") or None
+    fields["timestamp"] = local_seconds(get_field(memory, "timestamp"), "timestamp")
+    metadata = get_field(memory, "custom_metadata")
     if isinstance(metadata, Mapping):
         recalled = metadata.get(RESERVED_KEY)
         own = {key: value for key, value in metadata.items() if key != RESERVED_KEY}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from vecall.adk.json_values import to_json, to_text
 from vecall.adk.local_time import local_seconds
-from vecall.content import read
+from vecall.content import get_field
 from vecall.errors import InvalidTypeError
 from vecall.ingest.conversation import ids_of, parted_by_rewind, said_in
 from vecall.ingest.fields import EVENT, by_name
@@ -26,7 +26,7 @@ NOTE_KEY = "adk"
 _LONGEST_NOTE = 512
 
 
-class Told(NamedTuple):
+class SessionContent(NamedTuple):
     """What a conversation says, and what it takes back.
 
     Attributes:
@@ -41,7 +41,7 @@ class Told(NamedTuple):
 def read_events(
     events: Sequence[object],
     paced: Callable[[Iterable[object]], Iterator[object]] = iter,
-) -> Told:
+) -> SessionContent:
     """Return a conversation as a vecall service reads it.
 
     Args:
@@ -49,7 +49,9 @@ def read_events(
         paced: Goes through them, pausing where others have to be let in.
     """
     counted, taken_back = parted_by_rewind(events, paced)
-    return Told([to_event(event) for event in paced(counted)], ids_of(taken_back))
+    return SessionContent(
+        [to_event(event) for event in paced(counted)], ids_of(taken_back)
+    )
 
 
 def to_event(event: object) -> dict[str, Any]:
@@ -64,17 +66,17 @@ def to_event(event: object) -> dict[str, Any]:
         raise InvalidTypeError(msg)
     event = by_name(event, EVENT, "events")
     fields: dict[str, Any] = {
-        "partial": read(event, "partial"),
+        "partial": get_field(event, "partial"),
         "content": said_in(event),
         "timestamp": _time(event),
     }
     for name in ("id", "author"):
-        value = read(event, name)
+        value = get_field(event, name)
         fields[name] = value if isinstance(value, str) and value else None
-    compaction = read(read(event, "actions"), "compaction")
+    compaction = get_field(get_field(event, "actions"), "compaction")
     if compaction is not None:
         fields["actions"] = {"compaction": compaction}
-    metadata = read(event, "custom_metadata")
+    metadata = get_field(event, "custom_metadata")
     kept: dict[str, Any] = {}
     if isinstance(metadata, Mapping):
         kept = {
@@ -91,7 +93,7 @@ def to_event(event: object) -> dict[str, Any]:
 
 def _time(event: object) -> Any:
     """When it was said; an object that invents attributes may have no time in it."""
-    time = read(event, "timestamp")
+    time = get_field(event, "timestamp")
     if not isinstance(event, Mapping) and not isinstance(time, float | str | datetime):
         time = time if type(time) is int else None
     return local_seconds(time, "event.timestamp")
@@ -103,7 +105,7 @@ def _notes(event: object) -> dict[str, str]:
     The invocation is not kept. A session has it under the event's id, and for every
     turn it would take 75 bytes in the file, a sixth more for a short turn.
     """
-    branch = read(event, "branch")
+    branch = get_field(event, "branch")
     if isinstance(branch, str) and 0 < len(branch) <= _LONGEST_NOTE:
         return {"branch": to_text(branch)}
     return {}

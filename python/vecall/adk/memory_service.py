@@ -17,16 +17,16 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 
 from vecall.adk.entries import to_memories
-from vecall.adk.event_reader import Told, read_events
+from vecall.adk.event_reader import SessionContent, read_events
 from vecall.adk.json_values import to_metadata, to_text
 from vecall.adk.responses import to_response
 from vecall.adk.uri import parse_uri
 from vecall.concurrency.time_slices import in_slices
-from vecall.content import as_list, read, read_list
+from vecall.content import as_list, get_field, get_list
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id as id_of
-from vecall.tools import Turns, search_or_words
+from vecall.tools import ShownMemories, search_with_fallback
 from vecall.tools.any_service import checked_filter, limits_of, require
 from vecall.types import Filter, FilterLike
 from vecall.validation import Limits, check_filter, check_name
@@ -93,7 +93,7 @@ class VecallMemoryService(BaseMemoryService):
         self._owned = memory is None
         self.memory = MemoryService(path, **options) if memory is None else memory
         """The service below, for what google-adk's contract has no argument for."""
-        self.turns = Turns()
+        self.turns = ShownMemories()
         """What the newest turns were preloaded with, so that nothing comes twice."""
         self.filter = checked
         """Which memories a search may return; None is all."""
@@ -212,11 +212,14 @@ class VecallMemoryService(BaseMemoryService):
     async def _read_session(
         self, session: Session | Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
-        app_name, user_id = read(session, "app_name"), read(session, "user_id")
-        session_id = read(session, "id")
+        app_name, user_id = (
+            get_field(session, "app_name"),
+            get_field(session, "user_id"),
+        )
+        session_id = get_field(session, "id")
         if session_id is None:
-            session_id = read(session, "session_id")
-        told = await _read(read_list(session, "events", "session.events"))
+            session_id = get_field(session, "session_id")
+        told = await _read(get_list(session, "events", "session.events"))
         whole = {
             "app_name": app_name,
             "user_id": user_id,
@@ -291,7 +294,7 @@ class VecallMemoryService(BaseMemoryService):
             ClosedError: The service was closed.
         """
         # A model may send anything as the argument of its tool.
-        found, _ = await search_or_words(
+        found, _ = await search_with_fallback(
             self.memory,
             app_name=app_name,
             user_id=user_id,
@@ -340,7 +343,7 @@ def _checked_filter(
     return check_filter(asked, known, by_metadata=True)
 
 
-async def _read(events: list[object]) -> Told:
+async def _read(events: list[object]) -> SessionContent:
     """Read a few events at once, and many on another thread.
 
     The list is the caller's no more, so it may grow meanwhile; the events in it must

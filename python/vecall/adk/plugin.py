@@ -18,7 +18,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from vecall.adk.artifact_index import ArtifactText
 from vecall.adk.artifact_text import text_of
 from vecall.adk.memory_service import VecallMemoryService
-from vecall.adk.session_tracker import FollowedSession, Ingest, Key
+from vecall.adk.session_tracker import Ingest, Key, SessionTracker
 from vecall.errors import ConfigError
 from vecall.triggers import SessionEnd
 
@@ -98,8 +98,8 @@ class VecallMemoryPlugin(BasePlugin):
         self._to_text = text_of if index_artifacts is True else index_artifacts or None
         self._most = sessions
         self._lock = threading.Lock()
-        self._followed: OrderedDict[_Place, FollowedSession] = OrderedDict()
-        self._waiting: dict[_Place, FollowedSession] = {}
+        self._followed: OrderedDict[_Place, SessionTracker] = OrderedDict()
+        self._waiting: dict[_Place, SessionTracker] = {}
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vecall-adk")
         self._warned = False
 
@@ -191,13 +191,13 @@ class VecallMemoryPlugin(BasePlugin):
 
     def _note(
         self, service: VecallMemoryService, context: InvocationContext
-    ) -> FollowedSession:
+    ) -> SessionTracker:
         session = context.session
         key = (session.app_name, session.user_id, session.id)
         place = (id(service), key)
         with self._lock:
             followed = self._followed.setdefault(
-                place, FollowedSession(key, service, session, self._to_text)
+                place, SessionTracker(key, service, session, self._to_text)
             )
             followed.left_by_run(session)
             followed.artifact_service = context.artifact_service
@@ -215,7 +215,7 @@ class VecallMemoryPlugin(BasePlugin):
         told = (key for key, each in self._followed.items() if not each.has_more())
         del self._followed[next(told, next(iter(self._followed)))]
 
-    def _submit(self, followed: FollowedSession) -> None:
+    def _submit(self, followed: SessionTracker) -> None:
         """Have a session remembered, once however often it is asked for."""
         place = (id(followed.service), followed.key)
         with self._lock:
@@ -238,5 +238,5 @@ class VecallMemoryPlugin(BasePlugin):
         for name in followed.artifacts():
             self._worker.submit(self._index, followed, name)
 
-    def _index(self, followed: FollowedSession, name: str) -> None:
+    def _index(self, followed: SessionTracker, name: str) -> None:
         asyncio.run(followed.index(name))

@@ -13,7 +13,7 @@ from google.genai import types
 import vecall
 from vecall.adk.entries import RESERVED_KEY
 from vecall.adk.json_values import to_json
-from vecall.prompts.sanitize import clean, escape, has_marks
+from vecall.prompts.sanitize import escape, has_marks, strip_invisible
 from vecall.timestamps import to_iso
 
 _SCORES = ("score", "similarity", "confidence", "importance", "session_id", "event_id")
@@ -71,7 +71,7 @@ def neutral(text: str) -> str:
     the name of the block's tags in whatever way, has no "<" and nothing that looks like
     one, and no bracket of such a mark.
     """
-    shown = text if text.isascii() and text.isprintable() else clean(text)
+    shown = text if text.isascii() and text.isprintable() else strip_invisible(text)
     if has_marks(shown):
         return escape(shown)
     letters = shown

@@ -22,7 +22,7 @@ Key = tuple[str, str, str]
 """A session: app, user and session id."""
 
 
-class FollowedSession:
+class SessionTracker:
     """A session that is handed over again and again while it grows.
 
     Args:

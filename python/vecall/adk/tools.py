@@ -9,7 +9,7 @@ from google.adk.tools.tool_context import ToolContext
 
 import vecall
 from vecall import tools
-from vecall.adk.base_tool import Asking, VecallTool
+from vecall.adk.base_tool import ToolCaller, VecallTool
 from vecall.errors import ConfigError
 from vecall.tools import MemoryTool, OnMissing
 
@@ -17,7 +17,7 @@ from vecall.tools import MemoryTool, OnMissing
 class _SearchTool(VecallTool):
     """Leaves out what was preloaded in the same invocation."""
 
-    def bound(self, asking: Asking, **more: Any) -> MemoryTool:
+    def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
         if self._options.get("filter") is None:
             more["filter"] = asking.filter
         return super().bound(asking, turns=asking.turns, **more)
@@ -107,7 +107,7 @@ class ExpandSessionTool(VecallTool):
 class _WritingTool(VecallTool):
     """Writes as the agent that calls it."""
 
-    def bound(self, asking: Asking, **more: Any) -> MemoryTool:
+    def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
         if not isinstance(asking.memory, vecall.BaseMemoryService | None):
             msg = f"{self.name}: the Runner's memory_service is no VecallMemoryService"
             raise ConfigError(msg)

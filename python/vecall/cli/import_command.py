@@ -32,7 +32,7 @@ from vecall.cli.owner_batches import (
 )
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import Progress, counted, print_json
-from vecall.content import read
+from vecall.content import get_field
 from vecall.errors import (
     ConfigError,
     InvalidArgumentError,
@@ -309,7 +309,7 @@ class _Import:
             raise InvalidArgumentError(msg)
         for name, option in (("app_name", "app"), ("user_id", "user")):
             given = getattr(self._options, option)
-            if read(item, name) is None:
+            if get_field(item, name) is None:
                 if given is None:
                     msg = f"line {number} has no {name}; give --{option}"
                     raise InvalidArgumentError(msg)
@@ -328,13 +328,16 @@ def _add(memory: MemoryService, batch: list[Line]) -> AddedIds:
     if is_session(first):
         return memory.sync.add_session_to_memory(first)
     items = [line.item for line in batch]
-    app, user = read(first, "app_name"), read(first, "user_id")
+    app, user = get_field(first, "app_name"), get_field(first, "user_id")
     if is_entry(first):
         # What was deleted since an earlier import stays deleted.
         return memory.sync.add_memory(
             app_name=app, user_id=user, memories=items, restore=False
         )
-    events = [{**item, "id": read(item, "event_id")} for item in items]
+    events = [{**item, "id": get_field(item, "event_id")} for item in items]
     return memory.sync.add_events_to_memory(
-        app_name=app, user_id=user, events=events, session_id=read(first, "session_id")
+        app_name=app,
+        user_id=user,
+        events=events,
+        session_id=get_field(first, "session_id"),
     )

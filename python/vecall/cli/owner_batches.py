@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from vecall.content import read
+from vecall.content import get_field
 
 LINES_AT_ONCE = 500  # of one write
 _LINES_HELD = 50_000
@@ -40,7 +40,7 @@ def is_session(item: dict[str, Any]) -> bool:
 
 def is_entry(item: dict[str, Any]) -> bool:
     """Whether a line holds a memory of its own, and no turn of a session."""
-    return read(item, "id") is not None or read(item, "session_id") is None
+    return get_field(item, "id") is not None or get_field(item, "session_id") is None
 
 
 class OwnerBatches:
@@ -59,13 +59,13 @@ class OwnerBatches:
     def add(self, line: Line) -> Iterator[list[Line]]:
         """Take one line; yield what is to be written now, in this order."""
         item = line.item
-        owner = (read(item, "app_name"), read(item, "user_id"))
-        if is_session(item) or read(item, "supersedes") is not None:
+        owner = (get_field(item, "app_name"), get_field(item, "user_id"))
+        if is_session(item) or get_field(item, "supersedes") is not None:
             yield from self._take([key for key in self._groups if key[:2] == owner])
         if is_session(item):
             yield [line]
             return
-        key = owner if is_entry(item) else (*owner, read(item, "session_id"))
+        key = owner if is_entry(item) else (*owner, get_field(item, "session_id"))
         group = self._groups.setdefault(key, [])
         group.append(line)
         self._lines += 1

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO, cast
 
-from vecall.prompts.sanitize import clean
+from vecall.prompts.sanitize import strip_invisible
 
-# Noncharacters, which `clean` takes out of every text, stand for what vecall means.
+# Noncharacters, which `strip_invisible` removes from every text, mean terminal codes.
 BOLD, DIM, PLAIN, RETURN, ERASE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 
 _MEANT = {
@@ -27,7 +27,9 @@ _MEANT = {
     ERASE: "\033[K",
 }
 _PARTS = re.compile(f"([{''.join(_MEANT)}])")
-_JOINERS = "\u200c\u200d\ufe0e\ufe0f"  # where `clean` leaves one it has a meaning
+_JOINERS = (
+    "\u200c\u200d\ufe0e\ufe0f"  # where `strip_invisible` leaves one it has a meaning
+)
 
 
 def shown(text: str) -> str:
@@ -36,7 +38,7 @@ def shown(text: str) -> str:
     No control character but the newline is left, no mark of direction, and nothing else
     that cannot be seen.
     """
-    text = clean(text).expandtabs(4)
+    text = strip_invisible(text).expandtabs(4)
     if text.isascii() or text.isprintable():
         return text
     return "".join(map(_printable, text))

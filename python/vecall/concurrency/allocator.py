@@ -10,7 +10,7 @@ _trim = (
 )
 
 
-def give_back() -> None:
+def trim_heap() -> None:
     """Return freed memory where the allocator can be asked to (glibc).
 
     Takes milliseconds; the interpreter is free meanwhile.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Closing(ABC):
+class ClosesOnExit(ABC):
     """Closes itself where a block ends, on a loop without holding it up."""
 
     @abstractmethod
@@ -55,7 +55,7 @@ class Closing(ABC):
 class ClosesBlocking:
     """Closes a service where a block ends, on a thread without an event loop."""
 
-    def __init__(self, service: Closing) -> None:
+    def __init__(self, service: ClosesOnExit) -> None:
         """Close this service."""
         self._service = service
 

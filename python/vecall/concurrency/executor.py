@@ -29,7 +29,7 @@ T = TypeVar("T")
 _AT_ONCE = 8  # calls of a coroutine function
 
 
-class ModelThread:
+class PluginExecutor:
     """One thread for a model: plain functions one by one, coroutines some at a time.
 
     What is awaited runs on one event loop on a thread of its own, to which clients may
@@ -51,7 +51,7 @@ class ModelThread:
         self._loop_thread: threading.Thread | None = None
         self._slots: asyncio.Semaphore | None = None
         self._closed = False
-        self._stop: weakref.finalize[..., ModelThread] | None = None
+        self._stop: weakref.finalize[..., PluginExecutor] | None = None
 
     def refuse_nested(self) -> None:
         """Raise where a function of this thread waits for the caller.

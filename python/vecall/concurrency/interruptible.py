@@ -46,7 +46,7 @@ class _Condition(RLock):  # type: ignore[misc]
             self._waiters.pop().release()
 
 
-class Promise(Future[T]):
+class InterruptibleFuture(Future[T]):
     """A future whose waiters may be interrupted."""
 
     def __init__(self) -> None:
@@ -89,12 +89,12 @@ class Pool(ThreadPoolExecutor):
         Raises:
             RuntimeError: The pool was shut down.
         """
-        promise: Promise[T] = Promise()
+        promise: InterruptibleFuture[T] = InterruptibleFuture()
         super().submit(_keep, promise, partial(fn, *args, **kwargs))
         return promise
 
 
-def _keep(promise: Promise[Any], work: Callable[[], Any]) -> None:
+def _keep(promise: InterruptibleFuture[Any], work: Callable[[], Any]) -> None:
     if not promise.set_running_or_notify_cancel():
         return
     try:

@@ -12,7 +12,7 @@ from vecall.errors import ClosedError
 _log = logging.getLogger("vecall")
 
 
-class Housekeeper:
+class PeriodicWorker:
     """Calls a function every so often, and when it is told to, until it is closed.
 
     Its thread ends, too, when nobody has it any more.
@@ -74,7 +74,7 @@ class Housekeeper:
 
 
 def _run(
-    keeper: weakref.ref[Housekeeper], wake: threading.Event, longest: float
+    keeper: weakref.ref[PeriodicWorker], wake: threading.Event, longest: float
 ) -> None:
     """Wait without holding on to the housekeeper, or to what it works on."""
     pause: float | None = None

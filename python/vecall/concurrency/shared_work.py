@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
 
-from vecall.concurrency.interruptible import Promise
+from vecall.concurrency.interruptible import InterruptibleFuture
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -22,7 +22,7 @@ class _Run:
 
     def __init__(self) -> None:
         self.again = False
-        self.promise: Future[None] = Promise()
+        self.promise: Future[None] = InterruptibleFuture()
         # Running from the start: `asyncio.wrap_future` hands the cancellation of one
         # caller on to the future, and others wait for the same one.
         self.promise.set_running_or_notify_cancel()

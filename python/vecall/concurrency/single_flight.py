@@ -9,14 +9,14 @@ from concurrent.futures import Future
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.interruptible import Promise
+from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.errors import EmbedderError
 
 Key = tuple[str, str, bytes]
 """App, user, and what names a text."""
 
 
-class InFlight:
+class SingleFlight:
     """What several callers who embed the same texts know of each other. Thread-safe."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class InFlight:
                 if key in self._coming:
                     others[at] = self._coming[key]
                     continue
-                promise: Future[bytes] = Promise()
+                promise: Future[bytes] = InterruptibleFuture()
                 # Running, so that one who stops waiting cannot cancel it for others.
                 promise.set_running_or_notify_cancel()
                 mine[at] = promise

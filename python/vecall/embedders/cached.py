@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vecall.concurrency.interruptible import Promise
+from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.embedders.base import Embedder, Vectors, checked_vectors, is_async
 from vecall.embedders.fork_local import PerProcess
 from vecall.errors import ConfigError
@@ -35,7 +35,7 @@ class _Turn:
     others: dict[bytes, Future[bytes]]
 
 
-class _Kept:
+class _CachedVector:
     """Vectors by key, the least recently used first, and those on their way."""
 
     def __init__(self, most: int) -> None:
@@ -67,7 +67,7 @@ class _Kept:
         elif key in self._asked:
             turn.others[key] = self._asked[key]
         else:
-            future: Future[bytes] = Promise()
+            future: Future[bytes] = InterruptibleFuture()
             future.set_running_or_notify_cancel()  # so no waiter cancels it
             turn.mine[key] = future  # first, so that an interrupt ends it
             self._asked[key] = future
@@ -146,7 +146,7 @@ class CachedEmbedder:
         if most < 1:
             msg = "max_bytes, max_entries: too small for one vector"
             raise ConfigError(msg)
-        self._kept = PerProcess(lambda: _Kept(most))
+        self._kept = PerProcess(lambda: _CachedVector(most))
         self._queries = getattr(embedder, "embed_queries", None)
         if is_async(embedder.embed):
             self.embed = self._embed_async  # type: ignore[method-assign]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from itertools import groupby
 
 from vecall.errors import VecallError
-from vecall.index.embedding import Embedding, embedded_text
+from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.store import (
     Database,
     MoveVectors,
+    RowWithVector,
     SetVectors,
-    StoredRow,
     partition_names,
     text_hash,
     unmoved_vectors,
@@ -35,7 +35,7 @@ class Backfill:
         self,
         database: Database,
         writer: Writer,
-        embedding: Embedding | None,
+        embedding: EmbeddingQueue | None,
         model: int | None,
     ) -> None:
         """Begin, if there is anything to do.
@@ -73,13 +73,13 @@ class Backfill:
         self.wait()
 
     def _has_work(self) -> bool:
-        with self._database.snapshot() as connection:
+        with self._database.read_transaction() as connection:
             if unmoved_vectors(connection):
                 return True
         return self._embedding is not None and bool(self._next(0, 1))
 
-    def _next(self, after: int, most: int) -> list[StoredRow]:
-        with self._database.snapshot() as connection:
+    def _next(self, after: int, most: int) -> list[RowWithVector]:
+        with self._database.read_transaction() as connection:
             return without_vector(connection, after, most)
 
     def _work(self) -> None:
@@ -99,15 +99,15 @@ class Backfill:
     def _move(self) -> None:
         """Finish what a change of the file's model left to be done."""
         while not self._stopping.is_set():
-            with self._database.snapshot() as connection:
+            with self._database.read_transaction() as connection:
                 if not unmoved_vectors(connection):
                     return
             self._writer.submit(MoveVectors()).result()
 
-    def _embed(self, part: int, rows: list[StoredRow]) -> None:
+    def _embed(self, part: int, rows: list[RowWithVector]) -> None:
         assert self._embedding is not None
         assert self._model is not None
-        with self._database.snapshot() as connection:
+        with self._database.read_transaction() as connection:
             names = partition_names(connection, part)
             said = [(text_hash(row.text), row.author) for row, *_ in rows]
             known = vectors_of(connection, part, said, self._model)

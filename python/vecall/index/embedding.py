@@ -17,9 +17,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.executor import ModelThread
+from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
-from vecall.concurrency.single_flight import InFlight, Key
+from vecall.concurrency.single_flight import Key, SingleFlight
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.embedders.base import is_async
 from vecall.embedders.scripts import are_known, scripts_of
@@ -50,7 +50,7 @@ class _Batch(NamedTuple):
     vectors: Future[Vectors]
 
 
-class Embedding:
+class EmbeddingQueue:
     """One embedder, its thread, and the vectors of recent queries and texts."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -59,11 +59,11 @@ class Embedding:
         self._scripts = scripts_of(embedder)
         allowed = getattr(embedder, "max_concurrency", 1)
         self._at_once = min(allowed, _AT_ONCE) if type(allowed) is int else 1
-        self.thread = ModelThread("vecall-embedder", max(self._at_once, 1))
+        self.thread = PluginExecutor("vecall-embedder", max(self._at_once, 1))
         """Where the embedder runs."""
-        self._queries = _Kept[str, Vectors](_QUERIES_KEPT)
-        self._texts = _Kept[bytes, bytes](_TEXTS_KEPT)
-        self._in_flight = InFlight()
+        self._queries = _UserLru[str, Vectors](_QUERIES_KEPT)
+        self._texts = _UserLru[bytes, bytes](_TEXTS_KEPT)
+        self._in_flight = SingleFlight()
         # A model that tells questions from statements has a second method.
         self._embed_queries: Callable[[list[str]], Any] = getattr(
             embedder, "embed_queries", embedder.embed
@@ -224,7 +224,7 @@ class Embedding:
         return self.thread.run(work, concurrent=concurrent)
 
 
-class _Kept(Generic[K, V]):
+class _UserLru(Generic[K, V]):
     """The values last asked for, by user, oldest out first. Thread-safe."""
 
     def __init__(self, most: int) -> None:

@@ -12,7 +12,7 @@ from vecall.index.rows import Key
 
 
 @dataclass(slots=True, eq=False)
-class Resident:
+class LoadedPartition:
     """How far the engine is for one partition.
 
     Attributes:
@@ -41,7 +41,7 @@ class _Pin:
         self.key = key
 
 
-class Residents:
+class LoadedPartitions:
     """The entries of partitions that can be searched. Thread-safe.
 
     An entry is put in and taken out under its partition's lock, which is the loader's.
@@ -50,7 +50,7 @@ class Residents:
     def __init__(self) -> None:
         """Begin with none."""
         self._mutex = threading.Lock()
-        self._entries: dict[Key, Resident] = {}
+        self._entries: dict[Key, LoadedPartition] = {}
         self._bytes = 0
         # By weak references, so that no pin outlasts the call that made it, however
         # that call ends.
@@ -61,7 +61,7 @@ class Residents:
         """Bytes of all entries."""
         return self._bytes
 
-    def get(self, key: Key) -> Resident | None:
+    def get(self, key: Key) -> LoadedPartition | None:
         """Return a partition's entry."""
         return self._entries.get(key)
 
@@ -70,21 +70,21 @@ class Residents:
         with self._mutex:
             return set(self._entries)
 
-    def put(self, key: Key, entry: Resident) -> None:
+    def put(self, key: Key, entry: LoadedPartition) -> None:
         """Put in a partition's entry; the same one again changes nothing."""
         with self._mutex:
             if self._entries.get(key) is not entry:
                 self._entries[key] = entry
                 self._bytes += entry.nbytes
 
-    def resize(self, key: Key, entry: Resident, nbytes: int) -> None:
+    def resize(self, key: Key, entry: LoadedPartition, nbytes: int) -> None:
         """Note what an entry takes now, whether it is in or not."""
         with self._mutex:
             if self._entries.get(key) is entry:
                 self._bytes += nbytes - entry.nbytes
             entry.nbytes = nbytes
 
-    def take(self, key: Key) -> Resident | None:
+    def take(self, key: Key) -> LoadedPartition | None:
         """Take a partition's entry out and return it."""
         with self._mutex:
             entry = self._entries.pop(key, None)

@@ -6,7 +6,7 @@ from vecall.index.rows import Key
 from vecall.store import Change
 
 
-class Newest:
+class NewestChanges:
     """What `Database.partition` would return, without the database's one lock.
 
     A transaction may hold that lock for seconds, and a search must not wait for it on

@@ -7,12 +7,12 @@ it is committed, a write of another process is read from the change log before t
 search goes on. When the budget is used up, partitions that were not searched lately
 are evicted.
 
-Whatever changes what the engine holds of a partition, or its entry in `Residents`,
-happens under that partition's lock: loading, replaying, publishing, evicting. The
-entry is taken out before the engine drops the partition, and put in after it is
-complete. So a search that finds the same entry before and after it asks the engine has
-asked a complete partition. The thread that writes the file never waits for such a
-lock: where it is taken, the partition is brought up to date afterwards.
+Every change of what the engine holds of a partition, and of its entry in
+`LoadedPartitions`, happens under that partition's lock: loading, replaying, publishing,
+evicting. The entry is taken out before the engine drops the partition, and put in after
+it is complete. So a search that finds the same entry before and after it asks the
+engine has asked a complete partition. The thread that writes the file never waits for
+such a lock: where it is taken, the partition is brought up to date afterwards.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import ParamSpec, TypeVar
 
 from vecall._core import Engine
-from vecall.concurrency.allocator import give_back
+from vecall.concurrency.allocator import trim_heap
 from vecall.concurrency.key_locks import KeyLocks
 from vecall.concurrency.shared_work import Done, SharedWork
 from vecall.errors import ClosedError
-from vecall.index.loaded import Resident, Residents
-from vecall.index.newest_changes import Newest
-from vecall.index.partition_loader import Filling, MovedModelError
+from vecall.index.loaded import LoadedPartition, LoadedPartitions
+from vecall.index.newest_changes import NewestChanges
+from vecall.index.partition_loader import MovedModelError, PartitionLoader
 from vecall.index.read_threads import ReadThreads
 from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key
-from vecall.index.snapshots import Snapshots
+from vecall.index.snapshots import SnapshotCache
 from vecall.store import Change, Database, Row, load_rows, partition_state
 
 P = ParamSpec("P")
@@ -48,7 +48,7 @@ _EVICTED_SHARE = 8  # one part in so many of the budget is given back at a time
 _VICTIMS = 8  # partitions looked for at a time when memory is short
 
 
-class Loader:
+class PartitionCache:
     """Keeps the engine in step with the file."""
 
     def __init__(
@@ -56,9 +56,9 @@ class Loader:
         database: Database,
         engine: Engine,
         cache: RowCache,
-        snapshots: Snapshots | None,
+        snapshots: SnapshotCache | None,
         threads: ReadThreads,
-        newest: Newest | None,
+        newest: NewestChanges | None,
         *,
         model: int | None,
         budget: int,
@@ -81,7 +81,7 @@ class Loader:
         self._snapshots = snapshots
         self._threads = threads
         self._newest = newest
-        self._filling = Filling(
+        self._filling = PartitionLoader(
             database, engine, cache, snapshots, model, in_memory=newest is not None
         )
         self._budget = budget
@@ -89,7 +89,7 @@ class Loader:
         """Whether the file has moved to another model: what is loaded from now on has
         vectors of that one."""
         self._locks: KeyLocks[Key] = KeyLocks()
-        self._residents = Residents()
+        self._residents = LoadedPartitions()
         self._work = SharedWork(self._start)
         self._evicted = 0  # bytes, since the allocator was asked to give them back
         if snapshots is not None:
@@ -123,10 +123,12 @@ class Loader:
         """
         found = self._found(key)
         if found is None and self._residents.get(key) is not None:
-            self.catch_up(key)  # forgotten by another process: by this one too
+            self.synchronize(key)  # forgotten by another process: by this one too
         return found
 
-    def loaded(self, key: Key, target: tuple[int, int] | None) -> Resident | None:
+    def loaded(
+        self, key: Key, target: tuple[int, int] | None
+    ) -> LoadedPartition | None:
         """Return the partition's entry if the engine has it as `target` says."""
         entry = self._residents.get(key)
         if entry is None or target is None or not entry.sound:
@@ -134,7 +136,7 @@ class Loader:
         part, seq = target
         return entry if entry.part == part and entry.seq >= seq else None
 
-    def holds(self, key: Key, entry: Resident, steps: int) -> bool:
+    def holds(self, key: Key, entry: LoadedPartition, steps: int) -> bool:
         """Whether the engine had a partition as its entry says when it was asked.
 
         Args:
@@ -152,12 +154,12 @@ class Loader:
         self.distrust(entry)
         return False
 
-    def distrust(self, entry: Resident) -> None:
+    def distrust(self, entry: LoadedPartition) -> None:
         """Have a partition loaded again, from its rows, before it is searched next."""
         _log.error("the engine had other rows than the file; they are loaded again")
         entry.sound = False
 
-    def catch_up(self, key: Key) -> Future[None]:
+    def synchronize(self, key: Key) -> Future[None]:
         """Read a partition, or what is new in it, on another thread.
 
         Several who ask at the same time wait for one reading, which none of them can
@@ -206,7 +208,7 @@ class Loader:
     def rows(self, rids: Sequence[int]) -> list[Row]:
         """Read rows from the file into the cache, without those that are gone."""
         read_at = self._cache.now()
-        with self._database.snapshot() as connection:
+        with self._database.read_transaction() as connection:
             rows = [stored.row for stored in load_rows(connection, rids)]
         self._cache.put(rows, read_at)
         return rows
@@ -222,7 +224,7 @@ class Loader:
         return self._database.partition(*key)
 
     @contextmanager
-    def _held(self, key: Key) -> Iterator[Resident | None]:
+    def _held(self, key: Key) -> Iterator[LoadedPartition | None]:
         """Keep a partition as it is; give its entry, None if it is not loaded."""
         with self._locks.held(key):
             yield self._residents.get(key)
@@ -238,7 +240,7 @@ class Loader:
                 return
             # Without a file there is nothing to be lazy about.
             self._engine.drop(key)
-            entry = Resident(change.part, 0)
+            entry = LoadedPartition(change.part, 0)
         # Where another process wrote in between, the next search reads both.
         if (entry.part, entry.seq) != (change.part, change.seq_before):
             return
@@ -277,7 +279,7 @@ class Loader:
         found = self._found(key)
         if found is None or found[1] <= _LARGE:  # each row took a change
             return False
-        with self._database.snapshot() as connection:
+        with self._database.read_transaction() as connection:
             state = partition_state(connection, found[0], *key)
         return state is not None and state.live > _LARGE
 
@@ -314,7 +316,7 @@ class Loader:
 
     def _load(self, key: Key, part: int, *, from_rows: bool = False) -> None:
         self._drop(key)
-        entry = Resident(part, 0)
+        entry = LoadedPartition(part, 0)
         try:
             unsaved = self._filling.fill(key, entry, from_rows=from_rows)
         except BaseException:
@@ -324,13 +326,13 @@ class Loader:
             self._count(key, entry, unsaved)
             self._residents.put(key, entry)
 
-    def _count(self, key: Key, entry: Resident, changes: int) -> None:
+    def _count(self, key: Key, entry: LoadedPartition, changes: int) -> None:
         """Take stock of a partition that has changed; its lock is held."""
         nbytes = self._engine.nbytes_of(key) + _ENTRY_BYTES
         self._residents.resize(key, entry, nbytes)
         entry.unsaved += changes
         if self._snapshots is not None and changes:
-            self._snapshots.consider(key, entry.unsaved, entry.rows)
+            self._snapshots.schedule_if_stale(key, entry.unsaved, entry.rows)
 
     def _drop(self, key: Key) -> int:
         """Take a partition out; return its bytes. Its lock is held."""
@@ -346,7 +348,7 @@ class Loader:
         self._budget = 0
         for key in self._residents.keys() - self._residents.pins():
             self._evict(key)
-        give_back()
+        trim_heap()
 
     def _evict(self, key: Key) -> bool:
         """Take a partition out, unless it is being worked on."""
@@ -370,4 +372,4 @@ class Loader:
                 return
             if self._evicted > self._budget // _EVICTED_SHARE:
                 self._evicted = 0
-                give_back()
+                trim_heap()

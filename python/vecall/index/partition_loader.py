@@ -11,15 +11,15 @@ import numpy as np
 from vecall._core import Engine
 from vecall.concurrency.time_slices import Slices
 from vecall.errors import CorruptFileError
-from vecall.index.loaded import Resident
+from vecall.index.loaded import LoadedPartition
 from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key, add_rows
-from vecall.index.snapshots import Snapshots
+from vecall.index.snapshots import SnapshotCache
 from vecall.store import (
     Connection,
     Database,
     PartitionState,
-    StoredRow,
+    RowWithVector,
     changed_since,
     find_surely,
     load_partition,
@@ -35,7 +35,7 @@ class MovedModelError(Exception):
     """The service moved the file to another model while a partition was read."""
 
 
-class Filling:
+class PartitionLoader:
     """Fills the engine's partitions. Whoever calls it holds the partition's lock."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Filling:
         database: Database,
         engine: Engine,
         cache: RowCache,
-        snapshots: Snapshots | None,
+        snapshots: SnapshotCache | None,
         model: int | None,
         *,
         in_memory: bool,
@@ -79,7 +79,7 @@ class Filling:
         if self.moving is not None and self.moving():
             raise MovedModelError
 
-    def replay(self, key: Key, entry: Resident) -> int | None:
+    def replay(self, key: Key, entry: LoadedPartition) -> int | None:
         """Apply what is new in the file.
 
         Returns:
@@ -88,7 +88,7 @@ class Filling:
         Raises:
             MovedModelError: The file has another model by now.
         """
-        with self._database.snapshot() as connection:
+        with self._database.read_transaction() as connection:
             newest = partition_state(connection, entry.part, *key)
             if newest is None:
                 return None
@@ -108,7 +108,7 @@ class Filling:
         entry.seq = newest.seq
         return len(rids) + len(changed.marked)
 
-    def fill(self, key: Key, entry: Resident, *, from_rows: bool) -> int | None:
+    def fill(self, key: Key, entry: LoadedPartition, *, from_rows: bool) -> int | None:
         """Fill the engine's empty partition.
 
         Args:
@@ -123,7 +123,7 @@ class Filling:
             MovedModelError: The file has another model by now.
         """
         part = entry.part
-        with self._database.snapshot() as connection:
+        with self._database.read_transaction() as connection:
             newest = partition_state(connection, part, *key)
             if newest is None:
                 # Forgotten since its number was read; perhaps it has another one now.
@@ -142,7 +142,7 @@ class Filling:
             changed = None
             if not from_rows:
                 changed = self._restore(connection, key, entry, newest)
-            kept: list[StoredRow] = []
+            kept: list[RowWithVector] = []
             if changed is None:
                 self._engine.drop(key)
                 with closing(load_partition(connection, part)) as stored:
@@ -167,7 +167,7 @@ class Filling:
         self,
         connection: Connection,
         key: Key,
-        entry: Resident,
+        entry: LoadedPartition,
         newest: PartitionState,
     ) -> int | None:
         """Load a partition from its snapshot and what changed since.
@@ -198,8 +198,8 @@ class Filling:
     def apply(
         self,
         key: Key,
-        entry: Resident,
-        stored: Iterable[StoredRow],
+        entry: LoadedPartition,
+        stored: Iterable[RowWithVector],
         removed: Sequence[int],
     ) -> None:
         """Change the engine's rows. After a failure the entry is not sound."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from vecall._core import Engine
 from vecall.lexical import memory_terms
-from vecall.store import Row, StoredRow
+from vecall.store import Row, RowWithVector
 from vecall.timestamps import to_micros
 
 Key = tuple[str, str]
@@ -46,7 +46,7 @@ class _Names:
 
 
 def add_rows(
-    engine: Engine, key: Key, stored: Sequence[StoredRow], model: int | None
+    engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
     """Put rows into the engine, with their words and the vectors of one model."""
     rows = [entry.row for entry in stored]
@@ -75,7 +75,7 @@ def add_rows(
 
 
 def _vectors(
-    dim: int, stored: Sequence[StoredRow], model: int | None
+    dim: int, stored: Sequence[RowWithVector], model: int | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     if not dim:
         return None, None

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from vecall._core import Engine
 from vecall.concurrency.interruptible import Pool
 from vecall.errors import CorruptFileError, IncompatibleFileError, VecallError
-from vecall.index.loaded import Resident
+from vecall.index.loaded import LoadedPartition
 from vecall.index.rows import Key
 from vecall.store import (
     NONCE_BYTES,
@@ -23,7 +23,7 @@ from vecall.store import (
 )
 from vecall.store.writes.writer import Writer
 
-Hold = Callable[[Key], AbstractContextManager["Resident | None"]]
+Hold = Callable[[Key], AbstractContextManager[LoadedPartition | None]]
 """Keeps a partition as it is, and gives its entry if it is loaded."""
 
 _log = logging.getLogger("vecall")
@@ -33,7 +33,7 @@ _MIN_ROWS = 500  # smaller partitions are built from their rows as fast
 _CHANGED_SHARE = 4  # written again when one row in so many has changed
 
 
-class Snapshots:
+class SnapshotCache:
     """Reads snapshots for the loader, and writes them on a thread of its own."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Snapshots:
             return None
         return tag.seq
 
-    def consider(self, key: Key, unsaved: int, rows: int) -> None:
+    def schedule_if_stale(self, key: Key, unsaved: int, rows: int) -> None:
         """Write a snapshot soon, if the partition is large and has changed enough.
 
         Args:
@@ -138,7 +138,7 @@ class Snapshots:
     def _take(self, key: Key) -> None:
         if not self._database.has_room(0):
             return
-        with self._database.snapshot() as connection:
+        with self._database.read_transaction() as connection:
             purged = purges(connection)
         with self._hold(key) as entry:
             if entry is None:

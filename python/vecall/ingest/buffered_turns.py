@@ -15,8 +15,8 @@ from collections.abc import (
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from vecall.content import texts_of
-from vecall.store import Draft, Turn, memory_id
+from vecall.content import text_parts
+from vecall.store import BufferedTurn, Draft, memory_id
 from vecall.summaries import SessionSummary, compaction_of
 
 T = TypeVar("T")
@@ -92,13 +92,13 @@ def parted_by_compaction(
 
 
 def drafts_of(
-    turns: Iterable[Turn], session: str, paced: Paced[Turn] = iter
+    turns: Iterable[BufferedTurn], session: str, paced: Paced[BufferedTurn] = iter
 ) -> list[Draft]:
     """Return the drafts of what was said, without compactions."""
     return [_draft(turn, session) for turn in paced(turns) if "content" in turn.event]
 
 
-def _draft(turn: Turn, session: str) -> Draft:
+def _draft(turn: BufferedTurn, session: str) -> Draft:
     told = turn.event
     content = told["content"]
     meta = dict(told.get("custom_metadata", {}))
@@ -106,7 +106,7 @@ def _draft(turn: Turn, session: str) -> Draft:
     several = isinstance(content, Mapping)
     return Draft(
         turn.id,
-        "\n".join(texts_of(content)) if several else content,
+        "\n".join(text_parts(content)) if several else content,
         session=session,
         content=json.dumps(content, ensure_ascii=False) if several else None,
         meta=json.dumps(meta, sort_keys=True) if meta else None,
@@ -133,12 +133,14 @@ def compaction_event(summary: SessionSummary) -> dict[str, Any]:
     return {"actions": {"compaction": compaction}}
 
 
-def is_held(turn: Turn) -> bool:
+def is_held(turn: BufferedTurn) -> bool:
     """Whether a turn is in quarantine, so that nobody may sum it up."""
     return "quarantined" in turn.event
 
 
-def is_covered(turn: Turn, summary: SessionSummary, *, stands_before: bool) -> bool:
+def is_covered(
+    turn: BufferedTurn, summary: SessionSummary, *, stands_before: bool
+) -> bool:
     """Whether a compaction sums a turn up.
 
     Args:
@@ -162,10 +164,10 @@ class FirstCompaction(NamedTuple):
     """
 
     summary: SessionSummary
-    turns: list[Turn]
+    turns: list[BufferedTurn]
 
 
-def first_compaction(turns: Sequence[Turn]) -> FirstCompaction | None:
+def first_compaction(turns: Sequence[BufferedTurn]) -> FirstCompaction | None:
     """Return the first compaction with what it sums up; turns in quarantine wait on."""
     for place, turn in enumerate(turns):
         summary = compaction_of(turn.event)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from vecall.content import read
+from vecall.content import get_field
 
 Paced = Callable[[Iterable[object]], Iterator[object]]
 
@@ -54,7 +54,7 @@ def parted_by_rewind(events: Sequence[object], paced: Paced = iter) -> Parted:
         return Parted(list(events), [])
     first: dict[str, int] = {}
     for index, event in enumerate(paced(events)):
-        invocation = read(event, "invocation_id")
+        invocation = get_field(event, "invocation_id")
         if isinstance(invocation, str):
             first.setdefault(invocation, index)
     counted: list[object] = []
@@ -73,16 +73,16 @@ def parted_by_rewind(events: Sequence[object], paced: Paced = iter) -> Parted:
 
 def rewinds_to(event: object) -> str | None:
     """Return the invocation that an event rewinds to, if it does."""
-    actions = read(event, "actions")
+    actions = get_field(event, "actions")
     if actions is None:
         return None
-    target = read(actions, "rewind_before_invocation_id")
+    target = get_field(actions, "rewind_before_invocation_id")
     return target if isinstance(target, str) and target else None
 
 
 def ids_of(events: Iterable[object]) -> list[str]:
     """Return the ids of those events that have one."""
-    ids = (read(event, "id") for event in events)
+    ids = (get_field(event, "id") for event in events)
     return [id_ for id_ in ids if isinstance(id_, str) and id_]
 
 
@@ -91,9 +91,9 @@ def said_in(event: object) -> object:
 
     None for requests for a credential or a confirmation, and for the answers to them.
     """
-    content = read(event, "content")
+    content = get_field(event, "content")
     if content is None:
-        content = read(event, "text")
+        content = get_field(event, "text")
     if content is None:
         return _heard(event)
     return None if _is_internal(content) else content
@@ -101,21 +101,21 @@ def said_in(event: object) -> object:
 
 def _heard(event: object) -> str | None:
     for name in ("input_transcription", "output_transcription"):
-        heard = read(event, name)
-        text = None if heard is None else read(heard, "text")
-        if isinstance(text, str) and read(heard, "finished") is not False:
+        heard = get_field(event, name)
+        text = None if heard is None else get_field(heard, "text")
+        if isinstance(text, str) and get_field(heard, "finished") is not False:
             return text
     return None
 
 
 def _is_internal(content: object) -> bool:
-    parts = None if isinstance(content, str) else read(content, "parts")
+    parts = None if isinstance(content, str) else get_field(content, "parts")
     if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
         return False
     for part in parts:
         for kind in ("function_call", "function_response"):
-            call = None if isinstance(part, str) else read(part, kind)
-            name = None if call is None else read(call, "name")
+            call = None if isinstance(part, str) else get_field(part, kind)
+            name = None if call is None else get_field(call, "name")
             if isinstance(name, str) and name in _INTERNAL_CALLS:
                 return True
     return False

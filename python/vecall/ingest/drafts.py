@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from vecall.concurrency.time_slices import in_slices
-from vecall.content import clean, read, read_list, role_of, texts_of
+from vecall.content import get_field, get_list, get_role, text_parts, to_valid_utf8
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 from vecall.ingest.conversation import Paced, ids_of, parted_by_rewind, said_in
 from vecall.ingest.custom_metadata import metadata_json, metadata_of
@@ -26,7 +26,7 @@ EPISODE = "episode"
 """The kind of a memory that is a turn of a conversation."""
 
 
-class Scope(NamedTuple):
+class CallMetadata(NamedTuple):
     """What all memories of a call share.
 
     Attributes:
@@ -46,9 +46,9 @@ class Scope(NamedTuple):
     include: frozenset[str] = frozenset()
 
 
-def scope_of(
+def call_metadata(
     custom_metadata: object, app: str | None = None, user: str | None = None
-) -> Scope:
+) -> CallMetadata:
     """Read a call's custom_metadata.
 
     `ttl` says how long the memories live, `revision_ttl` how long what they overwrite
@@ -59,10 +59,10 @@ def scope_of(
         InvalidTypeError: Not a mapping, or a ttl of another type.
         InvalidArgumentError: A ttl that is not positive.
     """
-    return _scope(Scope({}, app=app, user=user), custom_metadata)
+    return _scope(CallMetadata({}, app=app, user=user), custom_metadata)
 
 
-def _scope(outer: Scope, custom_metadata: object) -> Scope:
+def _scope(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
     """One memory's metadata over the call's."""
     meta = metadata_of(custom_metadata)
     inner = meta.pop("metadata", None)
@@ -97,16 +97,16 @@ def session_head(session: object, limits: Limits) -> SessionHead:
         InvalidTypeError: The events are not a sequence.
     """
     session = by_name(session, SESSION, "session")
-    app = check_name(read(session, "app_name"), "session.app_name", limits)
-    user = check_name(read(session, "user_id"), "session.user_id", limits)
-    id_ = read(session, "id")
+    app = check_name(get_field(session, "app_name"), "session.app_name", limits)
+    user = check_name(get_field(session, "user_id"), "session.user_id", limits)
+    id_ = get_field(session, "id")
     if id_ is None:
-        id_ = read(session, "session_id")
+        id_ = get_field(session, "session_id")
     session_id = check_name(id_, "session.id", limits)
-    return SessionHead(app, user, session_id, read_list(session, "events", "events"))
+    return SessionHead(app, user, session_id, get_list(session, "events", "events"))
 
 
-class Turns(NamedTuple):
+class GivenTurns(NamedTuple):
     """What events say.
 
     Attributes:
@@ -136,7 +136,10 @@ def events_of(events: object, messages: object) -> object:
 
 
 def event_drafts(
-    events: Iterable[object], session_id: str | None, scope: Scope, limits: Limits
+    events: Iterable[object],
+    session_id: str | None,
+    scope: CallMetadata,
+    limits: Limits,
 ) -> list[Draft | LeftOutReason]:
     """Return a draft of each event, or why it is none, in order.
 
@@ -148,10 +151,10 @@ def event_drafts(
 def turns_of(
     events: Sequence[object],
     session_id: str | None,
-    scope: Scope,
+    scope: CallMetadata,
     limits: Limits,
     paced: Paced = iter,
-) -> Turns:
+) -> GivenTurns:
     """Return what events say, and what a rewind among them takes back."""
     counted, taken_back = parted_by_rewind(events, paced)
     given: list[Draft | LeftOutReason] = []
@@ -163,7 +166,7 @@ def turns_of(
         at += 1
         where = f"events[{number}]"
         given.append(_event_draft(event, where, session_id, scope, limits))
-    return Turns(given, memory_ids(taken_back, session_id))
+    return GivenTurns(given, memory_ids(taken_back, session_id))
 
 
 def memory_ids(events: Iterable[object], session_id: str | None) -> list[str]:
@@ -172,7 +175,11 @@ def memory_ids(events: Iterable[object], session_id: str | None) -> list[str]:
 
 
 def _event_draft(
-    event: object, where: str, session_id: str | None, scope: Scope, limits: Limits
+    event: object,
+    where: str,
+    session_id: str | None,
+    scope: CallMetadata,
+    limits: Limits,
 ) -> Draft | LeftOutReason:
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         msg = "events: expected events as objects or mappings"
@@ -183,19 +190,19 @@ def _event_draft(
     event = by_name(event, EVENT, where)
     require_same(event, "session_id", session_id or "", where)
     _require_owner(event, scope, where)
-    if read(event, "partial") is True:
+    if get_field(event, "partial") is True:
         return "partial"  # a piece of a streamed turn; the whole turn follows
     content = said_in(event)
     if strict:
         _check_event(event, content)
-    texts = texts_of(content, inner_reader(scope.include))
-    text = clean("\n".join(texts))
+    texts = text_parts(content, inner_reader(scope.include))
+    text = to_valid_utf8("\n".join(texts))
     if not text.strip():
         return "no_text"
     check_text(text, limits)
     author = _author(event)
-    ts = _event_time(read(event, "timestamp"))
-    event_id = read(event, "id")
+    ts = _event_time(get_field(event, "timestamp"))
+    event_id = get_field(event, "id")
     if not strict and (not isinstance(event_id, str) or not event_id):
         event_id = None
     if event_id is not None:
@@ -203,9 +210,9 @@ def _event_draft(
         id_ = memory_id(session_id, event_id)
     else:
         id_ = memory_id(session_id, author, ts, text)
-    own = read(event, "custom_metadata")
+    own = get_field(event, "custom_metadata")
     scope = _scope(scope, own if isinstance(own, Mapping) else None)
-    importance = read(event, "importance") if strict else None
+    importance = get_field(event, "importance") if strict else None
     return Draft(
         id=id_,
         text=text,
@@ -215,9 +222,9 @@ def _event_draft(
         ttl=scope.ttl,
         revision_ttl=scope.revision_ttl,
         author=author,
-        kind=_optional(read(event, "kind")) or EPISODE,
-        source=_optional(read(event, "source")),
-        trust=_optional(read(event, "trust")),
+        kind=_optional(get_field(event, "kind")) or EPISODE,
+        source=_optional(get_field(event, "source")),
+        trust=_optional(get_field(event, "trust")),
         content=_content_json(content, texts),
         meta=metadata_json(scope.meta, limits),
         importance=None
@@ -230,14 +237,14 @@ def _event_draft(
 def _check_event(event: object, content: object) -> None:
     """Refuse values of a type that could only be left out in silence."""
     for name in ("id", "author", "kind", "source", "trust"):
-        value = read(event, name)
+        value = get_field(event, name)
         if value is not None and not isinstance(value, str):
             msg = f"event.{name}: expected a string"
             raise InvalidTypeError(msg)
-    time_given = read(event, "timestamp")
+    time_given = get_field(event, "timestamp")
     if time_given is not None:
         to_seconds(time_given, "event.timestamp")
-    metadata_of(read(event, "custom_metadata"))
+    metadata_of(get_field(event, "custom_metadata"))
     if content is not None and not _is_readable(content):
         msg = "event.content: expected a text, or a content with parts"
         raise InvalidTypeError(msg)
@@ -251,7 +258,7 @@ def _is_readable(content: object) -> bool:
 
 
 def entry_drafts(
-    memories: Iterable[object], scope: Scope, limits: Limits, paced: Paced = iter
+    memories: Iterable[object], scope: CallMetadata, limits: Limits, paced: Paced = iter
 ) -> list[Draft]:
     """Return the drafts of explicit memories: strings, mappings, entries.
 
@@ -265,19 +272,21 @@ def entry_drafts(
     ]
 
 
-def _entry_draft(entry: object, where: str, scope: Scope, limits: Limits) -> Draft:
+def _entry_draft(
+    entry: object, where: str, scope: CallMetadata, limits: Limits
+) -> Draft:
     entry = by_name(entry, ENTRY, where)
     _require_owner(entry, scope, where)
-    content = entry if isinstance(entry, str) else read(entry, "content")
+    content = entry if isinstance(entry, str) else get_field(entry, "content")
     if content is None:
-        content = read(entry, "text")
-    if content is None and read(entry, "parts") is not None:
+        content = get_field(entry, "text")
+    if content is None and get_field(entry, "parts") is not None:
         content = entry  # a content by itself
     if content is None or not _is_readable(content):
         msg = "memories: expected strings, or entries with a text as content"
         raise InvalidTypeError(msg)
-    texts = texts_of(content)
-    text = clean("\n".join(texts))
+    texts = text_parts(content)
+    text = to_valid_utf8("\n".join(texts))
     if not text.strip():
         msg = "memories: every entry needs a text, neither blank nor only recalled"
         raise InvalidArgumentError(msg)
@@ -286,12 +295,12 @@ def _entry_draft(entry: object, where: str, scope: Scope, limits: Limits) -> Dra
     session_id = _named(fields, "session_id", limits)
     event_id = _named(fields, "event_id", limits)
     author = _author(fields)
-    given = read(fields, "timestamp")
+    given = get_field(fields, "timestamp")
     ts = None if given is None else to_seconds(given, "timestamp")
     id_ = _named(fields, "id", limits)
     if id_ is None and event_id is not None:
         id_ = memory_id(session_id, event_id)
-    importance = read(fields, "importance")
+    importance = get_field(fields, "importance")
     if importance is not None:
         importance = check_share(importance, "importance")
     id_ = id_ or memory_id(session_id, author, ts, text)
@@ -299,8 +308,8 @@ def _entry_draft(entry: object, where: str, scope: Scope, limits: Limits) -> Dra
     if supersedes == id_:
         msg = "supersedes: must be the id of another memory"
         raise InvalidArgumentError(msg)
-    scope = _scope(scope, read(fields, "custom_metadata"))
-    until = read(fields, "valid_until")
+    scope = _scope(scope, get_field(fields, "custom_metadata"))
+    until = get_field(fields, "valid_until")
     return Draft(
         id=id_,
         text=text,
@@ -312,34 +321,34 @@ def _entry_draft(entry: object, where: str, scope: Scope, limits: Limits) -> Dra
         valid_until=None if until is None else to_seconds(until, "valid_until"),
         supersedes=supersedes,
         author=author,
-        kind=_optional(read(fields, "kind")),
-        source=_optional(read(fields, "source")),
-        trust=_optional(read(fields, "trust")),
+        kind=_optional(get_field(fields, "kind")),
+        source=_optional(get_field(fields, "source")),
+        trust=_optional(get_field(fields, "trust")),
         content=_content_json(content, texts),
         meta=metadata_json(scope.meta, limits),
         importance=importance,
     )
 
 
-def _require_owner(fields: object, scope: Scope, where: str) -> None:
+def _require_owner(fields: object, scope: CallMetadata, where: str) -> None:
     require_same(fields, "app_name", scope.app, where)
     require_same(fields, "user_id", scope.user, where)
 
 
 def _author(fields: object) -> str | None:
     """Who said it: the author, or the role that a chat message's object has."""
-    author = read(fields, "author")
-    return _optional(read(fields, "role") if author is None else author)
+    author = get_field(fields, "author")
+    return _optional(get_field(fields, "role") if author is None else author)
 
 
 def _named(fields: object, name: str, limits: Limits) -> str | None:
-    value = read(fields, name)
+    value = get_field(fields, name)
     return None if value is None else check_name(value, name, limits)
 
 
 def _optional(value: object) -> str | None:
     """A string that is there, made safe to store."""
-    return clean(value) if isinstance(value, str) and value else None
+    return to_valid_utf8(value) if isinstance(value, str) and value else None
 
 
 def _event_time(value: object) -> float | None:
@@ -361,9 +370,9 @@ def _content_json(content: object, texts: Sequence[str]) -> str | None:
     """The content as JSON where it is more than its text: several parts."""
     if len(texts) < 2:
         return None
-    parts = [{"text": clean(text)} for text in texts]
-    role = role_of(content)
+    parts = [{"text": to_valid_utf8(text)} for text in texts]
+    role = get_role(content)
     kept: dict[str, object] = {"parts": parts}
     if role is not None:
-        kept = {"role": clean(role), **kept}
+        kept = {"role": to_valid_utf8(role), **kept}
     return json.dumps(kept, ensure_ascii=False)

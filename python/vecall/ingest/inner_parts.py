@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from vecall.content import is_thought, read
+from vecall.content import get_field, is_thought
 from vecall.errors import ConfigError
 from vecall.prompts.strip import without_recalled
 
@@ -65,9 +65,9 @@ def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | No
 
 
 def _thought(part: object) -> str | None:
-    text = read(part, "text")
+    text = get_field(part, "text")
     if text is None:
-        text = read(part, "thinking")
+        text = get_field(part, "thinking")
     own = without_recalled(text) if isinstance(text, str) else ""
     return f"(thought) {own}" if own.strip() else None
 
@@ -79,10 +79,10 @@ def _call(part: object) -> str | None:
         ("function_call", "args", "call"),
         ("function_response", "response", "response"),
     ):
-        call = read(part, kind)
-        name = None if call is None else read(call, "name")
+        call = get_field(part, kind)
+        name = None if call is None else get_field(call, "name")
         if isinstance(name, str) and name and name not in MEMORY_TOOLS:
-            values = read(call, field)
+            values = get_field(call, field)
             shown = f" {_json(values)}" if isinstance(values, Mapping) else ""
             return without_recalled(f"({word}) {_cut(name, '')}{shown}") or None
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from vecall.content import clean
+from vecall.content import to_valid_utf8
 from vecall.store import Draft, memory_id
 from vecall.summaries import SessionSummary
 
@@ -36,10 +36,10 @@ def summary_drafts(
     names = sorted(covered)
     drafts = []
     for number, summary in enumerate(summaries):
-        text = clean("\n".join([summary.summary.strip(), *summary.key_facts]))
+        text = to_valid_utf8("\n".join([summary.summary.strip(), *summary.key_facts]))
         told = {
-            "topics": [clean(topic) for topic in summary.topics],
-            "key_facts": [clean(fact) for fact in summary.key_facts],
+            "topics": [to_valid_utf8(topic) for topic in summary.topics],
+            "key_facts": [to_valid_utf8(fact) for fact in summary.key_facts],
             "start_timestamp": summary.start_timestamp,
             "end_timestamp": summary.end_timestamp,
             "event_count": summary.event_count,

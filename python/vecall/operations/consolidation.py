@@ -22,8 +22,8 @@ from vecall.operations.consolidation_plan import (
 )
 from vecall.operations.duplicates import duplicates
 from vecall.operations.near_duplicates import near_duplicates
-from vecall.operations.sessions import Observing
-from vecall.operations.write_options import How
+from vecall.operations.sessions import SessionObserver
+from vecall.operations.write_options import WriteOptions
 from vecall.operations.writes import Memory
 from vecall.store import (
     Change,
@@ -62,11 +62,11 @@ class ConsolidationRequest:
     dry_run: object = False
 
 
-class Consolidating:
+class Consolidator:
     """Consolidates the memories of one user at a time."""
 
     def __init__(
-        self, memory: Memory, observing: Observing, plan: ConsolidationPlan | None
+        self, memory: Memory, observing: SessionObserver, plan: ConsolidationPlan | None
     ) -> None:
         """Work on an open file.
 
@@ -85,7 +85,7 @@ class Consolidating:
         if plan.older_than is not None and plan.fold and observing.summarizer is None:
             msg = "consolidation: older_than needs a summarizer"
             raise ConfigError(msg)
-        if plan.similarity is not None and memory.serving.model is None:
+        if plan.similarity is not None and memory.search_index.model is None:
             msg = f"consolidation: {_NO_VECTORS}"
             raise ConfigError(msg)
 
@@ -103,7 +103,7 @@ class Consolidating:
         if age is not None and provider is None and not dry:
             msg = "summarizer: summing up what is older needs one"
             raise ConfigError(msg)
-        if similarity is not None and self._memory.serving.model is None:
+        if similarity is not None and self._memory.search_index.model is None:
             msg = f"similarity: {_NO_VECTORS}"
             raise ConfigError(msg)
         groups, merged = await self._merge(
@@ -111,8 +111,8 @@ class Consolidating:
         )
         folded, made = 0, []
         if age is not None:
-            before = self._memory.database.lifetime.wall() - age
-            scan = self._memory.serving.loader.submit_scan
+            before = self._memory.database.expiry_clock.wall() - age
+            scan = self._memory.search_index.partitions.submit_scan
             gone = {id_ for group in groups for id_ in group.merged}
             for session, rows in await Join(scan(self._old, key, before, fold, gone)):
                 if dry:
@@ -130,7 +130,9 @@ class Consolidating:
         memory = self._memory
         if not words and similarity is None:
             return (), 0
-        found = memory.serving.loader.submit_scan(self._same, key, words, similarity)
+        found = memory.search_index.partitions.submit_scan(
+            self._same, key, words, similarity
+        )
         same: tuple[list[DuplicateGroup], dict[str, bytes]] = await Join(found)
         groups, hashes = same
         if dry or not groups:
@@ -143,10 +145,10 @@ class Consolidating:
         self, key: Key, words: bool, similarity: float | None
     ) -> tuple[list[DuplicateGroup], dict[str, bytes]]:
         database = self._memory.database
-        with database.snapshot() as connection:
-            stored = facts_of(connection, *key, database.lifetime.now())
+        with database.read_transaction() as connection:
+            stored = facts_of(connection, *key, database.expiry_clock.now())
         groups = duplicates(entry.row for entry in stored) if words else []
-        model = self._memory.serving.model
+        model = self._memory.search_index.model
         if similarity is not None and model is not None:
             merged = {id_ for group in groups for id_ in group.merged}
             left = [entry for entry in stored if entry.row.id not in merged]
@@ -160,9 +162,9 @@ class Consolidating:
     ) -> list[tuple[str | None, list[Row]]]:
         """What is to be summed up together, each with its session."""
         database = self._memory.database
-        now = database.lifetime.now()
+        now = database.expiry_clock.now()
         found: list[tuple[str | None, list[Row]]] = []
-        with database.snapshot() as connection:
+        with database.read_transaction() as connection:
             if "sessions" in fold:
                 found += old_sessions(connection, *key, before, now)
             if fold & {"summaries", "facts"}:
@@ -207,11 +209,11 @@ class Consolidating:
         )
         ends = [row.expires_at for row in rows if row.expires_at is not None]
         if ends:
-            left = min(ends) - self._memory.database.lifetime.now()
+            left = min(ends) - self._memory.database.expiry_clock.now()
             if left <= 0:
                 return []  # some of it expired meanwhile
             drafts = [replace(draft, ttl=left) for draft in drafts]
-        return await self._memory.add_drafts(*key, drafts, How(fold=fold))
+        return await self._memory.add_drafts(*key, drafts, WriteOptions(fold=fold))
 
     async def run_plan(self) -> int:
         """Follow the plan where a run is due; return how many memories it archived.
@@ -222,8 +224,8 @@ class Consolidating:
         plan, memory = self._plan, self._memory
         if plan is None:
             return 0
-        scan = memory.serving.loader.submit_scan
-        now = memory.database.lifetime.wall()
+        scan = memory.search_index.partitions.submit_scan
+        now = memory.database.expiry_clock.wall()
         last = await Join(scan(self._last_run))
         if last is not None and now - last < plan.seconds_between():
             return 0
@@ -254,17 +256,17 @@ class Consolidating:
         return archived
 
     def _last_run(self) -> float | None:
-        with self._memory.database.snapshot() as connection:
+        with self._memory.database.read_transaction() as connection:
             return last_consolidation(connection)
 
     def _users(self, since: float | None) -> list[Key]:
-        with self._memory.database.snapshot() as connection:
+        with self._memory.database.read_transaction() as connection:
             return changed_users(connection, since)
 
 
 def checked_consolidating(
-    memory: Memory, observing: Observing, plan: object
-) -> Consolidating:
+    memory: Memory, observing: SessionObserver, plan: object
+) -> Consolidator:
     """Return what consolidates a service's file, by a plan or on request.
 
     Raises:
@@ -272,7 +274,7 @@ def checked_consolidating(
     """
     try:
         if plan is None or isinstance(plan, ConsolidationPlan):
-            return Consolidating(memory, observing, plan)
+            return Consolidator(memory, observing, plan)
         msg = "consolidation: expected a vecall.ConsolidationPlan"
         raise ConfigError(msg)
     except ConfigError:

@@ -10,16 +10,16 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.trust import at_most, check_tier
-from vecall.ingest.drafts import Scope, entry_drafts
+from vecall.ingest.drafts import CallMetadata, entry_drafts
 from vecall.operations.admin import Maintenance
-from vecall.operations.consolidation import Consolidating
+from vecall.operations.consolidation import Consolidator
 from vecall.operations.forgetting import Forgetting
-from vecall.operations.options import bounds_of
-from vecall.operations.sessions import Observing
-from vecall.operations.write_options import How
+from vecall.operations.options import quota_of
+from vecall.operations.sessions import SessionObserver
+from vecall.operations.write_options import WriteOptions
 from vecall.operations.writes import Memory
 from vecall.search.confidence import prior_of
-from vecall.search.entries import to_entry
+from vecall.search.entries import entry_from_row
 from vecall.store import (
     ArchiveMemories,
     Change,
@@ -68,8 +68,8 @@ class Life:
         self,
         memory: Memory,
         maintenance: Maintenance,
-        observing: Observing,
-        consolidating: Consolidating,
+        observing: SessionObserver,
+        consolidating: Consolidator,
     ) -> None:
         """Work on an open file."""
         self.consolidating = consolidating
@@ -96,26 +96,26 @@ class Life:
         self._memory.key(app_name, user_id, scope, write=False)  # it is returned
         check_name(memory_id, "memory_id", self._memory.limits)
         _check_changes(changes)
-        loader = self._memory.serving.loader
-        row: Row = await Join(loader.submit(self._row, *key, memory_id))
+        partitions = self._memory.search_index.partitions
+        row: Row = await Join(partitions.submit(self._row, *key, memory_id))
         # What it replaced was archived when it was told, and may be back since then.
         kept = {
             "importance": row.importance,
             "supersedes": None,
             "trust": at_most(row.trust, max_trust),
         }
-        changed = replace(to_entry(row, prior_of(row)), **{**kept, **changes})
-        (draft,) = entry_drafts([changed], Scope({}), self._memory.limits)
-        how = How(edit=True, scope=scope, told=(app_name, user_id))
+        changed = replace(entry_from_row(row, prior_of(row)), **{**kept, **changes})
+        (draft,) = entry_drafts([changed], CallMetadata({}), self._memory.limits)
+        how = WriteOptions(edit=True, scope=scope, told=(app_name, user_id))
         await self._memory.add_drafts(*key, [draft], how)
         # Whatever its state: what is no longer valid is not found by its id.
-        now: Row = await Join(loader.submit(self._standing, *key, memory_id))
-        return replace(to_entry(now, prior_of(now)), scope=scope)
+        now: Row = await Join(partitions.submit(self._standing, *key, memory_id))
+        return replace(entry_from_row(now, prior_of(now)), scope=scope)
 
     def _standing(self, app: str, user: str, memory_id: str) -> Row:
         database = self._memory.database
-        with database.snapshot() as connection:
-            now = database.lifetime.now()
+        with database.read_transaction() as connection:
+            now = database.expiry_clock.now()
             row = as_it_stands(connection, app, user, memory_id, now)
         if row is None:
             msg = "memory_id: this user has no such memory"
@@ -124,8 +124,8 @@ class Life:
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
         database = self._memory.database
-        with database.snapshot() as connection:
-            row = find(connection, app, user, memory_id, database.lifetime.now())
+        with database.read_transaction() as connection:
+            row = find(connection, app, user, memory_id, database.expiry_clock.now())
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -138,20 +138,24 @@ class Life:
         """Return what a memory was and is."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._memory.limits)
-        loader = self._memory.serving.loader
-        found: list[Revision] = await Join(loader.submit(self._past, *key, memory_id))
+        partitions = self._memory.search_index.partitions
+        found: list[Revision] = await Join(
+            partitions.submit(self._past, *key, memory_id)
+        )
         return found
 
     def _past(self, app: str, user: str, memory_id: str) -> list[Revision]:
         database = self._memory.database
-        with database.snapshot() as connection:
-            found = history(connection, app, user, memory_id, database.lifetime.now())
+        with database.read_transaction() as connection:
+            found = history(
+                connection, app, user, memory_id, database.expiry_clock.now()
+            )
         if not found:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
         return [
             Revision(
-                to_entry(past.row, prior_of(past.row)),
+                entry_from_row(past.row, prior_of(past.row)),
                 cast("Any", past.state),
                 past.at,
                 past.why,
@@ -178,9 +182,9 @@ class Life:
         check_top_k(limit, self._memory.limits)
         if after is not None:
             check_name(after, "after", self._memory.limits)
-        loader = self._memory.serving.loader
+        partitions = self._memory.search_index.partitions
         found: list[MemoryEntry] = await Join(
-            loader.submit(self._listed, key, state, after, limit, scope)
+            partitions.submit(self._listed, key, state, after, limit, scope)
         )
         return found
 
@@ -188,12 +192,12 @@ class Life:
         self, key: Key, state: str, after: str | None, limit: int, scope: str
     ) -> list[MemoryEntry]:
         database = self._memory.database
-        with database.snapshot() as connection:
+        with database.read_transaction() as connection:
             rows = listed(
-                connection, *key, state, after, limit, database.lifetime.now()
+                connection, *key, state, after, limit, database.expiry_clock.now()
             )
         return [
-            replace(to_entry(row, prior_of(row)), scope=scope)
+            replace(entry_from_row(row, prior_of(row)), scope=scope)
             for row in in_slices(rows)
         ]
 
@@ -226,7 +230,7 @@ class Life:
         key = memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", memory.limits)
         seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
-        bounds = bounds_of(memory.limits)
+        bounds = quota_of(memory.limits)
         job = RestoreMemory(*key, memory_id, bounds, state, seen)
         change: Change = await Join(memory.writer.submit(job))
         return list(change.ids)
@@ -243,28 +247,28 @@ class Life:
 
     def _due_users(self) -> list[Key]:
         database = self._memory.database
-        with database.snapshot() as connection:
-            return due_users(connection, database.lifetime.now())
+        with database.read_transaction() as connection:
+            return due_users(connection, database.expiry_clock.now())
 
     async def next_run(self) -> float | None:
         """Do what is due; return in how many seconds the next session is."""
         await self.run_due()
         pause: float | None = await Join(
-            self._memory.serving.loader.submit(self._pause)
+            self._memory.search_index.partitions.submit(self._pause)
         )
         return pause
 
     def _pause(self) -> float | None:
         database = self._memory.database
-        with database.snapshot() as connection:
+        with database.read_transaction() as connection:
             due = next_due(connection)
-        return None if due is None else due - database.lifetime.now()
+        return None if due is None else due - database.expiry_clock.now()
 
     async def sweep(self) -> int:
         """Clear away what has expired."""
         cleared = 0
-        loader = self._memory.serving.loader
-        for app, user in await Join(loader.submit_scan(self._due_users)):
+        partitions = self._memory.search_index.partitions
+        for app, user in await Join(partitions.submit_scan(self._due_users)):
             while True:
                 job = Sweep(app, user, _SWEPT_AT_ONCE)
                 change: Change = await Join(self._memory.writer.submit(job))

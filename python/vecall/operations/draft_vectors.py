@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.index.embedding import embedded_text
-from vecall.search.search_index import Serving
-from vecall.store import Database, Draft, is_used, known_of
+from vecall.search.search_index import SearchIndex
+from vecall.store import Database, Draft, is_used, lookup_existing
 
 _AT_ONCE = 1_024  # texts: under a millisecond of the event loop
 
 
 async def give_vectors(
-    serving: Serving,
+    search_index: SearchIndex,
     database: Database,
     app: str,
     user: str,
@@ -26,7 +26,7 @@ async def give_vectors(
     """Set `vec` of those drafts whose text the file has no vector for.
 
     Args:
-        serving: Has the model and its embedder.
+        search_index: Has the model and its embedder.
         database: The file.
         app: The app.
         user: The user.
@@ -41,20 +41,22 @@ async def give_vectors(
     Raises:
         EmbedderError: The embedder failed.
     """
-    assert serving.embedding is not None
-    assert serving.model is not None
-    model = serving.model.id
+    assert search_index.embedding is not None
+    assert search_index.model is not None
+    model = search_index.model.id
 
     def look() -> dict[str, list[Draft]] | None:
         return _to_embed(database, app, user, drafts, model, restore, again, key)
 
-    new: dict[str, list[Draft]] | None = await Join(serving.loader.submit(look))
+    new: dict[str, list[Draft]] | None = await Join(
+        search_index.partitions.submit(look)
+    )
     if new is None:
         return True
     texts = list(new)
     for start in range(0, len(texts), _AT_ONCE):
         some = texts[start : start + _AT_ONCE]
-        vectors = await serving.embedding.embed_texts(app, user, some)
+        vectors = await search_index.embedding.embed_texts(app, user, some)
         for text, vec in zip(some, vectors, strict=True):
             for draft in new[text]:
                 draft.vec = vec
@@ -75,11 +77,11 @@ def _to_embed(
 
     None if the key was used. It hashes every text, so it runs off the event loop.
     """
-    now = database.lifetime.now()
-    with database.snapshot() as connection:
+    now = database.expiry_clock.now()
+    with database.read_transaction() as connection:
         if key is not None and is_used(connection, app, user, key):
             return None
-        known = known_of(connection, app, user, drafts, now, model)
+        known = lookup_existing(connection, app, user, drafts, now, model)
     new: dict[str, list[Draft]] = {}
     for draft in in_slices(drafts):
         if not known.needs_vector(draft, restore=restore, again=again):

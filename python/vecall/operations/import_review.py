@@ -11,9 +11,9 @@ from typing import Any
 from vecall.concurrency.join import run_sync
 from vecall.ingest.buffered_turns import compaction_event, drafts_of, event_of
 from vecall.ingest.summaries import SUMMARY
-from vecall.operations.write_review import Gate
+from vecall.operations.write_review import WriteReviewer
 from vecall.scopes import APP_WIDE, SHARED_APP
-from vecall.store import Draft, Turn
+from vecall.store import BufferedTurn, Draft
 from vecall.store.values import stored_object
 from vecall.summaries import compaction_of
 
@@ -26,7 +26,7 @@ _SAME = (
 _JUDGED = ("author", "kind", "source", "trust", "content", "ts")
 
 
-class ImportGate:
+class ImportReviewer:
     """Judges the lines of one import. For one thread, which is no event loop's.
 
     Args:
@@ -37,7 +37,7 @@ class ImportGate:
         quarantined: How many lines were quarantined, and were not before.
     """
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: WriteReviewer) -> None:
         """Begin; the calls that already wait for the caller are remembered."""
         self._gate = gate
         self._context = contextvars.copy_context()
@@ -109,7 +109,7 @@ def _draft(kind: str, values: dict[str, Any]) -> Draft | None:
         event = stored_object(values["event"])
         summary = compaction_of(event)
         if "content" in event:
-            return drafts_of([Turn(values["id"], event)], values["session"])[0]
+            return drafts_of([BufferedTurn(values["id"], event)], values["session"])[0]
         if summary is not None:
             session = values["session"]
             return Draft(values["id"], summary.summary, session=session, kind=SUMMARY)

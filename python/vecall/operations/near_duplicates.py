@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vecall.concurrency.time_slices import in_slices
 from vecall.lexical.tokenizer import stream_safe, words
 from vecall.operations.duplicates import origin
-from vecall.store import StoredRow
+from vecall.store import RowWithVector
 from vecall.types import DuplicateGroup
 
 _BLOCK = 512  # rows compared at a time: a matrix of 512 x n float32
@@ -36,7 +36,7 @@ _NEGATIONS_UNSPACED = re.compile(
 
 
 def near_duplicates(
-    stored: Sequence[StoredRow], model: int, threshold: float
+    stored: Sequence[RowWithVector], model: int, threshold: float
 ) -> list[DuplicateGroup]:
     """Return groups of facts whose vectors nearly agree.
 
@@ -54,7 +54,7 @@ def near_duplicates(
     Returns:
         The groups, each with the least cosine in it.
     """
-    classes: dict[object, list[StoredRow]] = {}
+    classes: dict[object, list[RowWithVector]] = {}
     for entry in in_slices(list(stored)):
         row = entry.row
         if row.pos is None and entry.vec and entry.model == model:
@@ -78,7 +78,7 @@ def _opposites(text: str) -> tuple[object, ...]:
     return tuple(sorted(_NUMBER.findall(safe))), negations % 2, asks
 
 
-def _groups(entries: list[StoredRow], threshold: float) -> list[DuplicateGroup]:
+def _groups(entries: list[RowWithVector], threshold: float) -> list[DuplicateGroup]:
     vectors = _unit([entry.vec or b"" for entry in entries])
     order = [tuple(words(stream_safe(entry.row.text))) for entry in entries]
     free = np.ones(len(entries), bool)

@@ -10,14 +10,14 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
 from vecall.ingest.inner_parts import checked_include
 from vecall.scopes import Scopes
-from vecall.store import Bounds
+from vecall.store import UserQuota
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import ttl_seconds
 from vecall.triggers import Compaction
 from vecall.validation import Limits
 
 
-class Rules(NamedTuple):
+class ServiceOptions(NamedTuple):
     """The rules of a service, checked.
 
     Attributes:
@@ -51,7 +51,7 @@ def checked_rules(
     scopes: object,
     sweep_interval: object,
     include: object,
-) -> Rules:
+) -> ServiceOptions:
     """Check what a service was given.
 
     Raises:
@@ -66,7 +66,7 @@ def checked_rules(
     if not isinstance(scopes, Scopes | None):
         msg = "scopes: expected a vecall.Scopes"
         raise ConfigError(msg)
-    return Rules(
+    return ServiceOptions(
         checked_clock(clock),
         checked_seconds(ttl, "ttl"),
         checked_seconds(history_ttl, "history_ttl"),
@@ -105,11 +105,11 @@ def checked_summarizer(given: object) -> SummaryProvider | None:
     raise ConfigError(msg)
 
 
-def bounds_of(limits: Limits) -> Bounds | None:
+def quota_of(limits: Limits) -> UserQuota | None:
     """Return how much one user may have; None is as much as they like."""
     if limits.max_user_memories is None and limits.max_user_bytes is None:
         return None
-    return Bounds(limits.max_user_memories, limits.max_user_bytes, limits.eviction)
+    return UserQuota(limits.max_user_memories, limits.max_user_bytes, limits.eviction)
 
 
 def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from vecall.embedders import Embedder
 from vecall.errors import EmbeddingMismatchError
-from vecall.index.embedding import Embedding, embedded_text, model_of
+from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of
 from vecall.store import (
     Change,
     Database,
@@ -70,13 +70,13 @@ class Reembedding:
         self._finish_last()
         model = self._begin(given)
         if model is None:  # there was none, or it is the same: nothing to prepare
-            with self._database.snapshot() as connection:
+            with self._database.read_transaction() as connection:
                 model = active_model(connection)
             assert model is not None
             switched(model)
             return 0
         count = 0
-        embedding = Embedding(self._embedder)
+        embedding = EmbeddingQueue(self._embedder)
         try:
             with moving(partial(self._moved, model, switched)):
                 while not stopping():
@@ -91,7 +91,7 @@ class Reembedding:
         self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
     ) -> bool:
         """Whether the new model is the file's; if so, it is served from now on."""
-        with self._database.snapshot() as connection:
+        with self._database.read_transaction() as connection:
             active = active_model(connection)
         # Another process may have finished the move, which is on its way here, too.
         return (
@@ -120,13 +120,13 @@ class Reembedding:
         Nobody else leaves any: a change begins when there is none.
         """
         while True:
-            with self._database.snapshot() as connection:
+            with self._database.read_transaction() as connection:
                 if not unmoved_vectors(connection):
                     return
             self._writer.submit(MoveVectors()).result()
 
     def _begin(self, given: EmbeddingModel) -> EmbeddingModel | None:
-        with self._database.transaction() as connection:
+        with self._database.write_transaction() as connection:
             stored = active_model(connection)
             if stored is None:
                 adopt(connection, given)
@@ -138,11 +138,14 @@ class Reembedding:
             return None
 
     def _prepare(
-        self, embedding: Embedding, model: EmbeddingModel, stopping: Callable[[], bool]
+        self,
+        embedding: EmbeddingQueue,
+        model: EmbeddingModel,
+        stopping: Callable[[], bool],
     ) -> int:
         count = 0
         while not stopping():
-            with self._database.snapshot() as connection:
+            with self._database.read_transaction() as connection:
                 active = active_model(connection)
                 if active is not None and active.id == model.id:
                     break  # somebody else has finished it

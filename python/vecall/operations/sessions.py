@@ -25,21 +25,21 @@ from vecall.ingest.buffered_turns import (
 )
 from vecall.ingest.drafts import session_head
 from vecall.ingest.summaries import SUMMARY, summary_drafts
-from vecall.operations.options import bounds_of
-from vecall.operations.summarizing import Summarizing
-from vecall.operations.write_options import How
+from vecall.operations.options import quota_of
+from vecall.operations.summarizing import SummarizerCalls
+from vecall.operations.write_options import WriteOptions
 from vecall.operations.writes import Memory
 from vecall.store import (
+    BufferedTurn,
+    BufferTurns,
     Change,
     ClaimSession,
     Draft,
     DueSession,
-    KeepTurns,
     PostponeSession,
-    Turn,
+    buffered_turns,
     due_sessions,
-    told_before,
-    waiting_turns,
+    seen_turn_ids,
 )
 from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
@@ -57,7 +57,7 @@ _FIRST_PAUSE_S = 30.0
 _LONGEST_PAUSE_S = 3_600.0
 
 
-class Observing:
+class SessionObserver:
     """Keeps what is told of sessions until memories are made of it."""
 
     def __init__(
@@ -71,8 +71,8 @@ class Observing:
         self.telemetry = memory.telemetry
         self.trigger = trigger
         self.summarizer = summarizer
-        self._summarizing = Summarizing()
-        self.kept: Callable[[], None] = lambda: None
+        self._summarizing = SummarizerCalls()
+        self.on_buffered: Callable[[], None] = lambda: None
         """Is called when something was kept that may be due soon."""
 
     def restart(self) -> None:
@@ -96,18 +96,18 @@ class Observing:
             delay = self.trigger.inactivity_ms / 1000
         elif isinstance(self.trigger, MessageCount):
             count = self.trigger.message_count
-        await self._keep(due, told, delay=delay, count=count)
+        await self._buffer(due, told, delay=delay, count=count)
         if isinstance(self.trigger, Compaction):
             return await self._compacted(due)
         return []
 
     async def add_session(
-        self, session: object, how: How, *, replace: bool
+        self, session: object, how: WriteOptions, *, replace: bool
     ) -> AddedIds:
         """Remember a session: by what a summarizer says of it, or turn by turn."""
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
             return await self._memory.add_session(session, how, replace=replace)
-        if replace or how != How():
+        if replace or how != WriteOptions():
             msg = (
                 "restore, replace, idempotency_key: are about turns, and this service "
                 "remembers summaries or compactions"
@@ -126,7 +126,7 @@ class Observing:
         """Make memories of all that waits of a session; return their ids."""
         if session is not None:
             due, told = await self._read(session)
-            await self._keep(due, told, ends=True)
+            await self._buffer(due, told, ends=True)
         else:
             memory = self._memory
             key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
@@ -135,20 +135,22 @@ class Observing:
         made = []
         if isinstance(self.trigger, Compaction):
             made = await self._compacted(due)
-        return made + await self._make(due)
+        return made + await self._flush(due)
 
     async def run_due(self) -> int:
         """Make the memories that are due; return of how many sessions."""
         memory = self._memory
         done = 0
-        due: list[DueSession] = await Join(memory.serving.loader.submit(self._due))
+        due: list[DueSession] = await Join(
+            memory.search_index.partitions.submit(self._due)
+        )
         for each in due:
             claim = ClaimSession(*each, _LEASE_S)
             had: Change = await Join(memory.writer.submit(claim))
             if not had.ids:
                 continue
             try:
-                await self._make(each)
+                await self._flush(each)
                 done += 1
             except ClosedError:
                 raise
@@ -163,8 +165,8 @@ class Observing:
 
     def _due(self) -> list[DueSession]:
         database = self._memory.database
-        with database.snapshot() as connection:
-            return due_sessions(connection, database.lifetime.now())
+        with database.read_transaction() as connection:
+            return due_sessions(connection, database.expiry_clock.now())
 
     async def _read(self, session: object) -> tuple[DueSession, list[_Part]]:
         """A session's names, and its turns and compactions in order."""
@@ -180,7 +182,7 @@ class Observing:
             told.append((await memory.read_turns(events, head), summary))
         return due, told
 
-    async def _keep(
+    async def _buffer(
         self,
         due: DueSession,
         told: list[_Part],
@@ -192,7 +194,7 @@ class Observing:
         """Write down what is new, which is nothing most of the time."""
         if not any(drafts or summary for drafts, summary in told):
             return
-        found = self._memory.serving.loader.submit(self._new, due, told)
+        found = self._memory.search_index.partitions.submit(self._new, due, told)
         unseen: tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]
         unseen = await Join(found)
         new, drafts = unseen
@@ -200,10 +202,10 @@ class Observing:
             return
         judged = await self._memory.gate.judged(due.app, due.user, drafts)
         turns = await self._memory.read_through(events_of, new, judged)
-        bounds = bounds_of(self._memory.limits)
-        keep = KeepTurns(*due, turns, delay, count, bounds, ends)
+        bounds = quota_of(self._memory.limits)
+        keep = BufferTurns(*due, turns, delay, count, bounds, ends)
         await Join(self._memory.writer.submit(keep))
-        self.kept()
+        self.on_buffered()
 
     def _new(
         self, due: DueSession, parts: list[_Part]
@@ -214,8 +216,8 @@ class Observing:
             told.update({draft.id: draft for draft in in_slices(turns)})
             if summary is not None:
                 told[compaction_id(due.session, summary)] = summary
-        with self._memory.database.snapshot() as connection:
-            known = told_before(connection, *due, list(told))
+        with self._memory.database.read_transaction() as connection:
+            known = seen_turn_ids(connection, *due, list(told))
         new = [each for each in in_slices(told.items()) if each[0] not in known]
         late = set()
         if new and isinstance(self.trigger, Compaction):
@@ -229,15 +231,17 @@ class Observing:
         ]
         return new, drafts
 
-    def _waiting(self, due: DueSession) -> list[Turn]:
-        with self._memory.database.snapshot() as connection:
-            return waiting_turns(connection, *due)
+    def _buffered(self, due: DueSession) -> list[BufferedTurn]:
+        with self._memory.database.read_transaction() as connection:
+            return buffered_turns(connection, *due)
 
     async def _compacted(self, due: DueSession) -> list[str]:
         """Make memories of compactions; what they sum up waits no more."""
         made: list[str] = []
         while True:
-            turns = await Join(self._memory.serving.loader.submit(self._waiting, due))
+            turns = await Join(
+                self._memory.search_index.partitions.submit(self._buffered, due)
+            )
             found = first_compaction(turns)
             if found is None:
                 return made
@@ -252,10 +256,12 @@ class Observing:
             with suppress(ConflictError):  # others were faster
                 made += await self._remember(due, drafts, found.turns)
 
-    async def _make(self, due: DueSession) -> list[str]:
+    async def _flush(self, due: DueSession) -> list[str]:
         """Make memories of all that waits of a session."""
         while True:
-            turns = await Join(self._memory.serving.loader.submit(self._waiting, due))
+            turns = await Join(
+                self._memory.search_index.partitions.submit(self._buffered, due)
+            )
             if not turns:
                 return []
             if self.summarizer is None:
@@ -266,17 +272,19 @@ class Observing:
                 return await self._remember(due, drafts, turns)
 
     async def _remember(
-        self, due: DueSession, drafts: list[Draft], turns: Sequence[Turn]
+        self, due: DueSession, drafts: list[Draft], turns: Sequence[BufferedTurn]
     ) -> list[str]:
         """Write what was made of turns, which wait no more then."""
         judged = all(
             draft.ordered for draft in drafts
         )  # turns were when they were kept
-        how = How(judged=judged, done=(due.session, [turn.id for turn in turns]))
+        how = WriteOptions(
+            judged=judged, done=(due.session, [turn.id for turn in turns])
+        )
         return await self._memory.add_drafts(due.app, due.user, drafts, how)
 
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
-        """Ask for summaries, off the event loop; see `Summarizing.summaries`."""
+        """Ask for summaries, off the event loop; see `SummarizerCalls.summaries`."""
         return await self._summarizing.summaries(provider, session)

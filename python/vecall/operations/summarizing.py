@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from vecall.concurrency.executor import ModelThread
+from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.embedders.base import is_async
 from vecall.errors import ReentrantCallError, SummaryError, VecallError
 from vecall.ingest.buffered_turns import drafts_of, is_held
 from vecall.ingest.summaries import lowest_trust, summary_drafts
-from vecall.store import Draft, DueSession, Turn
+from vecall.store import BufferedTurn, Draft, DueSession
 from vecall.summaries import SessionSummary, SummaryProvider, checked_summaries
 
 
-class Summarizing:
+class SummarizerCalls:
     """The thread of one service's summarizers."""
 
     def __init__(self) -> None:
         """Start with no thread; the first call starts it."""
-        self._thread = ModelThread("vecall-summarizer")
+        self._thread = PluginExecutor("vecall-summarizer")
 
     def restart(self) -> None:
         """Begin with a thread of its own in a forked child."""
-        self._thread = ModelThread("vecall-summarizer")
+        self._thread = PluginExecutor("vecall-summarizer")
 
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError where the summarizer is the caller."""
@@ -39,7 +39,7 @@ class Summarizing:
         self,
         provider: SummaryProvider | None,
         due: DueSession,
-        turns: Sequence[Turn],
+        turns: Sequence[BufferedTurn],
     ) -> list[Draft]:
         """Return what is to be remembered of turns; without a provider, themselves.
 

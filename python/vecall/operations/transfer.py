@@ -20,8 +20,8 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.ingest.import_lines import LineReader
-from vecall.operations.import_review import ImportGate
-from vecall.operations.options import bounds_of
+from vecall.operations.import_review import ImportReviewer
+from vecall.operations.options import quota_of
 from vecall.store import (
     Change,
     Database,
@@ -112,7 +112,7 @@ def _export(
     quarantined: bool,
 ) -> int:
     count = 0
-    with database.snapshot() as connection:
+    with database.read_transaction() as connection:
         _write(file, export_header(connection, vectors))
         model = active_model(connection) if vectors else None
         number = None if model is None else model.id
@@ -184,7 +184,7 @@ def import_(
     source: Path | LineSource,
     limits: Limits,
     how: ImportHow,
-    gate: ImportGate | None,
+    gate: ImportReviewer | None,
 ) -> Imported:
     """Read an export into the file; return how many memories were written.
 
@@ -213,7 +213,7 @@ def import_(
             msg = f"path: the file cannot be read: {error.strerror}"
             raise ConfigError(msg) from error
     with opened if isinstance(source, Path) else nullcontext(source) as file:
-        reader = LineReader(limits, database.lifetime.wall())
+        reader = LineReader(limits, database.expiry_clock.wall())
         lines = _Lines(file, _LINE_TEXTS * limits.max_text_bytes)
         given = lines.read(reader.header) if lines.next() else reader.header({})
         model = None
@@ -228,7 +228,7 @@ def import_(
                 except VecallError as error:
                     lines.error = error
                     break
-            job.bounds = bounds_of(limits)
+            job.bounds = quota_of(limits)
             waiting.append(submit(job))  # so that many share one sync
             if len(waiting) == _JOBS_AHEAD:
                 count += len(waiting.popleft().result().ids)
@@ -241,10 +241,10 @@ def import_(
 
 
 def _agree(database: Database, given: EmbeddingModel) -> int:
-    with database.snapshot() as connection:
+    with database.read_transaction() as connection:
         stored = active_model(connection)
     if stored is None:
-        with database.transaction() as connection:
+        with database.write_transaction() as connection:
             stored = adopt(connection, given)
     require_same(stored, given)
     return stored.id

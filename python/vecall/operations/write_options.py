@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
-class How(NamedTuple):
+class WriteOptions(NamedTuple):
     """How memories are added.
 
     Attributes:
@@ -25,7 +25,7 @@ class How(NamedTuple):
 
     restore: bool = False
     key: str | None = None
-    instead_of: str | None = None
+    replace_session: str | None = None
     scope: str = "user"
     told: tuple[str, str] | None = None
     edit: bool = False
@@ -35,6 +35,6 @@ class How(NamedTuple):
     again: bool = False
 
 
-def fact_how(restore: bool | None, key: str | None, scope: str) -> How:
+def fact_how(restore: bool | None, key: str | None, scope: str) -> WriteOptions:
     """How explicit memories are added: deleted ones too unless `restore` is False."""
-    return How(bool(restore), key, scope=scope, again=restore is not False)
+    return WriteOptions(bool(restore), key, scope=scope, again=restore is not False)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from vecall.concurrency.executor import ModelThread
+from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.content import clean
+from vecall.content import to_valid_utf8
 from vecall.embedders.base import is_async
 from vecall.errors import (
     ClosedError,
@@ -20,9 +20,9 @@ from vecall.errors import (
     WriteRejectedError,
 )
 from vecall.filters.trust import at_most
-from vecall.hooks import Verdict, Write, WriteHook
+from vecall.hooks import PendingWrite, Verdict, WriteHook
 from vecall.ingest.drafts import check_text
-from vecall.search.entries import draft_entry
+from vecall.search.entries import entry_from_draft
 from vecall.store import Draft
 from vecall.validation import Limits
 
@@ -35,14 +35,14 @@ _NESTED = (
 )
 
 
-class Gate:
+class WriteReviewer:
     """One hook, on a thread of its own."""
 
     def __init__(self, hook: WriteHook | None, limits: Limits) -> None:
         """Let everything through where there is no hook."""
         self._hook = hook
         self._limits = limits
-        self._thread = ModelThread("vecall-hook")
+        self._thread = PluginExecutor("vecall-hook")
 
     async def judged(
         self,
@@ -158,8 +158,8 @@ async def _all_async(
     return verdicts
 
 
-def _write(app: str, user: str, scope: str, draft: Draft) -> Write:
-    return Write(app, user, replace(draft_entry(draft), scope=scope))
+def _write(app: str, user: str, scope: str, draft: Draft) -> PendingWrite:
+    return PendingWrite(app, user, replace(entry_from_draft(draft), scope=scope))
 
 
 async def _finished(verdict: object) -> object:
@@ -179,6 +179,6 @@ def _apply(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
         msg = "on_write refused a memory; nothing was written"
         raise WriteRejectedError(msg)
     if verdict.outcome == "redact":
-        text = clean(verdict.text or "")
+        text = to_valid_utf8(verdict.text or "")
         return replace(draft, text=text, content=None) if text.strip() else None
     return draft

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vecall.prompts.record import Recalled, shown_scores, shown_time
-from vecall.prompts.sanitize import clean, indented, speaker
+from vecall.prompts.sanitize import indented, speaker, strip_invisible
 
 BULLETS_HEAD = "Relevant prior context:\n"
 PAST_HEAD = (
@@ -16,7 +16,7 @@ PAST_TAIL = "\n</PAST_CONVERSATIONS>\n"
 
 def plain(memory: Recalled, scores: bool) -> str:
     """Return the text, without what cannot be seen."""
-    return _before(memory, scores, timed=False) + clean(memory.text)
+    return _before(memory, scores, timed=False) + strip_invisible(memory.text)
 
 
 def bullet(memory: Recalled, scores: bool) -> str:

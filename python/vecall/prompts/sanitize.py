@@ -1,8 +1,9 @@
 """Makes text from memories harmless: whoever wrote one did not write the prompt.
 
-`clean` takes out what cannot be seen, `escape` what could open or close a tag, and
-`indented` and `label` keep a value inside its record. Together they keep one promise:
-in a rendered block every "<", and every line that starts at its left edge, is vecall's.
+`strip_invisible` removes what cannot be seen, `escape` what could open or close a tag,
+and `indented` and `label` keep a value inside its record. Together they
+guarantee that in a rendered block every "<", and every line that starts at its left
+edge, is vecall's.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ _SPACES = re.compile(r"\s+")
 _SPEAKS = re.compile("[:\uff1a\ufe55\ufe13]+(?=\\s|$)")
 
 
-def clean(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """Return the text without what cannot be seen.
 
     Every kind of line end becomes a newline; terminal escapes, control characters,
@@ -149,7 +150,7 @@ def indented(text: str, masked: str = "") -> str:
         text: The text as it was stored.
         masked: A secret of the block; where the text has it, stars stand instead.
     """
-    shown = hide(escape(clean(text)).strip(), masked)
+    shown = hide(escape(strip_invisible(text)).strip(), masked)
     shown = _MANY_LINES.sub("\n\n", shown)
     return _CONTINUED.sub("\n  ", shown) or "(no text)"
 
@@ -162,7 +163,7 @@ def label(value: str, masked: str = "", most: int = 80) -> str:
         masked: As in `indented`.
         most: Characters after which it is cut.
     """
-    shown = _SPACES.sub(" ", clean(value)).strip()
+    shown = _SPACES.sub(" ", strip_invisible(value)).strip()
     if len(shown) > most:
         shown = shown[:most] + "\N{HORIZONTAL ELLIPSIS}"
     return hide(escape(shown), masked).replace('"', "&quot;")

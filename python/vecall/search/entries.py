@@ -41,7 +41,7 @@ _set_supersedes = _setter("supersedes")
 _set_scope = _setter("scope")
 
 
-def to_entry(
+def entry_from_row(
     row: Row,
     importance: float,
     score: float | None = None,
@@ -92,7 +92,7 @@ def _time(value: float | None, name: str) -> float | None:
     return to_seconds(value, name)
 
 
-def draft_entry(draft: Draft) -> MemoryEntry:
+def entry_from_draft(draft: Draft) -> MemoryEntry:
     """Return what is about to be stored as an entry."""
     return MemoryEntry(
         draft.text if draft.content is None else json.loads(draft.content),

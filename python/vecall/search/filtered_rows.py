@@ -29,7 +29,7 @@ def passing_rows(
     if target is None:
         return np.empty(0, np.int64)
     part = target[0]
-    with database.snapshot() as connection:
+    with database.read_transaction() as connection:
         if partition_state(connection, part, *key) is None:
             return np.empty(0, np.int64)  # forgotten meanwhile
         rows: Iterable[tuple[int, str | None]] = likely_rows(connection, part, asked)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from vecall.types import MemoryEntry, SearchMemoryResponse
 
 
-def merged(
+def merge_scopes(
     answers: Mapping[str, SearchMemoryResponse], top_k: int
 ) -> SearchMemoryResponse:
     """Return the best memories of several answers to one question.

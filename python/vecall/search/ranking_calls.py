@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from vecall.concurrency.executor import ModelThread
+from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.embedders.base import is_async
 from vecall.errors import ClosedError, ReentrantCallError, VecallError
 
 
 async def call_of_ranking(
-    thread: ModelThread,
+    thread: PluginExecutor,
     name: str,
     failed: type[VecallError],
     function: Callable[..., Any],

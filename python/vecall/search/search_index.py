@@ -9,15 +9,15 @@ from contextlib import suppress
 from hashlib import blake2b
 
 from vecall._core import Engine
-from vecall.concurrency.interruptible import Promise
-from vecall.index.embedding import Embedding
-from vecall.index.newest_changes import Newest
-from vecall.index.partition_cache import Loader
+from vecall.concurrency.interruptible import InterruptibleFuture
+from vecall.index.embedding import EmbeddingQueue
+from vecall.index.newest_changes import NewestChanges
+from vecall.index.partition_cache import PartitionCache
 from vecall.index.read_threads import ReadThreads
 from vecall.index.row_cache import RowCache
-from vecall.index.snapshots import Snapshots
+from vecall.index.snapshots import SnapshotCache
 from vecall.search.confidence import Scoring
-from vecall.search.searcher import Recall
+from vecall.search.searcher import Searcher
 from vecall.store import Database, EmbeddingModel, SnapshotFolder
 from vecall.store.writes.writer import Writer
 
@@ -32,7 +32,7 @@ def _seed_of(uuid: bytes) -> int:
 
 
 class Use:
-    """A call that uses a `Serving`, from `enter` to the end of its `with` block.
+    """A call that uses a `SearchIndex`, from `enter` to the end of its `with` block.
 
     It ends with the object at the latest: a call that is interrupted before its block
     begins leaves no use behind.
@@ -40,12 +40,12 @@ class Use:
 
     __slots__ = ("counts", "serving")
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: SearchIndex) -> None:
         """Do not count yet."""
         self.serving = serving
         self.counts = False
 
-    def __enter__(self) -> Serving:
+    def __enter__(self) -> SearchIndex:
         """Return what is used."""
         return self.serving
 
@@ -59,7 +59,7 @@ class Use:
             self.serving.leave(self)
 
 
-class Serving:
+class SearchIndex:
     """An engine, what fills it and what asks it."""
 
     def __init__(
@@ -67,10 +67,10 @@ class Serving:
         database: Database,
         writer: Writer,
         threads: ReadThreads,
-        newest: Newest | None,
+        newest: NewestChanges | None,
         *,
         model: EmbeddingModel | None,
-        embedding: Embedding | None,
+        embedding: EmbeddingQueue | None,
         scoring: Scoring,
         budget: int,
     ) -> None:
@@ -89,7 +89,7 @@ class Serving:
         self._uses = 0
         self._left = False  # no call may begin to use it
         self._retiring = False
-        self._idle: Promise[None] = Promise()
+        self._idle: InterruptibleFuture[None] = InterruptibleFuture()
         # For the four above. A use may end with its object, so wherever one is freed.
         self._mutex = threading.RLock()
         self._closing = threading.Lock()
@@ -102,11 +102,13 @@ class Serving:
         )
         self.cache = RowCache(budget // _TEXT_SHARE)
         number = None if model is None else model.id
-        self.snapshots: Snapshots | None = None
+        self.snapshots: SnapshotCache | None = None
         if database.path is not None:
             folder = SnapshotFolder(database.path)
-            self.snapshots = Snapshots(database, folder, self.engine, writer, number)
-        self.loader = Loader(
+            self.snapshots = SnapshotCache(
+                database, folder, self.engine, writer, number
+            )
+        self.partitions = PartitionCache(
             database,
             self.engine,
             self.cache,
@@ -116,13 +118,13 @@ class Serving:
             model=number,
             budget=budget,
         )
-        self.recall = Recall(
+        self.recall = Searcher(
             self.engine,
-            self.loader,
+            self.partitions,
             self.cache,
             embedding,
             scoring,
-            database.lifetime,
+            database.expiry_clock,
         )
 
     def refuse_nested(self) -> None:
@@ -172,11 +174,11 @@ class Serving:
         with self._mutex:
             self._retiring = True
             self._leave_if_idle()
-        self.loader.evict_all()
+        self.partitions.evict_all()
         self._idle.result()
         self.close_snapshots()
         self.close()
-        self.loader.evict_all()
+        self.partitions.evict_all()
         self.cache.clear()
 
     def close_snapshots(self) -> None:

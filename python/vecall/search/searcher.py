@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
-from vecall.clock import LifeTime
-from vecall.concurrency.executor import ModelThread
+from vecall.clock import ExpiryClock
+from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
-from vecall.content import clean
+from vecall.content import to_valid_utf8
 from vecall.embedders import Vectors
 from vecall.errors import BusyError, RerankerError, RewriterError
-from vecall.index.embedding import Embedding
-from vecall.index.partition_cache import Loader
+from vecall.index.embedding import EmbeddingQueue
+from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key, name_key
 from vecall.lexical import QUESTION, query_terms
 from vecall.lexical.tokenizer import has_word
 from vecall.ranking.options import DEFAULT_AUTHORS, DENSE, Ranking, Rewriter
 from vecall.search import reranking as _reorder
-from vecall.search.confidence import Answer, Hit, Scoring, importance_of
-from vecall.search.entries import to_entry
+from vecall.search.confidence import Hit, QueryStats, Scoring, importance_of
+from vecall.search.entries import entry_from_row
 from vecall.search.ranking_calls import call_of_ranking
 from vecall.store import Row
 from vecall.timestamps import to_micros, to_seconds
@@ -42,7 +42,7 @@ class RetiredModelError(Exception):
     """The file has moved to another model; the search is to begin again with that."""
 
 
-class Request(NamedTuple):
+class SearchRequest(NamedTuple):
     """A search whose arguments are checked."""
 
     key: Key
@@ -58,27 +58,27 @@ class Request(NamedTuple):
     authors: Sequence[str] = DEFAULT_AUTHORS  # who is favoured
 
 
-class Recall:
+class Searcher:
     """Answers searches. On the caller's thread while all it needs is in memory."""
 
     def __init__(
         self,
         engine: Engine,
-        loader: Loader,
+        partitions: PartitionCache,
         cache: RowCache,
-        embedding: Embedding | None,
+        embedding: EmbeddingQueue | None,
         scoring: Scoring,
-        lifetime: LifeTime,
+        expiry_clock: ExpiryClock,
     ) -> None:
         """Use an engine that the loader keeps in step with the file."""
-        self._lifetime = lifetime
+        self._expiry_clock = expiry_clock
         self._engine = engine
-        self._loader = loader
+        self._loader = partitions
         self._cache = cache
         self._embedding = embedding
         self._scoring = scoring
-        self._slow = ModelThread("vecall-reranker")
-        self._rewriting = ModelThread("vecall-rewriter")
+        self._slow = PluginExecutor("vecall-reranker")
+        self._rewriting = PluginExecutor("vecall-rewriter")
 
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError where a rewriter or reranker is the caller."""
@@ -104,7 +104,7 @@ class Recall:
             raise RewriterError(msg)
         return text
 
-    async def search(self, request: Request) -> SearchMemoryResponse:
+    async def search(self, request: SearchRequest) -> SearchMemoryResponse:
         """Return the best memories.
 
         Args:
@@ -115,16 +115,16 @@ class Recall:
             return SearchMemoryResponse()
         if vector is None and self._embeds(request):
             assert self._embedding is not None
-            query = clean(request.query)
+            query = to_valid_utf8(request.query)
             vector = self._embedding.known_query(*request.key, query)
             if vector is None:
                 vector = await self._embedding.embed_query(*request.key, query)
-        hits, answer = await self._hits(request, vector)
+        hits, answer = await self._search_when_current(request, vector)
         if any(hit.row is None for hit in hits):
             await self._fetch(hits)
         # A row that is still not there was deleted since the engine was asked.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
-        now = self._lifetime.wall()
+        now = self._expiry_clock.wall()
         is_plain = request.ranking.is_plain
         if not is_plain:
             await self._reorder(request, found, now)
@@ -139,7 +139,7 @@ class Recall:
         found = found[: request.top_k]
         return self._response(found, answer, request, now)
 
-    def _embeds(self, request: Request) -> bool:
+    def _embeds(self, request: SearchRequest) -> bool:
         """Whether a query is asked by its vector too.
 
         Not where its letters are outside of the model's scripts: what the cosine then
@@ -152,7 +152,7 @@ class Recall:
             return True
         return self._embedding.knows_letters(request.query)
 
-    async def candidates(self, request: Request) -> SearchMemoryResponse:
+    async def candidates(self, request: SearchRequest) -> SearchMemoryResponse:
         """Return memories that somebody may want to delete, each explained."""
         return await self.search(request)
 
@@ -165,7 +165,7 @@ class Recall:
             if hit.row is None:
                 hit.row = fetched.get(hit.rid)
 
-    async def _reorder(self, request: Request, found: Found, now: float) -> None:
+    async def _reorder(self, request: SearchRequest, found: Found, now: float) -> None:
         ranking = request.ranking
         hits = [hit for hit, _ in found]
         rows = [row for _, row in found]
@@ -184,56 +184,56 @@ class Recall:
             )
             _reorder.apply_reranker(hits, numbers)
 
-    async def _hits(
-        self, request: Request, vector: Vectors | None
-    ) -> tuple[list[Hit], Answer]:
+    async def _search_when_current(
+        self, request: SearchRequest, vector: Vectors | None
+    ) -> tuple[list[Hit], QueryStats]:
         """Ask the engine once it has all that the file had when the search began."""
-        loader, key = self._loader, request.key
-        target = loader.target(key)
+        partitions, key = self._loader, request.key
+        target = partitions.target(key)
         answer = self._answer(request, vector, target)
         if answer is not None:
             return answer
-        with loader.pinned(key):
+        with partitions.pinned(key):
             for _ in range(_TRIES):
                 if target is None:
                     return [], _NOTHING
-                if not loader.retired:
-                    await Join(loader.catch_up(key))
-                if loader.retired:
+                if not partitions.retired:
+                    await Join(partitions.synchronize(key))
+                if partitions.retired:
                     raise RetiredModelError
                 answer = self._answer(request, vector, target)
                 if answer is not None:
                     return answer
-                if (now := loader.target(key)) is None or now[0] != target[0]:
+                if (now := partitions.target(key)) is None or now[0] != target[0]:
                     target = now  # the user was forgotten meanwhile
         msg = "a user's memories changed faster than they could be read"
         raise BusyError(msg)
 
     def _answer(
         self,
-        request: Request,
+        request: SearchRequest,
         vector: Vectors | None,
         target: tuple[int, int] | None,
-    ) -> tuple[list[Hit], Answer] | None:
+    ) -> tuple[list[Hit], QueryStats] | None:
         """Ask the engine if it has what `target` says, and had it all the time."""
-        loader, key = self._loader, request.key
-        entry = loader.loaded(key, target)
+        partitions, key = self._loader, request.key
+        entry = partitions.loaded(key, target)
         if entry is None:
             return None
         steps = entry.steps
         found = self._ask_engine(request, vector)
-        if not loader.holds(key, entry, steps):
+        if not partitions.holds(key, entry, steps):
             return None
         part = entry.part
         for hit in found[0]:
             if hit.rid >> 32 != part:  # a row number begins with its partition's number
-                loader.distrust(entry)
+                partitions.distrust(entry)
                 return None
         return found
 
     def _ask_engine(
-        self, request: Request, vector: Vectors | None
-    ) -> tuple[list[Hit], Answer]:
+        self, request: SearchRequest, vector: Vectors | None
+    ) -> tuple[list[Hit], QueryStats]:
         ranking = request.ranking
         top_k = request.top_k
         if not ranking.is_plain:
@@ -245,7 +245,7 @@ class Recall:
             vector,
             asked,
             top_k,
-            now=to_micros(self._lifetime.now()),
+            now=to_micros(self._expiry_clock.now()),
             question_mark=QUESTION,
             time_mark=marks.time,
             author_marks=list(marks.authors),
@@ -272,22 +272,22 @@ class Recall:
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
         dense = ranking.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
-        answer = Answer(coverage, trust, rows, best, has_vector, scale)
+        answer = QueryStats(coverage, trust, rows, best, has_vector, scale)
         return hits, answer
 
     def _response(
-        self, found: Found, answer: Answer, request: Request, now: float
+        self, found: Found, answer: QueryStats, request: SearchRequest, now: float
     ) -> SearchMemoryResponse:
         memories = []
         scoring, floor = self._scoring, request.min_confidence
         for hit, row in found:
-            memory = to_entry(
+            memory = entry_from_row(
                 row,
                 importance_of(row, now),
                 hit.score,
                 hit.similarity,
                 scoring.confidence(hit, answer),
-                hit.explained(answer) if request.explain else None,
+                hit.explanation(answer) if request.explain else None,
             )
             memory = scoring.judged(memory, request.query)
             if floor is not None and (
@@ -303,10 +303,10 @@ def _author_keys(names: tuple[str, ...]) -> list[int]:
     return [name_key(name) for name in names]
 
 
-_NOTHING = Answer(0.0, 0.0, 0.0, 0.0, has_vector=False)
+_NOTHING = QueryStats(0.0, 0.0, 0.0, 0.0, has_vector=False)
 
 
-def _options(request: Request) -> dict[str, Any]:
+def _options(request: SearchRequest) -> dict[str, Any]:
     options: dict[str, Any] = {}
     asked = request.filter
     if asked is not None:

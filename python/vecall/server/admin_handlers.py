@@ -11,18 +11,18 @@ from starlette.responses import Response
 from vecall.errors import ConfigError
 from vecall.server.metrics import as_text
 from vecall.server.responses import HttpError, json_response
-from vecall.server.routing import Call
+from vecall.server.routing import RequestContext
 
 NO_FOLDER = "No folder of backups is configured."
 
 
-async def metrics(call: Call) -> Response:
+async def metrics(call: RequestContext) -> Response:
     """Show counts in the text format of Prometheus."""
     text = as_text(await call.memory.stats(), call.door.answered)
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
-async def backup(call: Call) -> Response:
+async def backup(call: RequestContext) -> Response:
     """Copy the file to the folder of backups, under a name that is not the client's."""
     memory, door = call.memory, call.door
     if door.backups is None:
@@ -44,7 +44,7 @@ async def backup(call: Call) -> Response:
     return json_response({"name": name, "bytes": target.stat().st_size}, 201)
 
 
-async def delete_app(call: Call) -> Response:
+async def delete_app(call: RequestContext) -> Response:
     """Delete all memories of all users of an app."""
     count = await call.memory.delete_app(app_name=call.names["app"], **call.query)
     return json_response({"deleted": count})

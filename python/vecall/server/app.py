@@ -32,7 +32,13 @@ from vecall.server.request_checks import (
     check_rate,
 )
 from vecall.server.responses import HttpError, answer_to, as_response, internal
-from vecall.server.routing import Call, Door, Operation, Router, SessionLoader
+from vecall.server.routing import (
+    Operation,
+    RequestContext,
+    Router,
+    ServerState,
+    SessionLoader,
+)
 from vecall.server.schemas import ref, shared_schemas
 from vecall.server.table import all_operations
 from vecall.server.tokens import Token, TokenSource
@@ -89,7 +95,7 @@ def create_app(
         msg = "backups: there is no such folder"
         raise ConfigError(msg)
     return _Application(
-        Door(memory, limits or HttpLimits(), session_loader, backups=folder),
+        ServerState(memory, limits or HttpLimits(), session_loader, backups=folder),
         tokens,
         frozenset(host.lower() for host in hosts),
         frozenset(origin.lower() for origin in origins),
@@ -101,7 +107,7 @@ class _Application:
 
     def __init__(
         self,
-        door: Door,
+        door: ServerState,
         tokens: TokenSource,
         hosts: Collection[str],
         origins: Collection[str],
@@ -139,7 +145,7 @@ class _Application:
         query = read_query(request, self._validator, operation.query, operation.needs)
         async with AsyncExitStack() as held:
             body = await self._body(request, operation, token, held)
-            call = Call(
+            call = RequestContext(
                 door,
                 names,
                 query,
@@ -198,7 +204,7 @@ class _Application:
         rules = BodyRules(limits, most, ref(operation.body), self._validator)
         return await read_json(request, rules, sender)
 
-    async def _in_time(self, operation: Operation, call: Call) -> Response:
+    async def _in_time(self, operation: Operation, call: RequestContext) -> Response:
         seconds = self._door.limits.request_seconds
         work = asyncio.ensure_future(operation.handler(call))
         done, _ = await asyncio.wait([work], timeout=seconds)

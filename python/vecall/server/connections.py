@@ -20,7 +20,7 @@ _log = logging.getLogger("vecall.server")
 _PATIENCE_S = 1.0  # what takes longer is slow: a request mostly comes in one piece
 
 
-class Wait(Enum):
+class ReadPhase(Enum):
     """What a client keeps a connection waiting for; the first make room first."""
 
     REQUEST = "request"
@@ -28,7 +28,7 @@ class Wait(Enum):
     ANSWER_TAKEN = "answer taken"
 
 
-Rooms = dict[Wait, dict["GuardedProtocol", None]]
+Rooms = dict[ReadPhase, dict["GuardedProtocol", None]]
 """Who waits for what, those that came first in front."""
 
 
@@ -43,7 +43,7 @@ def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
     class Guarded(GuardedProtocol):
         allowed = limits
         taken_from = listener
-        rooms: ClassVar[Rooms] = {wait: {} for wait in Wait}
+        rooms: ClassVar[Rooms] = {wait: {} for wait in ReadPhase}
 
     return Guarded
 
@@ -65,7 +65,7 @@ class GuardedProtocol(H11Protocol):
         self.taken_from.begun(transport.get_extra_info("socket").fileno())
         self._timer: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        self._room: Wait | None = None
+        self._room: ReadPhase | None = None
         self._since = 0.0
         self._wait_for_headers()
         if len(self.connections) > self.allowed.max_connections:
@@ -146,16 +146,16 @@ class GuardedProtocol(H11Protocol):
                 self.transport.write(self.conn.send(event))
         self.transport.close()
 
-    def _wait(self) -> Wait | None:
+    def _wait(self) -> ReadPhase | None:
         """What its client keeps it waiting for; None where it is the server's turn."""
         cycle: Any = self.cycle  # None before the first request
         answered = cycle is None or cycle.response_complete
         if self._stalled is not None:
-            return Wait.ANSWER_TAKEN
+            return ReadPhase.ANSWER_TAKEN
         if answered and self._timer is None:
-            return Wait.NEXT_REQUEST
+            return ReadPhase.NEXT_REQUEST
         if answered or self.conn.their_state is h11.SEND_BODY:
-            return Wait.REQUEST
+            return ReadPhase.REQUEST
         return None
 
     def _give_up(self) -> None:

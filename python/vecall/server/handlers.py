@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from starlette.responses import Response
 
-from vecall.content import read
+from vecall.content import get_field
 from vecall.errors import NotFoundError
 from vecall.server.ceilings import check_names, stamped
 from vecall.server.floors import check_floorless, floored, may_read, readable
@@ -25,7 +25,7 @@ from vecall.server.responses import (
     json_response,
     raw_json,
 )
-from vecall.server.routing import Call
+from vecall.server.routing import RequestContext
 from vecall.server.streams import FileStream
 from vecall.types import AddedIds, MemoryEntry, Revision
 from vecall.validation import check_name
@@ -39,7 +39,7 @@ _BUFFER = 256 * 1024  # bytes of an export that is being made
 _EXPORTS = 16  # more at once would fill the disk and take the places of others
 
 
-async def ingest_session(call: Call) -> Response:
+async def ingest_session(call: RequestContext) -> Response:
     """Remember the turns of a session that the loader finds."""
     memory = call.memory
     wanted = call.body.get("sessionId", call.body.get("session_id"))
@@ -47,13 +47,13 @@ async def ingest_session(call: Call) -> Response:
     return _added(await memory.add_session_to_memory(session), 200)
 
 
-async def observe_session(call: Call) -> Response:
+async def observe_session(call: RequestContext) -> Response:
     """Keep what is new in a session until the trigger says to remember it."""
     ids = await call.memory.observe_session(await _told(call))
     return json_response({"ids": ids})
 
 
-async def end_session(call: Call) -> Response:
+async def end_session(call: RequestContext) -> Response:
     """Remember what is kept of a session."""
     if call.body.keys() & _TURNS or call.door.load_session is not None:
         ids = await call.memory.end_session(await _told(call))
@@ -63,7 +63,7 @@ async def end_session(call: Call) -> Response:
     return json_response({"ids": ids})
 
 
-async def _told(call: Call) -> object:
+async def _told(call: RequestContext) -> object:
     """The session with the turns that came, or as the loader finds it."""
     id_ = call.names["session"]
     if call.body.keys() & _TURNS:
@@ -71,7 +71,7 @@ async def _told(call: Call) -> object:
     return await _loaded(call, "session", id_)
 
 
-async def _loaded(call: Call, field: str, session_id: object) -> object:
+async def _loaded(call: RequestContext, field: str, session_id: object) -> object:
     """The session that the loader finds, if it is this user's."""
     if call.door.load_session is None:
         raise HttpError(400, "not_configured", NO_LOADER)
@@ -90,19 +90,19 @@ async def _loaded(call: Call, field: str, session_id: object) -> object:
 
 
 def _head(session: object) -> tuple[object, object, object]:
-    id_ = read(session, "id")
+    id_ = get_field(session, "id")
     if id_ is None:
-        id_ = read(session, "session_id")
-    return read(session, "app_name"), read(session, "user_id"), id_
+        id_ = get_field(session, "session_id")
+    return get_field(session, "app_name"), get_field(session, "user_id"), id_
 
 
-async def add_memories(call: Call) -> Response:
+async def add_memories(call: RequestContext) -> Response:
     """Remember what was learned."""
     body = stamped(call.by, call.body)
     return _added(await call.memory.add_memory(**call.whose, **body), 201)
 
 
-async def add_events(call: Call) -> Response:
+async def add_events(call: RequestContext) -> Response:
     """Remember some turns."""
     body = stamped(call.by, call.body)
     ids = await call.memory.add_events_to_memory(**call.whose, **body)
@@ -117,7 +117,7 @@ def _added(ids: AddedIds, status: int) -> Response:
     return json_response(told, status if ids.stored else 200)
 
 
-async def search(call: Call) -> Response:
+async def search(call: RequestContext) -> Response:
     """Find what the past says about a query."""
     body = call.body
     asked = floored(call.by, body.get("filter"))
@@ -139,7 +139,7 @@ async def search(call: Call) -> Response:
     return await answered(call, k, ask, best)
 
 
-async def list_memories(call: Call) -> Response:
+async def list_memories(call: RequestContext) -> Response:
     """Return a page of memories in the order of their making."""
     memory = call.memory
     if call.query.get("state") == "quarantined":
@@ -153,13 +153,13 @@ async def list_memories(call: Call) -> Response:
     return await answered(call, limit, ask, partial(page, limit=limit))
 
 
-async def get_memory(call: Call) -> Response:
+async def get_memory(call: RequestContext) -> Response:
     """Return one memory."""
     entry = await call.memory.get_memory(**call.whose, memory_id=call.names["id"])
     return await one(readable(call.by, entry))
 
 
-async def update_memory(call: Call) -> Response:
+async def update_memory(call: RequestContext) -> Response:
     """Correct one memory; what it said before stays in its history."""
     memory_id = call.names["id"]
     check_names(call.by, call.body)
@@ -173,7 +173,7 @@ async def update_memory(call: Call) -> Response:
     return await one(entry)
 
 
-async def memory_history(call: Call) -> Response:
+async def memory_history(call: RequestContext) -> Response:
     """Return what a memory was and is, and what it replaced."""
 
     async def ask() -> list[Revision]:
@@ -193,19 +193,19 @@ async def memory_history(call: Call) -> Response:
     return await answered(call, None, ask, newest)
 
 
-async def archive_memory(call: Call) -> Response:
+async def archive_memory(call: RequestContext) -> Response:
     """Keep a memory, but find it no more."""
     await call.memory.archive_memory(**call.whose, memory_id=call.names["id"])
     return Response(status_code=204)
 
 
-async def restore_memory(call: Call) -> Response:
+async def restore_memory(call: RequestContext) -> Response:
     """Make an archived memory live again."""
     ids = await call.memory.restore_memory(**call.whose, memory_id=call.names["id"])
     return json_response({"ids": ids})
 
 
-async def release_memory(call: Call) -> Response:
+async def release_memory(call: RequestContext) -> Response:
     """Make a quarantined memory live."""
     memory_id = call.names["id"]
     ids = await call.memory.release_memory(
@@ -214,47 +214,47 @@ async def release_memory(call: Call) -> Response:
     return json_response({"ids": ids})
 
 
-async def consolidate(call: Call) -> Response:
+async def consolidate(call: RequestContext) -> Response:
     """Merge duplicates and sum up what is old, or say what that would do."""
     asked = {"dry_run": True, **call.body}
     done = await call.memory.consolidate(**call.whose, **asked)
     return json_response(asdict(done))
 
 
-async def mark_used(call: Call) -> Response:
+async def mark_used(call: RequestContext) -> Response:
     """Count that memories were put to use."""
     count = await call.memory.mark_used(**call.whose, memory_ids=call.body["ids"])
     return json_response({"marked": count})
 
 
-async def delete_where(call: Call) -> Response:
+async def delete_where(call: RequestContext) -> Response:
     """Delete the memories that a filter lets through."""
     asked = call.body["filter"]
     count = await call.memory.delete_where(**call.whose, filter=asked)
     return json_response({"deleted": count})
 
 
-async def delete_memory(call: Call) -> Response:
+async def delete_memory(call: RequestContext) -> Response:
     """Delete one memory; one that is not there is gone already."""
     await call.memory.delete_memory(**call.whose, memory_id=call.names["id"])
     return Response(status_code=204)
 
 
-async def delete_session(call: Call) -> Response:
+async def delete_session(call: RequestContext) -> Response:
     """Delete what was remembered of one session."""
     session_id = call.names["session"]
     count = await call.memory.delete_session(**call.whose, session_id=session_id)
     return json_response({"deleted": count})
 
 
-async def delete_user(call: Call) -> Response:
+async def delete_user(call: RequestContext) -> Response:
     """Delete all memories of a user."""
     forget = call.query.get("forget", False)
     count = await call.memory.delete_user(**call.whose, forget=forget)
     return json_response({"deleted": count})
 
 
-async def export_user(call: Call) -> Response:
+async def export_user(call: RequestContext) -> Response:
     """Stream a user's memories as JSON lines, all of one state of the file."""
     check_floorless(call.by)
     for name, value in call.whose.items():
@@ -268,7 +268,7 @@ async def export_user(call: Call) -> Response:
         )
 
 
-async def _exported(call: Call) -> BinaryIO:
+async def _exported(call: RequestContext) -> BinaryIO:
     """The export as an open file that never had a name: none stays after a crash."""
     with ExitStack() as until_made:
         made = until_made.enter_context(tempfile.TemporaryFile(buffering=_BUFFER))
@@ -286,11 +286,11 @@ async def _exported(call: Call) -> BinaryIO:
     return file
 
 
-async def health(_: Call) -> Response:
+async def health(_: RequestContext) -> Response:
     """Say that the server answers."""
     return json_response({"status": "ok"})
 
 
-async def document(call: Call) -> Response:
+async def document(call: RequestContext) -> Response:
     """Show the OpenAPI document."""
     return raw_json(call.door.document_at(call.mounted_at))

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from vecall.concurrency.time_slices import in_slices
 from vecall.server.floors import may_read
 from vecall.server.responses import as_json, json_response, raw_json
-from vecall.server.routing import Call
+from vecall.server.routing import RequestContext
 from vecall.types import MemoryEntry, Revision
 
 T = TypeVar("T")
@@ -30,10 +30,10 @@ async def one(entry: MemoryEntry) -> Response:
 
 
 async def answered(
-    call: Call,
+    call: RequestContext,
     most: int | None,
     ask: Callable[[], Awaitable[list[T]]],
-    write: Callable[[Call, list[T]], Awaitable[Response]],
+    write: Callable[[RequestContext, list[T]], Awaitable[Response]],
 ) -> Response:
     """Ask and answer; a few at a time where many memories may have to be held.
 
@@ -49,7 +49,7 @@ async def answered(
         return await write(call, await ask())
 
 
-async def best(call: Call, entries: list[MemoryEntry]) -> Response:
+async def best(call: RequestContext, entries: list[MemoryEntry]) -> Response:
     """Return the best memories; "truncated" says that further ones did not fit."""
 
     def write(each: Each) -> Response:
@@ -60,7 +60,9 @@ async def best(call: Call, entries: list[MemoryEntry]) -> Response:
     return await _written(entries, write)
 
 
-async def page(call: Call, entries: list[MemoryEntry], limit: int) -> Response:
+async def page(
+    call: RequestContext, entries: list[MemoryEntry], limit: int
+) -> Response:
     """Return memories in order; "next" is where to go on, unless it was the last."""
     visible = [entry for entry in entries if may_read(call.by, entry)]
 
@@ -76,7 +78,7 @@ async def page(call: Call, entries: list[MemoryEntry], limit: int) -> Response:
     return await _written(entries, write)
 
 
-async def newest(call: Call, revisions: list[Revision]) -> Response:
+async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
     """Return the newest revisions, oldest first; "truncated" as in `best`."""
 
     def write(each: Each) -> Response:

@@ -33,7 +33,7 @@ SessionLoader = Callable[..., Awaitable[Any]]
 """Called with app_name, user_id and session_id; gives the session, or None."""
 
 
-class Whose(TypedDict):
+class Owner(TypedDict):
     """App and user."""
 
     app_name: str
@@ -41,7 +41,7 @@ class Whose(TypedDict):
 
 
 @dataclass(slots=True)
-class Door:
+class ServerState:
     """What all requests share.
 
     Attributes:
@@ -115,7 +115,7 @@ class Door:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RequestContext:
     """One request that was let in.
 
     Attributes:
@@ -128,7 +128,7 @@ class Call:
         mounted_at: The path at which the app is mounted.
     """
 
-    door: Door
+    door: ServerState
     names: dict[str, str]
     query: dict[str, Any]
     body: dict[str, Any]
@@ -154,7 +154,7 @@ class Call:
         return self.token
 
     @property
-    def whose(self) -> Whose:
+    def whose(self) -> Owner:
         """App and user as the memory service takes them."""
         return {"app_name": self.names["app"], "user_id": self.names["user"]}
 
@@ -185,7 +185,7 @@ class Operation:
     path: str
     summary: str
     access: Access
-    handler: Callable[[Call], Awaitable[Response]]
+    handler: Callable[[RequestContext], Awaitable[Response]]
     status: int = 200
     answer: str | None = None
     body: str | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.closing import ClosesBlocking, Closing
+from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.embedders.resolve import EmbedderLike
 from vecall.ingest.drafts import events_of
@@ -18,9 +18,9 @@ from vecall.operations.admin import Maintenance
 from vecall.operations.consolidation import ConsolidationRequest
 from vecall.operations.consolidation_plan import SESSIONS, Fold
 from vecall.operations.corrections import Life
-from vecall.operations.sessions import Observing
+from vecall.operations.sessions import SessionObserver
 from vecall.operations.transfer import ImportHow, LineSource, LineTarget
-from vecall.operations.write_options import How, fact_how
+from vecall.operations.write_options import WriteOptions, fact_how
 from vecall.operations.writes import Memory, SearchArguments
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scope
@@ -50,10 +50,10 @@ class SyncMemoryService(ClosesBlocking):
 
     def __init__(
         self,
-        service: Closing,
+        service: ClosesOnExit,
         memory: Memory,
         maintenance: Maintenance,
-        observing: Observing,
+        observing: SessionObserver,
         life: Life,
     ) -> None:
         """Share the parts of a service."""
@@ -99,7 +99,7 @@ class SyncMemoryService(ClosesBlocking):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        how = How(restore, idempotency_key)
+        how = WriteOptions(restore, idempotency_key)
         return run_sync(self._observing.add_session(session, how, replace=replace))
 
     def add_events_to_memory(
@@ -146,7 +146,7 @@ class SyncMemoryService(ClosesBlocking):
                 events_of(events, messages),
                 session_id,
                 custom_metadata,
-                How(restore, idempotency_key),
+                WriteOptions(restore, idempotency_key),
             )
         )
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from vecall.clock import Clock
 from vecall.concurrency.at_exit import close_at_exit
-from vecall.concurrency.closing import Closing
+from vecall.concurrency.closing import ClosesOnExit
 from vecall.concurrency.join import run_async, run_sync
-from vecall.concurrency.periodic import Housekeeper
+from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
 from vecall.hooks import WriteHook
 from vecall.ingest.drafts import events_of
@@ -29,9 +29,9 @@ from vecall.operations.options import (
     checked_summarizer,
     warn_of_raw_turns,
 )
-from vecall.operations.sessions import Observing
+from vecall.operations.sessions import SessionObserver
 from vecall.operations.transfer import ImportHow, LineSource, LineTarget
-from vecall.operations.write_options import How, fact_how
+from vecall.operations.write_options import WriteOptions, fact_how
 from vecall.operations.writes import Memory, SearchArguments
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.calibration import Calibration
@@ -61,7 +61,7 @@ from vecall.validation import Limits
 DEFAULT_MEMORY_BUDGET = 256 * 1024 * 1024
 
 
-class MemoryService(Closing, BaseMemoryService):
+class MemoryService(ClosesOnExit, BaseMemoryService):
     """Long-term memory: durable in one file, searched in memory, one wall a user.
 
     Safe to share between threads and event loops. Every method has a blocking twin of
@@ -126,7 +126,7 @@ class MemoryService(Closing, BaseMemoryService):
 
     _memory: Memory
     _maintenance: Maintenance
-    _observing: Observing
+    _observing: SessionObserver
     _life: Life
 
     @known_options
@@ -189,7 +189,7 @@ class MemoryService(Closing, BaseMemoryService):
             allow_network_filesystem=allow_network_filesystem,
         )
         self._maintenance = Maintenance(self._memory)
-        self._observing = Observing(self._memory, when, provider)
+        self._observing = SessionObserver(self._memory, when, provider)
         care = checked_consolidating(self._memory, self._observing, consolidation)
         self._life = Life(self._memory, self._maintenance, self._observing, care)
         self._memory.after_fork = self._begin
@@ -202,8 +202,8 @@ class MemoryService(Closing, BaseMemoryService):
         self._observing.restart()
         interval = None if rules.read_only else rules.sweep_interval
         work = self._life.next_run
-        self._housekeeper = Housekeeper(lambda: run_sync(work()), interval)
-        self._observing.kept = self._housekeeper.wake
+        self._worker = PeriodicWorker(lambda: run_sync(work()), interval)
+        self._observing.on_buffered = self._worker.wake
 
     @property
     def sync(self) -> SyncMemoryService:
@@ -273,7 +273,7 @@ class MemoryService(Closing, BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        how = How(restore, idempotency_key)
+        how = WriteOptions(restore, idempotency_key)
         return await run_async(
             self._observing.add_session(session, how, replace=replace)
         )
@@ -322,7 +322,7 @@ class MemoryService(Closing, BaseMemoryService):
                 events_of(events, messages),
                 session_id,
                 custom_metadata,
-                How(restore, idempotency_key),
+                WriteOptions(restore, idempotency_key),
             )
         )
 
@@ -1004,6 +1004,6 @@ class MemoryService(Closing, BaseMemoryService):
         if not (self._memory.is_finished or self._memory.is_foreign):
             self._memory.refuse_nested()
             self._observing.refuse_nested()
-            self._housekeeper.close()
+            self._worker.close()
             self._observing.close()
         self._memory.close()

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.concurrency.closing import ClosesBlocking, Closing
+from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
-from vecall.services.vector_store_memory import StoredMemory
-from vecall.services.vector_store_operations import StoredOperations
-from vecall.services.vector_store_sessions import StoredSessions
+from vecall.services.vector_store_memory import VectorStoreMemory
+from vecall.services.vector_store_operations import VectorStoreOperations
+from vecall.services.vector_store_sessions import VectorStoreSessions
 from vecall.types import AddedIds, FilterLike, ForgetProposal, SearchMemoryResponse
 
 
@@ -25,10 +25,10 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
 
     def __init__(
         self,
-        service: Closing,
-        memory: StoredMemory,
-        sessions: StoredSessions,
-        operations: StoredOperations,
+        service: ClosesOnExit,
+        memory: VectorStoreMemory,
+        sessions: VectorStoreSessions,
+        operations: VectorStoreOperations,
     ) -> None:
         """Share the parts of a service."""
         super().__init__(service)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vecall.errors import LimitExceededError
-from vecall.store import DueSession, Turn
+from vecall.store import BufferedTurn, DueSession
 
 MOST_OF_USER = 10_000
 MOST_BYTES_OF_USER = 16 << 20
@@ -32,7 +32,7 @@ _LONGEST_PAUSE_S = 3_600.0
 @dataclass(slots=True)
 class _Session:
     told: set[str] = field(default_factory=set)
-    waiting: dict[str, Turn] = field(default_factory=dict)
+    waiting: dict[str, BufferedTurn] = field(default_factory=dict)
     failures: int = 0
 
 
@@ -42,12 +42,12 @@ class _Sum:
     size: int = 0
     sessions: set[DueSession] = field(default_factory=set)  # of one user, that wait
 
-    def add(self, turns: Collection[Turn], sign: int = 1) -> None:
+    def add(self, turns: Collection[BufferedTurn], sign: int = 1) -> None:
         self.turns += sign * len(turns)
         self.size += sign * sum(_bytes_of(turn) for turn in turns)
 
 
-class WaitingSessions:
+class SessionBuffer:
     """The observed sessions of one service. Thread-safe; no call waits."""
 
     def __init__(self) -> None:
@@ -91,7 +91,11 @@ class WaitingSessions:
             new = {id_: turns[id_] for id_ in turns if id_ not in session.told}
             if not new:
                 return
-            more = [Turn(id_, event) for id_, event in new.items() if event is not None]
+            more = [
+                BufferedTurn(id_, event)
+                for id_, event in new.items()
+                if event is not None
+            ]
             own = self._of_user.get(due[:2]) or _Sum()
             self._check_room(own, more)
             self._sessions[due] = session
@@ -115,7 +119,7 @@ class WaitingSessions:
             session.told.update(new)
             self._drop_oldest()
 
-    def turns(self, due: DueSession) -> list[Turn]:
+    def turns(self, due: DueSession) -> list[BufferedTurn]:
         """Return what waits of a session, in order."""
         with self._lock:
             session = self._sessions.get(due)
@@ -195,7 +199,7 @@ class WaitingSessions:
         if not own.turns:
             del self._of_user[due[:2]]
 
-    def _check_room(self, own: _Sum, more: Sequence[Turn]) -> None:
+    def _check_room(self, own: _Sum, more: Sequence[BufferedTurn]) -> None:
         after = _Sum()
         after.add(more)
         over = (
@@ -224,5 +228,5 @@ class WaitingSessions:
                 del self._sessions[due]
 
 
-def _bytes_of(turn: Turn) -> int:
+def _bytes_of(turn: BufferedTurn) -> int:
     return _LEAST_BYTES + 2 * len(str(turn.event))

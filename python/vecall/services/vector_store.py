@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.clock import Clock, LifeTime, checked_clock
+from vecall.clock import Clock, ExpiryClock, checked_clock
 from vecall.concurrency.at_exit import abandoned, close_at_exit
-from vecall.concurrency.closing import Closing
+from vecall.concurrency.closing import ClosesOnExit
 from vecall.concurrency.join import run_async
-from vecall.concurrency.periodic import Housekeeper
+from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
-from vecall.index.embedding import Embedding
+from vecall.index.embedding import EmbeddingQueue
 from vecall.ingest.inner_parts import Inner, checked_include
 from vecall.operations.known_options import known_options
 from vecall.operations.options import checked_seconds, checked_summarizer
 from vecall.protocols import BaseMemoryService
 from vecall.services._vector_store_sync import SyncVectorStoreMemoryService
-from vecall.services.vector_store_memory import StoredMemory
-from vecall.services.vector_store_operations import StoredOperations
-from vecall.services.vector_store_sessions import StoredSessions
+from vecall.services.vector_store_memory import VectorStoreMemory
+from vecall.services.vector_store_operations import VectorStoreOperations
+from vecall.services.vector_store_sessions import VectorStoreSessions
 from vecall.summaries import SummaryProvider
 from vecall.triggers import (
     Inactivity,
@@ -46,7 +46,7 @@ _NEEDS = {
 """The methods of the service that need an optional one of the store."""
 
 
-class VectorStoreMemoryService(Closing, BaseMemoryService):
+class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     """Long-term memory in any `VectorStore`, ranked by cosine similarity alone.
 
     A store has no transactions and keeps no record of deletions: after an error some
@@ -84,9 +84,9 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         InvalidArgumentError: top_k or min_score out of range.
     """
 
-    _memory: StoredMemory
-    _sessions: StoredSessions
-    _operations: StoredOperations
+    _memory: VectorStoreMemory
+    _sessions: VectorStoreSessions
+    _operations: VectorStoreOperations
 
     @known_options
     def __init__(
@@ -116,23 +116,23 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         provider = checked_summarizer(summarizer)
         time_to_live = checked_seconds(ttl, "ttl")
         interval = checked_seconds(sweep_interval, "sweep_interval")
-        lifetime = LifeTime(checked_clock(clock))
+        expiry_clock = ExpiryClock(checked_clock(clock))
         if time_to_live is not None:
             needed_method(store, "delete", "ttl")
-        self._memory = StoredMemory(
+        self._memory = VectorStoreMemory(
             store,
-            Embedding(chosen),
-            lifetime,
+            EmbeddingQueue(chosen),
+            expiry_clock,
             top_k=top_k,
             min_score=min_score,
             ttl=time_to_live,
             include=checked_include(include),
         )
-        self._sessions = sessions = StoredSessions(self._memory, when, provider)
-        self._operations = StoredOperations(self._memory, sessions)
+        self._sessions = sessions = VectorStoreSessions(self._memory, when, provider)
+        self._operations = VectorStoreOperations(self._memory, sessions)
         timed = isinstance(when, Inactivity | MessageCount)
-        self._housekeeper = Housekeeper(sessions.next_run, interval if timed else None)
-        sessions.kept = self._housekeeper.wake
+        self._worker = PeriodicWorker(sessions.next_run, interval if timed else None)
+        sessions.on_buffered = self._worker.wake
         self._abandoned = abandoned(self)
         close_at_exit(self)
 
@@ -372,7 +372,7 @@ class VectorStoreMemoryService(Closing, BaseMemoryService):
         self._memory.refuse_nested()
         self._sessions.refuse_nested()
         was_closed, self._memory.closed = self._memory.closed, True
-        self._housekeeper.close()
+        self._worker.close()
         self._sessions.close(quiet=was_closed)
         self._memory.close()
         self._abandoned.detach()

@@ -15,7 +15,7 @@ from vecall.errors import InvalidArgumentError, NotFoundError
 from vecall.lexical import content_words
 from vecall.operations.forgetting import chosen_ids
 from vecall.operations.near_best import Match, near_best
-from vecall.services.vector_store_memory import StoredMemory
+from vecall.services.vector_store_memory import VectorStoreMemory
 from vecall.store import LASTS_S, Draft
 from vecall.types import ForgetProposal, MemoryEntry
 from vecall.validation import check_name, check_query, check_top_k
@@ -33,10 +33,10 @@ class _Proposal:
     expires_at: float
 
 
-class StoredForgetting:
+class VectorStoreForgetting:
     """The proposals of one service. Thread-safe."""
 
-    def __init__(self, memory: StoredMemory) -> None:
+    def __init__(self, memory: VectorStoreMemory) -> None:
         """Begin with no proposal."""
         self._memory = memory
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class StoredForgetting:
         meant = [each for each, is_near in zip(found, near, strict=True) if is_near][
             :count
         ]
-        expires_at = memory.lifetime.now() + LASTS_S
+        expires_at = memory.expiry_clock.now() + LASTS_S
         if not meant:
             return ForgetProposal("", [], expires_at)
         shown = {str(each.id): each.text for each in meant}
@@ -101,7 +101,7 @@ class StoredForgetting:
     def _take(
         self, owner: tuple[str, str], token: str, chosen: Sequence[str] | None
     ) -> _Proposal:
-        now = self._memory.lifetime.now()
+        now = self._memory.expiry_clock.now()
         with self._lock:
             proposal = self._proposals.get(token)
             if (
@@ -117,7 +117,7 @@ class StoredForgetting:
             return self._proposals.pop(token)
 
     def _drop_old(self) -> None:
-        now = self._memory.lifetime.now()
+        now = self._memory.expiry_clock.now()
         _, newest = next(reversed(self._proposals.items()))
         for token in [
             token for token, each in self._proposals.items() if each.expires_at <= now

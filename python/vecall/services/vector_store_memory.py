@@ -13,22 +13,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vecall.clock import LifeTime
-from vecall.concurrency.executor import ModelThread
+from vecall.clock import ExpiryClock
+from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.content import clean
+from vecall.content import to_valid_utf8
 from vecall.embedders import Vectors
 from vecall.errors import ClosedError
-from vecall.index.embedding import Embedding, embedded_text
+from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.aligned_ids import Written, aligned
 from vecall.ingest.conversation import Parted, parted_by_rewind
 from vecall.ingest.drafts import (
-    Scope,
+    CallMetadata,
     SessionHead,
+    call_metadata,
     entry_drafts,
     memory_ids,
-    scope_of,
     turns_of,
 )
 from vecall.lexical.tokenizer import has_word
@@ -66,14 +66,14 @@ _BY_VECTORS = Ranking()
 _READERS = 4  # threads that read what callers hand in
 
 
-class StoredMemory:
+class VectorStoreMemory:
     """A vector store, an embedder, and the threads on which they run."""
 
     def __init__(
         self,
         store: VectorStore,
-        embedding: Embedding,
-        lifetime: LifeTime,
+        embedding: EmbeddingQueue,
+        expiry_clock: ExpiryClock,
         *,
         top_k: int,
         min_score: float | None,
@@ -82,7 +82,7 @@ class StoredMemory:
     ) -> None:
         """Use a store whose options are checked."""
         self.limits = Limits()
-        self.lifetime = lifetime
+        self.expiry_clock = expiry_clock
         self.closed = False
         self.store = store
         self._embedding = embedding
@@ -91,8 +91,8 @@ class StoredMemory:
         self._ttl = ttl
         self.include = include
         """What of a turn is remembered beside what was said."""
-        self._thread = ModelThread("vecall-vector-store")
-        self._reader = ModelThread("vecall-reader", _READERS)
+        self._thread = PluginExecutor("vecall-vector-store")
+        self._reader = PluginExecutor("vecall-reader", _READERS)
         self.changed: Callable[[str, str, list[Draft]], None] = lambda *_: None
         """Is called with the app, the user and what was written."""
         self._warned = False
@@ -103,7 +103,7 @@ class StoredMemory:
         user: str,
         events: list[Any],
         session_id: str | None,
-        scope: Scope,
+        scope: CallMetadata,
     ) -> AddedIds:
         """Remember turns, and delete those that a rewind among them took back."""
         scope = scope._replace(include=self.include)
@@ -123,7 +123,7 @@ class StoredMemory:
         custom_metadata: object,
     ) -> AddedIds:
         """Remember explicit memories."""
-        scope = scope_of(custom_metadata, app, user)
+        scope = call_metadata(custom_metadata, app, user)
         drafts = await self.read(entry_drafts, in_slices(entries), scope, self.limits)
         ids = await self.add_drafts(app, user, drafts)
         return aligned(drafts, Written(ids, {}))
@@ -140,7 +140,7 @@ class StoredMemory:
         self.check_ttl(drafts)
         texts = [embedded_text(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(app, user, texts)
-        wall, now = self.lifetime.wall(), self.lifetime.now()
+        wall, now = self.expiry_clock.wall(), self.expiry_clock.now()
 
         async def store() -> None:
             for draft, vector in zip(drafts, vectors, strict=True):
@@ -211,7 +211,7 @@ class StoredMemory:
     ) -> list[MemoryEntry]:
         """Return the memories nearest to a query, with their scores, best first."""
         app, user = str(scope.app_name), str(scope.user_id)
-        query = clean(query[: self.limits.max_query_chars])
+        query = to_valid_utf8(query[: self.limits.max_query_chars])
         if vector is None and not has_word(query):
             return []
         if vector is None:
@@ -221,7 +221,7 @@ class StoredMemory:
         if not vector.any():
             return []  # near to nothing
         hits = await self.run(partial(self._search, vector, count, scope))
-        now = self.lifetime.wall()
+        now = self.expiry_clock.wall()
         return [from_hit(hit, now) for hit in hits]
 
     async def delete(
@@ -310,7 +310,7 @@ class StoredMemory:
         deleted: set[str] = set()  # some stores answer with deleted rows for a while
         while True:
             hits = await self.store.search(vector, wanted, scope)
-            now, wall = self.lifetime.now(), self.lifetime.wall()
+            now, wall = self.expiry_clock.now(), self.expiry_clock.wall()
             found = [hit for hit in hits if not is_expired(hit, now, wall)]
             if len(found) == len(hits):
                 return found[:top_k]

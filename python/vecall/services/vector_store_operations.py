@@ -5,22 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from vecall.content import as_list
-from vecall.ingest.drafts import events_of, scope_of
-from vecall.services.vector_store_forgetting import StoredForgetting
-from vecall.services.vector_store_memory import StoredMemory
-from vecall.services.vector_store_sessions import StoredSessions
+from vecall.ingest.drafts import call_metadata, events_of
+from vecall.services.vector_store_forgetting import VectorStoreForgetting
+from vecall.services.vector_store_memory import VectorStoreMemory
+from vecall.services.vector_store_sessions import VectorStoreSessions
 from vecall.types import AddedIds
 from vecall.validation import check_name
 
 
-class StoredOperations:
+class VectorStoreOperations:
     """Checks what callers hand in; keeps store, waiting turns and proposals agreed."""
 
-    def __init__(self, memory: StoredMemory, sessions: StoredSessions) -> None:
+    def __init__(
+        self, memory: VectorStoreMemory, sessions: VectorStoreSessions
+    ) -> None:
         """Work on a store and its observed sessions."""
         self.memory = memory
         self.sessions = sessions
-        self.forgetting = StoredForgetting(memory)
+        self.forgetting = VectorStoreForgetting(memory)
         memory.changed = self.forgetting.changed
 
     async def add_events(
@@ -37,7 +39,7 @@ class StoredOperations:
         memory.check(app_name, user_id)
         if session_id is not None:
             check_name(session_id, "session_id", memory.limits)
-        scope = scope_of(custom_metadata, app_name, user_id)
+        scope = call_metadata(custom_metadata, app_name, user_id)
         told: list[Any] = as_list(events_of(events, messages), "events")
         return await memory.add_turns(app_name, user_id, told, session_id, scope)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from vecall.errors import InvalidArgumentError, InvalidMemoryError
 from vecall.search.confidence import importance_of
-from vecall.search.entries import to_entry
+from vecall.search.entries import entry_from_row
 from vecall.store import Draft, Row
 from vecall.types import Filter, MemoryEntry
 from vecall.vector_store import VectorSearchResult, VectorStoreFilter, applies_where
@@ -58,7 +58,7 @@ def from_hit(hit: VectorSearchResult, now: float) -> MemoryEntry:
         expires_at=known.get("expires_at"),
         **values,
     )
-    return to_entry(row, importance_of(row, now), hit.score, hit.score)
+    return entry_from_row(row, importance_of(row, now), hit.score, hit.score)
 
 
 def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:

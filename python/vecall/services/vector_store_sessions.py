@@ -10,8 +10,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from vecall.concurrency.executor import ModelThread
-from vecall.concurrency.interruptible import Promise
+from vecall.concurrency.executor import PluginExecutor
+from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.concurrency.join import Join, run_sync
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ClosedError
@@ -22,11 +22,11 @@ from vecall.ingest.buffered_turns import (
     event_of,
     first_compaction,
 )
-from vecall.ingest.drafts import Scope, SessionHead, session_head, turns_of
+from vecall.ingest.drafts import CallMetadata, SessionHead, session_head, turns_of
 from vecall.ingest.summaries import summary_drafts
-from vecall.operations.summarizing import Summarizing
-from vecall.services.session_buffer import WaitingSessions
-from vecall.services.vector_store_memory import StoredMemory
+from vecall.operations.summarizing import SummarizerCalls
+from vecall.services.session_buffer import SessionBuffer
+from vecall.services.vector_store_memory import VectorStoreMemory
 from vecall.store import Draft, DueSession
 from vecall.summaries import SessionSummary, SummaryProvider, compaction_of
 from vecall.triggers import Compaction, Inactivity, MessageCount, Trigger
@@ -44,7 +44,7 @@ class _AbandonedError(Exception):
     """Who began a run was interrupted: whoever waits for it begins another one."""
 
 
-class StoredSessions:
+class VectorStoreSessions:
     """Keeps what is new in sessions, and makes memories of it on its own threads.
 
     At most one run makes memories of a session at a time. A run belongs to no caller:
@@ -53,7 +53,7 @@ class StoredSessions:
 
     def __init__(
         self,
-        memory: StoredMemory,
+        memory: VectorStoreMemory,
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:
@@ -61,12 +61,12 @@ class StoredSessions:
         self._memory = memory
         self.trigger = trigger
         self.summarizer = summarizer
-        self._summarizing = Summarizing()
-        self._maker = ModelThread("vecall-session-maker", _AT_ONCE)
-        self.waiting = WaitingSessions()
+        self._summarizing = SummarizerCalls()
+        self._maker = PluginExecutor("vecall-session-maker", _AT_ONCE)
+        self.waiting = SessionBuffer()
         self._lock = threading.Lock()
         self._runs: dict[DueSession, Future[list[str]]] = {}
-        self.kept: Callable[[], None] = lambda: None
+        self.on_buffered: Callable[[], None] = lambda: None
         """Is called when something was kept that may be due soon."""
 
     async def add_session(self, session: object) -> AddedIds:
@@ -75,7 +75,7 @@ class StoredSessions:
             return AddedIds(await self.end(session, None, None, None))
         head = session_head(session, self._memory.limits)
         self._memory.check(head.app, head.user)
-        scope = Scope({}, app=head.app, user=head.user)
+        scope = CallMetadata({}, app=head.app, user=head.user)
         return await self._memory.add_turns(
             head.app, head.user, head.events, head.id, scope
         )
@@ -87,8 +87,8 @@ class StoredSessions:
             delay = self.trigger.inactivity_ms / 1000
         elif isinstance(self.trigger, MessageCount):
             count = self.trigger.message_count
-        due = await self._keep(session, delay, count)
-        self.kept()
+        due = await self._buffer(session, delay, count)
+        self.on_buffered()
         if isinstance(self.trigger, Compaction):
             return await self._made(due, compactions_only=True)
         return []
@@ -102,7 +102,7 @@ class StoredSessions:
     ) -> list[str]:
         """Make memories of all that waits of a session; return their ids."""
         if session is not None:
-            due = await self._keep(session, None, None)
+            due = await self._buffer(session, None, None)
         else:
             self._memory.check(app_name, user_id)
             id_ = check_name(session_id, "session_id", self._memory.limits)
@@ -112,9 +112,9 @@ class StoredSessions:
     async def run_due(self) -> int:
         """Make the memories that are due; return of how many sessions."""
         self._memory.check_open()
-        lifetime = self._memory.lifetime
+        expiry_clock = self._memory.expiry_clock
         done = 0
-        for due in self.waiting.due(lifetime.now()):
+        for due in self.waiting.due(expiry_clock.now()):
             try:
                 await self._made(due, compactions_only=False)
                 done += 1
@@ -125,14 +125,14 @@ class StoredSessions:
                     "no memories could be made of a session: %s; tried again later",
                     type(error).__name__,
                 )
-                self.waiting.postpone(due, lifetime.now())
+                self.waiting.postpone(due, expiry_clock.now())
         return done
 
     def next_run(self) -> float | None:
         """Do what is due, blocking; return in how many seconds the next session is."""
         run_sync(self.run_due())
         due = self.waiting.next_due()
-        return None if due is None else due - self._memory.lifetime.now()
+        return None if due is None else due - self._memory.expiry_clock.now()
 
     def refuse_nested(self) -> None:
         """Raise ReentrantCallError where a run is the caller."""
@@ -155,7 +155,7 @@ class StoredSessions:
                 left,
             )
 
-    async def _keep(
+    async def _buffer(
         self, session: object, delay: float | None, count: int | None
     ) -> DueSession:
         """Keep what is new in a session, which is nothing most of the time."""
@@ -181,7 +181,7 @@ class StoredSessions:
         new_gone = set(gone) - self.waiting.known(due, gone)
         await memory.take_back(due.app, due.user, [g[1:] for g in new_gone])
         turns |= dict.fromkeys(new_gone)
-        now = memory.lifetime.now()
+        now = memory.expiry_clock.now()
         self.waiting.keep(due, turns, now=now, delay=delay, count=count)
         return due
 
@@ -190,7 +190,7 @@ class StoredSessions:
         self._memory.check_open()
         self.refuse_nested()
         self._memory.refuse_nested()
-        mine: Future[list[str]] = Promise()
+        mine: Future[list[str]] = InterruptibleFuture()
         # Running from the start, so that no cancelled caller cancels it.
         mine.set_running_or_notify_cancel()
         try:
@@ -218,7 +218,7 @@ class StoredSessions:
         if promise.done():
             return  # who began it was interrupted
         try:
-            ids = run_sync(self._make(due, compactions_only))
+            ids = run_sync(self._flush(due, compactions_only))
         except BaseException as error:
             self._end_run(due, promise)
             with suppress(InvalidStateError):
@@ -233,7 +233,7 @@ class StoredSessions:
             if self._runs.get(due) is promise:
                 del self._runs[due]
 
-    async def _make(self, due: DueSession, compactions_only: bool) -> list[str]:
+    async def _flush(self, due: DueSession, compactions_only: bool) -> list[str]:
         made: list[str] = []
         if isinstance(self.trigger, Compaction):
             while found := first_compaction(self.waiting.turns(due)):
@@ -273,7 +273,7 @@ def told_of(
 ) -> Told:
     """Return the turns and compactions of a session in order, by their ids."""
     told: Told = {}
-    scope = Scope({}, app=head.app, user=head.user, include=include)
+    scope = CallMetadata({}, app=head.app, user=head.user, include=include)
     some: list[object] = []
 
     def read() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vecall.store.erased_names import NOBODY, Why, hidden_in_app
+from vecall.store.erased_names import HIDDEN_APP, Why, hidden_in_app
 from vecall.store.file.connections import Connection
 from vecall.store.file.database import Database, Durability
 from vecall.store.file.filesystem import require_unrelated
@@ -32,7 +32,13 @@ from vecall.store.partition_lookup import (
     partition_state,
     require_gone,
 )
-from vecall.store.reads.history import Past, as_it_stands, history, listed, old_sessions
+from vecall.store.reads.history import (
+    RevisionRow,
+    as_it_stands,
+    history,
+    listed,
+    old_sessions,
+)
 from vecall.store.reads.partition_reads import (
     changed_since,
     find,
@@ -43,7 +49,7 @@ from vecall.store.reads.partition_reads import (
     users_of,
     without_vector,
 )
-from vecall.store.rows import Change, Draft, Row, StoredRow, memory_id, text_hash
+from vecall.store.rows import Change, Draft, Row, RowWithVector, memory_id, text_hash
 from vecall.store.writes.add import AddMemories
 from vecall.store.writes.archive import ArchiveMemories, MergeMemories, RestoreMemory
 from vecall.store.writes.consolidation import (
@@ -54,11 +60,11 @@ from vecall.store.writes.consolidation import (
     old_facts,
 )
 from vecall.store.writes.delete import DeleteMemories, ForgetUser
-from vecall.store.writes.existing import Known, known_of, vectors_of
+from vecall.store.writes.existing import ExistingMemories, lookup_existing, vectors_of
 from vecall.store.writes.expire import Sweep, due_users
 from vecall.store.writes.forget_proposals import LASTS_S, ProposeForget
 from vecall.store.writes.idempotency import ForgottenKeyError, is_used
-from vecall.store.writes.jobs import WriteJob, run_alone
+from vecall.store.writes.jobs import WriteJob, run_in_savepoint
 from vecall.store.writes.model_migration import (
     MoveVectors,
     PutNextVectors,
@@ -69,18 +75,18 @@ from vecall.store.writes.model_migration import (
     to_be_embedded,
     unmoved_vectors,
 )
-from vecall.store.writes.quota import Bounds
+from vecall.store.writes.quota import UserQuota
 from vecall.store.writes.row_state import Reason, State
 from vecall.store.writes.session_buffer import (
+    BufferedTurn,
+    BufferTurns,
     ClaimSession,
     DueSession,
-    KeepTurns,
     PostponeSession,
-    Turn,
+    buffered_turns,
     due_sessions,
     next_due,
-    told_before,
-    waiting_turns,
+    seen_turn_ids,
 )
 from vecall.store.writes.set_vectors import SetVectors
 from vecall.store.writes.snapshot_files import (
@@ -102,12 +108,13 @@ from vecall.store.writes.transfer import (
 from vecall.store.writes.usage import MarkUsed
 
 __all__ = [
+    "HIDDEN_APP",
     "LASTS_S",
-    "NOBODY",
     "NONCE_BYTES",
     "AddMemories",
     "ArchiveMemories",
-    "Bounds",
+    "BufferTurns",
+    "BufferedTurn",
     "Change",
     "ClaimConsolidation",
     "ClaimSession",
@@ -118,33 +125,32 @@ __all__ = [
     "DueSession",
     "Durability",
     "EmbeddingModel",
+    "ExistingMemories",
     "Finding",
     "ForgetUser",
     "ForgottenKeyError",
     "ImportLines",
-    "KeepTurns",
-    "Known",
     "MarkUsed",
     "MergeMemories",
     "MoveVectors",
     "PartitionState",
-    "Past",
     "PostponeSession",
     "ProposeForget",
     "PutNextVectors",
     "Reason",
     "RecordSnapshot",
     "RestoreMemory",
+    "RevisionRow",
     "Row",
+    "RowWithVector",
     "Salvage",
     "SetVectors",
     "SnapshotFolder",
     "SnapshotTag",
     "State",
-    "StoredRow",
     "Sweep",
     "SwitchModels",
-    "Turn",
+    "UserQuota",
     "Why",
     "WriteJob",
     "active_model",
@@ -153,6 +159,7 @@ __all__ = [
     "as_it_stands",
     "backup",
     "begin_migration",
+    "buffered_turns",
     "changed_since",
     "changed_users",
     "due_sessions",
@@ -174,11 +181,11 @@ __all__ = [
     "hidden_names",
     "history",
     "is_used",
-    "known_of",
     "last_consolidation",
     "listed",
     "load_partition",
     "load_rows",
+    "lookup_existing",
     "memory_id",
     "migrating_model",
     "next_due",
@@ -197,15 +204,14 @@ __all__ = [
     "require_same",
     "require_unrelated",
     "reset_clock",
-    "run_alone",
+    "run_in_savepoint",
+    "seen_turn_ids",
     "text_hash",
     "to_be_embedded",
-    "told_before",
     "totals",
     "turns_around",
     "unmoved_vectors",
     "users_of",
     "vectors_of",
-    "waiting_turns",
     "without_vector",
 ]

@@ -19,7 +19,7 @@ from typing import Literal
 
 from vecall.store.sql import select_in
 
-NOBODY = ""
+HIDDEN_APP = ""
 """The app of users whose names are hidden; no caller can have it."""
 
 Why = Literal["expired", "evicted"]
@@ -170,7 +170,7 @@ def _hidden_end(secret: bytes, user: str) -> str:
 def hidden_user(connection: sqlite3.Connection, app: str, user: str) -> str | None:
     """Return the hidden name of a user; None if no names are hidden in the file."""
     secret = _secret(connection)
-    if secret is None or app == NOBODY:
+    if secret is None or app == HIDDEN_APP:
         return None
     return _digest(secret, f"app {app}") + _hidden_end(secret, user)
 
@@ -179,7 +179,7 @@ def is_hidden_user(
     connection: sqlite3.Connection, names: tuple[str, str], app: str, user: str
 ) -> bool:
     """Whether the names of a partition are the hidden ones of a user."""
-    return names[0] == NOBODY and names[1] == hidden_user(connection, app, user)
+    return names[0] == HIDDEN_APP and names[1] == hidden_user(connection, app, user)
 
 
 def part_of(connection: sqlite3.Connection, app: str, user: str) -> int | None:
@@ -188,7 +188,7 @@ def part_of(connection: sqlite3.Connection, app: str, user: str) -> int | None:
     found = connection.execute(query, (app, user)).fetchone()
     if found is None:
         hidden = hidden_user(connection, app, user)
-        found = connection.execute(query, (NOBODY, hidden)).fetchone()
+        found = connection.execute(query, (HIDDEN_APP, hidden)).fetchone()
     return None if found is None else int(found[0])
 
 
@@ -199,7 +199,7 @@ def hidden_in_app(connection: sqlite3.Connection, app: str) -> list[str]:
         return []
     found = connection.execute(
         "SELECT user FROM part WHERE app = ? AND user >= ? AND user < ?",
-        (NOBODY, begin, begin + "g"),
+        (HIDDEN_APP, begin, begin + "g"),
     )
     return [user for (user,) in found]
 
@@ -209,6 +209,6 @@ def hidden_of_user(connection: sqlite3.Connection, user: str) -> list[str]:
     secret = _secret(connection)
     if secret is None:
         return []
-    found = connection.execute("SELECT user FROM part WHERE app = ?", (NOBODY,))
+    found = connection.execute("SELECT user FROM part WHERE app = ?", (HIDDEN_APP,))
     end = _hidden_end(secret, user)
     return [hidden for (hidden,) in found if hidden.endswith(end)]

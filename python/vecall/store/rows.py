@@ -191,7 +191,7 @@ def _has_values(row: Row) -> bool:
     return (share is None or 0 <= share <= 1) and (uses is None or uses >= 0)
 
 
-class StoredRow(NamedTuple):
+class RowWithVector(NamedTuple):
     """A memory with its vector, and the number of the model that made it."""
 
     row: Row
@@ -226,7 +226,7 @@ class Change:
     part: int
     seq_before: int
     seq: int
-    stored: Sequence[StoredRow] = ()
+    stored: Sequence[RowWithVector] = ()
     removed: Sequence[int] = ()
     ids: Sequence[str] = ()
     forgotten: bool = False

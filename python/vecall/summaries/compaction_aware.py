@@ -9,7 +9,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from vecall.content import clean, read, read_list, texts_of
+from vecall.content import get_field, get_list, text_parts, to_valid_utf8
 from vecall.errors import ConfigError
 from vecall.summaries.base import (
     SessionSummary,
@@ -72,7 +72,7 @@ class CompactionAwareSummaryProvider:
             InvalidArgumentError: The session's events cannot be read.
             SummaryError: The rest could not be summarized.
         """
-        compacted, rest = _split(read_list(session, "events", "session.events"))
+        compacted, rest = _split(get_list(session, "events", "session.events"))
         if self._provider is None or not rest:
             return compacted
         found: object = self._provider.get_summaries(_with_events(session, rest))
@@ -97,7 +97,9 @@ def compaction_of(event: object) -> SessionSummary | None:
         InvalidArgumentError: A time that cannot be used.
     """
     compaction = _compaction(event)
-    text = clean("\n".join(texts_of(read(compaction, "compacted_content")))).strip()
+    text = to_valid_utf8(
+        "\n".join(text_parts(get_field(compaction, "compacted_content")))
+    ).strip()
     if not text:
         return None
     return SessionSummary(
@@ -139,7 +141,7 @@ def _order(summary: SessionSummary) -> tuple[float, float]:
 
 
 def _compaction(event: object) -> object:
-    found: object = read(read(event, "actions"), "compaction")
+    found: object = get_field(get_field(event, "actions"), "compaction")
     return found
 
 

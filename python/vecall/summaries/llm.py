@@ -9,7 +9,7 @@ from vecall.errors import ConfigError, SummaryError
 from vecall.summaries.base import SessionSummary
 from vecall.summaries.llm_output import read_answer
 from vecall.summaries.prompt import DEFAULT_PROMPT, checked_prompt, filled
-from vecall.summaries.transcript import Turn, turns_of
+from vecall.summaries.transcript import TranscriptLine, turns_of
 
 Llm = Callable[[str], str | Awaitable[str]]
 """A model: from a prompt to its answer, plain or asynchronous."""
@@ -87,7 +87,7 @@ class LlmSummaryProvider:
         self,
         found: list[SessionSummary],
         answer: object,
-        parts: Sequence[Sequence[Turn]],
+        parts: Sequence[Sequence[TranscriptLine]],
     ) -> list[SessionSummary]:
         """Go on from the first answer that has to be awaited."""
         for index, part in enumerate(parts):
@@ -96,7 +96,7 @@ class LlmSummaryProvider:
             found += _summaries(await _settled(answer), part)
         return found
 
-    def _ask(self, part: Sequence[Turn]) -> object:
+    def _ask(self, part: Sequence[TranscriptLine]) -> object:
         prompt = filled(self._prompt, (turn.line for turn in part))
         try:
             return self._llm(prompt)
@@ -119,9 +119,11 @@ def _failure(error: Exception) -> SummaryError:
     return SummaryError(f"the llm failed with {type(error).__name__}")
 
 
-def _parts(turns: Sequence[Turn], max_chars: int) -> list[list[Turn]]:
+def _parts(
+    turns: Sequence[TranscriptLine], max_chars: int
+) -> list[list[TranscriptLine]]:
     """The turns in groups whose lines, joined, have at most `max_chars` characters."""
-    parts: list[list[Turn]] = []
+    parts: list[list[TranscriptLine]] = []
     size = 0
     for turn in turns:
         if not parts or size + len(turn.line) > max_chars:
@@ -132,7 +134,7 @@ def _parts(turns: Sequence[Turn], max_chars: int) -> list[list[Turn]]:
     return parts
 
 
-def _summaries(answer: object, part: Sequence[Turn]) -> list[SessionSummary]:
+def _summaries(answer: object, part: Sequence[TranscriptLine]) -> list[SessionSummary]:
     if not isinstance(answer, str):
         msg = f"llm: must return a text, not {type(answer).__name__}"
         raise SummaryError(msg)

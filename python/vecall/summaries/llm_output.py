@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from vecall.content import clean, read
+from vecall.content import get_field, to_valid_utf8
 
 _START = re.compile(r"[\[{]")
 _DECODER = json.JSONDecoder(strict=False)  # models break lines inside of strings
 _MOST_MISSES = 100  # a bound on the time that a hostile answer takes
 
 
-class Answer(NamedTuple):
+class LlmOutput(NamedTuple):
     """One summary as the model gave it; blank only if the model left it blank."""
 
     summary: str
@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     key_facts: tuple[str, ...] = ()
 
 
-def read_answer(text: str) -> list[Answer]:
+def read_answer(text: str) -> list[LlmOutput]:
     """Return every summary of an answer, in order, each once.
 
     Objects with a text as "summary" count, alone, in arrays or inside of others, with
@@ -35,11 +35,11 @@ def read_answer(text: str) -> list[Answer]:
     Returns:
         What is not blank. Where no object counts, the whole text is one summary.
     """
-    found = list(_objects(text)) or [Answer(clean(text).strip())]
+    found = list(_objects(text)) or [LlmOutput(to_valid_utf8(text).strip())]
     return [answer for answer in dict.fromkeys(found) if answer.summary]
 
 
-def _objects(text: str) -> Iterator[Answer]:
+def _objects(text: str) -> Iterator[LlmOutput]:
     position = misses = 0
     while misses < _MOST_MISSES and (start := _START.search(text, position)):
         position = start.end()
@@ -56,13 +56,13 @@ def _objects(text: str) -> Iterator[Answer]:
         yield from answers
 
 
-def _answers(value: Any) -> list[Answer]:
+def _answers(value: Any) -> list[LlmOutput]:
     items = value if isinstance(value, list) else [value]
     return [
-        Answer(
+        LlmOutput(
             _text(item["summary"]),
             _texts(item.get("topics")),
-            _texts(read(item, "key_facts")),
+            _texts(get_field(item, "key_facts")),
         )
         for item in items
         if isinstance(item, Mapping) and isinstance(item.get("summary"), str)
@@ -76,4 +76,4 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _text(text: str) -> str:
-    return clean(text).strip()
+    return to_valid_utf8(text).strip()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from vecall.content import clean, read, read_list, texts_of
+from vecall.content import get_field, get_list, text_parts, to_valid_utf8
 from vecall.timestamps import to_iso, to_seconds
 
 
-class Turn(NamedTuple):
+class TranscriptLine(NamedTuple):
     """One event that said something.
 
     Attributes:
@@ -22,7 +22,7 @@ class Turn(NamedTuple):
     timestamp: float | None
 
 
-def turns_of(session: object) -> list[Turn]:
+def turns_of(session: object) -> list[TranscriptLine]:
     """Return the turns of a session in its order.
 
     Events without text are left out, and so are the pieces of a streamed turn. Of the
@@ -32,7 +32,7 @@ def turns_of(session: object) -> list[Turn]:
         InvalidArgumentError: A time that cannot be used.
         InvalidTypeError: The events are not a sequence.
     """
-    events = read_list(session, "events", "session.events")
+    events = get_list(session, "events", "session.events")
     turns = (_turn(event) for event in events)
     return [turn for turn in turns if turn is not None]
 
@@ -43,28 +43,28 @@ def time_of(source: object, name: str) -> float | None:
     Raises:
         InvalidArgumentError: NaN, infinite, without a time zone, or out of range.
     """
-    value = read(source, name)
+    value = get_field(source, name)
     if isinstance(value, float | int | str | datetime) and not isinstance(value, bool):
         return to_seconds(value, name)
     return None
 
 
-def _turn(event: object) -> Turn | None:
-    if read(event, "partial") is True:
+def _turn(event: object) -> TranscriptLine | None:
+    if get_field(event, "partial") is True:
         return None  # the whole turn follows
-    content = read(event, "content")
+    content = get_field(event, "content")
     text = _one_line(
-        " ".join(texts_of(read(event, "text") if content is None else content))
+        " ".join(text_parts(get_field(event, "text") if content is None else content))
     )
     if not text:
         return None
-    author = read(event, "author")
+    author = get_field(event, "author")
     name = _one_line(author) if isinstance(author, str) else ""
     timestamp = time_of(event, "timestamp")
     when = "" if timestamp is None else f"[{to_iso(timestamp)}] "
-    return Turn(f"{when}{name or 'unknown'}: {text}", timestamp)
+    return TranscriptLine(f"{when}{name or 'unknown'}: {text}", timestamp)
 
 
 def _one_line(text: str) -> str:
     """No text can pretend to be another turn: a line break would start one."""
-    return " ".join(clean(text).split())
+    return " ".join(to_valid_utf8(text).split())

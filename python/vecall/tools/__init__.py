@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from vecall.content import read
+from vecall.content import get_field
 from vecall.errors import ConfigError
 from vecall.protocols import MemoryProtocol
 from vecall.tools.base import MemoryTool, OnMissing
 from vecall.tools.expand import ExpandSession
-from vecall.tools.fallback import search_or_words
+from vecall.tools.fallback import search_with_fallback
 from vecall.tools.forget import ForgetMemory
 from vecall.tools.insertion import Placement
 from vecall.tools.load import LoadMemory
 from vecall.tools.preload import PreloadFormat, PreloadMemory
 from vecall.tools.recall import RecallMemory
 from vecall.tools.remember import Remember
-from vecall.tools.shown_memories import Turns
+from vecall.tools.shown_memories import ShownMemories
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
 from vecall.tools.update import UpdateMemory
 from vecall.types import FilterLike
@@ -38,10 +38,10 @@ __all__ = [
     "PreloadMemory",
     "RecallMemory",
     "Remember",
-    "Turns",
+    "ShownMemories",
     "UpdateMemory",
     "memory_tools",
-    "search_or_words",
+    "search_with_fallback",
 ]
 
 
@@ -53,7 +53,7 @@ def memory_tools(
     write: bool = False,
     author: str = "agent",
     trust: str = "unknown",
-    turns: Turns | None = None,
+    turns: ShownMemories | None = None,
     on_missing: OnMissing = "error",
     filter: FilterLike | None = None,
     **look: Any,
@@ -94,7 +94,7 @@ def memory_tools(
     found: list[MemoryTool] = [recall]
     if ExpandSession.serves(memory):
         shown = {name: value for name, value in look.items() if name != "scores"}
-        floor = None if filter is None else read(filter, "min_trust")
+        floor = None if filter is None else get_field(filter, "min_trust")
         expand = ExpandSession(*who, on_missing=on_missing, min_trust=floor, **shown)
         found.append(expand)
     if not write:

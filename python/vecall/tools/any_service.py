@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
 
-from vecall.content import read, texts_of
+from vecall.content import get_field, text_parts
 from vecall.errors import ConfigError, VecallError
 from vecall.protocols import BaseMemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
@@ -106,7 +106,7 @@ def found_by(response: object) -> SearchMemoryResponse:
     """
     if isinstance(response, SearchMemoryResponse):
         return response
-    memories = read(response, "memories")
+    memories = get_field(response, "memories")
     if not isinstance(memories, list | tuple):
         msg = "the memory service returned something else than memories"
         raise VecallError(msg)
@@ -117,17 +117,17 @@ def _entry(memory: object) -> MemoryEntry:
     """Read a memory of another library, such as google-adk's MemoryEntry."""
     if isinstance(memory, MemoryEntry):
         return memory
-    content = memory if isinstance(memory, str) else read(memory, "content")
+    content = memory if isinstance(memory, str) else get_field(memory, "content")
     if content is None:
-        content = read(memory, "text")
-    given = {name: read(memory, name) for name in _NAMES}
+        content = get_field(memory, "text")
+    given = {name: get_field(memory, name) for name in _NAMES}
     named: dict[str, Any] = {
         name: value for name, value in given.items() if isinstance(value, str)
     }
-    own = read(memory, "custom_metadata")
+    own = get_field(memory, "custom_metadata")
     return MemoryEntry(
-        "\n".join(texts_of(content)),
-        timestamp=_seconds(read(memory, "timestamp")),
+        "\n".join(text_parts(content)),
+        timestamp=_seconds(get_field(memory, "timestamp")),
         custom_metadata=dict(own) if isinstance(own, Mapping) else {},
         **named,
     )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.trust import TRUST_TIERS, check_tier, reaches
-from vecall.prompts.sanitize import clean
+from vecall.prompts.sanitize import strip_invisible
 from vecall.protocols import MemoryProtocol
 from vecall.tools.base import Answer, MemoryTool, OnMissing, Schema
 from vecall.tools.json_output import FRAME, NOTE, as_json, checked_look, cost_of
@@ -128,7 +128,9 @@ class ExpandSession(MemoryTool):
     ) -> list[Piece]:
         """Return the memory that is asked for, and of the others what fits."""
         at = next(n for n, each in enumerate(found) if each.id == id_)
-        pieces = [Piece(replace(each, content=clean(each.text))) for each in found]
+        pieces = [
+            Piece(replace(each, content=strip_invisible(each.text))) for each in found
+        ]
         look = self._look
         most = look.max_tokens
         cost = cost_of(look)

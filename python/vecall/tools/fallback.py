@@ -14,7 +14,7 @@ from vecall.types import SearchMemoryResponse
 _log = logging.getLogger("vecall")
 
 
-async def search_or_words(
+async def search_with_fallback(
     memory: Any, **asked: Any
 ) -> tuple[SearchMemoryResponse, bool]:
     """Search, by words alone where the embedder fails, and say whether it came to that.

@@ -11,7 +11,7 @@ Message = dict[str, Any]
 _SYSTEM = ("system", "developer")
 
 
-def placed(
+def insert_block(
     messages: Sequence[Message], block: str, placement: Placement
 ) -> list[Message]:
     """Return messages with the block among them; the messages given stay as they are.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from vecall.errors import InvalidArgumentError
 from vecall.prompts.budget import counter, whole_tokens
-from vecall.prompts.sanitize import clean, escape
+from vecall.prompts.sanitize import escape, strip_invisible
 from vecall.timestamps import to_iso
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS, Cost, Piece, bounded
 from vecall.types import MemoryEntry
@@ -116,7 +116,7 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
     `confidence` is how likely it is relevant. Both have four digits.
     """
     memory, cut = piece
-    safe = _neutral if look.neutralise else clean
+    safe = _neutral if look.neutralise else strip_invisible
     told: dict[str, Any] = {"text": safe(memory.text)}
     for name in _NAMES:
         if (value := getattr(memory, name)) is not None:
@@ -137,11 +137,11 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
 
 def shown_id(id_: str, look: Look) -> str:
     """Return an id as `as_json` shows it."""
-    return _neutral(id_) if look.neutralise else clean(id_)
+    return _neutral(id_) if look.neutralise else strip_invisible(id_)
 
 
 def _neutral(text: str) -> str:
-    return escape(clean(text))
+    return escape(strip_invisible(text))
 
 
 def _digits(value: float) -> float:

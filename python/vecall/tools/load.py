@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from vecall.protocols import MemoryProtocol
 from vecall.tools.base import OnMissing, Schema, at_least_one
 from vecall.tools.search import SearchTool
-from vecall.tools.shown_memories import Turns
+from vecall.tools.shown_memories import ShownMemories
 
 
 class LoadMemory(SearchTool):
@@ -43,7 +43,7 @@ class LoadMemory(SearchTool):
         user_id: str,
         *,
         max_entries: int = 5,
-        turns: Turns | None = None,
+        turns: ShownMemories | None = None,
         on_missing: OnMissing = "error",
         **look: Any,
     ) -> None:

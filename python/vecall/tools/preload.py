@@ -7,16 +7,16 @@ import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
-from vecall.content import texts_of
+from vecall.content import text_parts
 from vecall.errors import ConfigError
 from vecall.prompts.budget import counter
 from vecall.prompts.render import render
 from vecall.protocols import MemoryProtocol
 from vecall.tools.any_service import checked_filter
 from vecall.tools.base import Answer, MemoryTool, Schema, at_least_one
-from vecall.tools.fallback import search_or_words
-from vecall.tools.insertion import Message, Placement, placed
-from vecall.tools.shown_memories import Given, Turns, key_of
+from vecall.tools.fallback import search_with_fallback
+from vecall.tools.insertion import Message, Placement, insert_block
+from vecall.tools.shown_memories import ShownBlock, ShownMemories, key_of
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS, bounded, marked
 from vecall.types import FilterLike, MemoryEntry, check_share
 
@@ -92,7 +92,7 @@ class PreloadMemory(MemoryTool):
         scores: bool = False,
         secret: bytes | str | None = None,
         count_tokens: Callable[[str], int] | None = None,
-        turns: Turns | None = None,
+        turns: ShownMemories | None = None,
         filter: FilterLike | None = None,
     ) -> None:
         """Bind it to one user."""
@@ -104,7 +104,7 @@ class PreloadMemory(MemoryTool):
             msg = 'placement: must be "user" or "system"'
             raise ConfigError(msg)
         self.placement = placement
-        self.turns = Turns() if turns is None else turns
+        self.turns = ShownMemories() if turns is None else turns
         self._filter = checked_filter(memory, filter)
         self._max_entries = at_least_one(max_entries, "max_entries")
         self._min_confidence = min_confidence
@@ -141,8 +141,8 @@ class PreloadMemory(MemoryTool):
         user = (self.app_name, self.user_id)
         if turn is not None and (known := self.turns.get(user, turn)):
             return known.block
-        query = " ".join(texts_of(text))
-        given = await self._given(memory, query) if query.strip() else Given()
+        query = " ".join(text_parts(text))
+        given = await self._given(memory, query) if query.strip() else ShownBlock()
         self.turns.put(user, turn, given)
         return given.block
 
@@ -159,11 +159,11 @@ class PreloadMemory(MemoryTool):
             all others; with "system" it ends the system text, which is made if there
             is none.
         """
-        return placed(messages, block, self.placement)
+        return insert_block(messages, block, self.placement)
 
-    async def _given(self, memory: Any, query: str) -> Given:
+    async def _given(self, memory: Any, query: str) -> ShownBlock:
         try:
-            found, _ = await search_or_words(
+            found, _ = await search_with_fallback(
                 memory,
                 app_name=self.app_name,
                 user_id=self.user_id,
@@ -179,9 +179,9 @@ class PreloadMemory(MemoryTool):
         except Exception as error:
             why = error if isinstance(error, ConfigError) else type(error).__name__
             _log.warning("nothing was preloaded: %s", why)
-            return Given()
+            return ShownBlock()
 
-    def _shown(self, given: Sequence[MemoryEntry], query: str) -> Given:
+    def _shown(self, given: Sequence[MemoryEntry], query: str) -> ShownBlock:
         found, pieces = list(given), set[int]()
         if self._max_tokens is not None:
             one = MemoryEntry(".")
@@ -203,12 +203,12 @@ class PreloadMemory(MemoryTool):
         while kept:
             block = render(kept, **self._look)
             if self._fits(block):
-                return Given(block, frozenset(map(key_of, kept)))
+                return ShownBlock(block, frozenset(map(key_of, kept)))
             # A piece of a text is given up before a whole one.
             cut_ones = [at for at, each in enumerate(kept) if id(each) in pieces]
             places = cut_ones or list(range(len(kept)))
             del kept[places[_least([kept[at] for at in places])]]
-        return Given()
+        return ShownBlock()
 
     def _cost(self, memories: Sequence[MemoryEntry]) -> int:
         return self._count(render(memories, **self._look))

@@ -9,7 +9,7 @@ from vecall.errors import InvalidTypeError
 from vecall.protocols import MemoryProtocol
 from vecall.tools.base import OnMissing, Schema, at_least_one
 from vecall.tools.search import SearchTool
-from vecall.tools.shown_memories import Turns
+from vecall.tools.shown_memories import ShownMemories
 
 DEFAULT_LIMIT = 5
 
@@ -52,7 +52,7 @@ class RecallMemory(SearchTool):
         user_id: str,
         *,
         max_limit: int = 20,
-        turns: Turns | None = None,
+        turns: ShownMemories | None = None,
         on_missing: OnMissing = "error",
         **look: Any,
     ) -> None:

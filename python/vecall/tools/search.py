@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from vecall.protocols import MemoryProtocol
 from vecall.tools.any_service import checked_filter
 from vecall.tools.base import Answer, MemoryTool, OnMissing
-from vecall.tools.fallback import search_or_words
+from vecall.tools.fallback import search_with_fallback
 from vecall.tools.json_output import NOTE, checked_look, shown
-from vecall.tools.shown_memories import Turns, key_of
+from vecall.tools.shown_memories import ShownMemories, key_of
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
 from vecall.types import FilterLike
 from vecall.validation import check_query
@@ -58,7 +58,7 @@ class SearchTool(MemoryTool):
         app_name: str,
         user_id: str,
         *,
-        turns: Turns | None = None,
+        turns: ShownMemories | None = None,
         on_missing: OnMissing = "error",
         max_tokens: int | None = DEFAULT_MAX_TOKENS,
         count_tokens: Callable[[str], int] | None = None,
@@ -69,7 +69,7 @@ class SearchTool(MemoryTool):
         """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
         self._filter = checked_filter(memory, filter)
-        self._turns = Turns() if turns is None else turns
+        self._turns = ShownMemories() if turns is None else turns
         self._look = checked_look(
             max_tokens, count_tokens, scores=scores, neutralise=neutralise
         )
@@ -79,7 +79,7 @@ class SearchTool(MemoryTool):
     ) -> dict[str, Any]:
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
         asked = check_query(query)
-        found, is_by_words = await search_or_words(
+        found, is_by_words = await search_with_fallback(
             memory,
             app_name=self.app_name,
             user_id=self.user_id,

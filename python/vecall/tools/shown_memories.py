@@ -22,7 +22,7 @@ def key_of(memory: MemoryEntry) -> Key:
     return memory.scope, memory.id
 
 
-class Given(NamedTuple):
+class ShownBlock(NamedTuple):
     """What one turn was given.
 
     Attributes:
@@ -34,7 +34,7 @@ class Given(NamedTuple):
     memories: frozenset[Key] = frozenset()
 
 
-class Turns:
+class ShownMemories:
     """The newest turns of any number of users, each with what it was given.
 
     `PreloadMemory` writes here, the tools that search leave out what they read here.
@@ -61,18 +61,18 @@ class Turns:
         self._most = most
         self._most_characters = most_characters
         self._size = 0
-        self._given: OrderedDict[tuple[User, Hashable], Given] = OrderedDict()
+        self._given: OrderedDict[tuple[User, Hashable], ShownBlock] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, user: User, turn: Hashable) -> Given | None:
+    def get(self, user: User, turn: Hashable) -> ShownBlock | None:
         """Return what a turn was given, or None where it has not begun."""
         with self._lock:
             return self._given.get((user, turn))
 
-    def put(self, user: User, turn: Hashable, given: Given) -> None:
+    def put(self, user: User, turn: Hashable, given: ShownBlock) -> None:
         """Keep what a turn was given."""
         with self._lock:
-            before = self._given.pop((user, turn), Given())
+            before = self._given.pop((user, turn), ShownBlock())
             self._given[user, turn] = given
             self._size += len(given.block) - len(before.block)
             while len(self._given) > self._most or (
@@ -83,7 +83,9 @@ class Turns:
 
     def add(self, user: User, turn: Hashable, memories: frozenset[Key]) -> None:
         """Note memories that a turn was given in a block of another."""
-        self.put(user, turn, Given("", memories | self.already_recalled(user, turn)))
+        self.put(
+            user, turn, ShownBlock("", memories | self.already_recalled(user, turn))
+        )
 
     def drop(self, user: User) -> None:
         """Let go of all that a user's turns were given, as some of it was forgotten."""
@@ -93,4 +95,4 @@ class Turns:
 
     def already_recalled(self, user: User, turn: Hashable) -> frozenset[Key]:
         """Return the memories that a turn was given."""
-        return (self.get(user, turn) or Given()).memories
+        return (self.get(user, turn) or ShownBlock()).memories

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from vecall.lexical import words
-from vecall.prompts.sanitize import clean
+from vecall.prompts.sanitize import strip_invisible
 from vecall.types import MemoryEntry
 
 DEFAULT_MAX_TOKENS = 2_000
@@ -70,7 +70,9 @@ def bounded(
         most: Tokens for all of them.
         cost: How many tokens a piece takes.
     """
-    pieces = [Piece(replace(each, content=clean(each.text))) for each in memories]
+    pieces = [
+        Piece(replace(each, content=strip_invisible(each.text))) for each in memories
+    ]
     costs = [cost(piece) for piece in pieces]
     if sum(costs) <= most:
         return pieces

@@ -25,7 +25,7 @@ from vecall.vector_store.validation import (
     MAX_DIMENSIONS,
     Described,
     Key,
-    Scope,
+    PartitionScope,
     check_key,
     check_metadata,
     check_scope,
@@ -194,7 +194,7 @@ class InMemoryVectorStore:
             self._partitions[key] = part
 
     def _search(
-        self, vector: NDArray[np.float32], top_k: int, scope: Scope
+        self, vector: NDArray[np.float32], top_k: int, scope: PartitionScope
     ) -> list[VectorSearchResult]:
         found = None
         for _ in range(_TRIES):
@@ -221,7 +221,7 @@ class InMemoryVectorStore:
         ]
 
     def _plan(
-        self, vector: NDArray[np.float32], scope: Scope
+        self, vector: NDArray[np.float32], scope: PartitionScope
     ) -> tuple[Partition | None, dict[str, Any] | None, list[tuple[int, Row]]]:
         """Return the partition and the engine's filter, None if nothing is there.
 
@@ -255,7 +255,7 @@ class InMemoryVectorStore:
             self._remove(key, part, [number])
             return True
 
-    def _delete_many(self, scope: Scope) -> int:
+    def _delete_many(self, scope: PartitionScope) -> int:
         with self._lock:
             self._check_open()
             part = self._partitions.get(scope.key)
@@ -282,11 +282,11 @@ class InMemoryVectorStore:
             part.drop()
 
 
-def _meets(row: Row, scope: Scope) -> bool:
+def _meets(row: Row, scope: PartitionScope) -> bool:
     return scope.where is None or meets(json.loads(row.metadata), scope.where)
 
 
-def _only(scope: Scope, candidates: list[tuple[int, Row]]) -> dict[str, Any]:
+def _only(scope: PartitionScope, candidates: list[tuple[int, Row]]) -> dict[str, Any]:
     """Return which rows the engine may find, where it cannot know that itself."""
     if scope.where is None:
         return {}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall._core import Engine
-from vecall.vector_store.validation import Key, Scope
+from vecall.vector_store.validation import Key, PartitionScope
 
 _NEVER = np.iinfo(np.int64).max
 _NO_SESSION = 0
@@ -57,7 +57,7 @@ class Partition:
         """Return the number of the row with this id."""
         return self._numbers.get(id)
 
-    def candidates(self, scope: Scope) -> list[tuple[int, Row]]:
+    def candidates(self, scope: PartitionScope) -> list[tuple[int, Row]]:
         """Return the rows of the scope's session, or all, whatever their time."""
         if scope.session is None:
             return list(self.rows.items())
@@ -106,7 +106,7 @@ class Partition:
         """Free what the engine holds."""
         self._engine.drop(self._key)
 
-    def options(self, scope: Scope) -> dict[str, Any] | None:
+    def options(self, scope: PartitionScope) -> dict[str, Any] | None:
         """Return a filter as the engine takes it, None if nothing passes it."""
         options: dict[str, Any] = {}
         if scope.session is not None:

@@ -23,7 +23,7 @@ MAX_DIMENSIONS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class PartitionScope:
     """A filter whose values are checked; times in microseconds since 1970."""
 
     key: Key
@@ -71,7 +71,7 @@ def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> 
     )
 
 
-def check_scope(asked: object, limits: Limits) -> Scope:
+def check_scope(asked: object, limits: Limits) -> PartitionScope:
     """Return what a filter means.
 
     Raises:
@@ -83,7 +83,7 @@ def check_scope(asked: object, limits: Limits) -> Scope:
         msg = "filter: expected a VectorStoreFilter"
         raise InvalidTypeError(msg)
     session, after, before = asked.session_id, asked.after, asked.before
-    return Scope(
+    return PartitionScope(
         check_key(asked.app_name, asked.user_id, "filter.", limits),
         None if session is None else check_name(session, "filter.session_id", limits),
         None if after is None else to_micros(to_seconds(after, "filter.after")),

@@ -6,36 +6,38 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vecall.clock import LifeTime, Mark
+from vecall.clock import ClockCheckpoint, ExpiryClock
 
 _EVERY_S = 1.0  # at most; a page of the log each
 
 
-def kept_time(connection: sqlite3.Connection) -> Mark | None:
+def load_checkpoint(connection: sqlite3.Connection) -> ClockCheckpoint | None:
     """Return how far the time had come when something was last written."""
     row = connection.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()
-    return None if row is None else Mark.parse(row[0])
+    return None if row is None else ClockCheckpoint.parse(row[0])
 
 
-def keep_boot(connection: sqlite3.Connection, lifetime: LifeTime) -> None:
+def save_boot(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
     """Write down how late it was at the first opening since the machine began.
 
     What the wall clock says later does not matter then, also if nothing is written.
     """
-    kept = kept_time(connection)
-    if kept is None or kept.boot != lifetime.mark().boot:
-        keep_time(connection, lifetime, None)
+    kept = load_checkpoint(connection)
+    if kept is None or kept.boot_id != expiry_clock.mark().boot_id:
+        save_checkpoint(connection, expiry_clock, None)
 
 
-def keep_time(
-    connection: sqlite3.Connection, lifetime: LifeTime, kept: Mark | None
+def save_checkpoint(
+    connection: sqlite3.Connection,
+    expiry_clock: ExpiryClock,
+    kept: ClockCheckpoint | None,
 ) -> None:
     """Write down how far the time has come, unless that was done a moment ago."""
-    mark = lifetime.mark()
+    mark = expiry_clock.mark()
     if (
         kept is None
-        or kept.boot != mark.boot
-        or not 0.0 <= mark.passing - kept.passing < _EVERY_S
+        or kept.boot_id != mark.boot_id
+        or not 0.0 <= mark.monotonic - kept.monotonic < _EVERY_S
     ):
         connection.execute(
             "INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (str(mark),)
@@ -43,16 +45,16 @@ def keep_time(
 
 
 @contextmanager
-def begun(connection: sqlite3.Connection, lifetime: LifeTime) -> Iterator[None]:
+def begun(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> Iterator[None]:
     """Write in one transaction, by whose time memories expire."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        kept = kept_time(connection)
-        lifetime.meet(kept)
+        kept = load_checkpoint(connection)
+        expiry_clock.advance_to(kept)
         before = connection.total_changes
         yield
         if connection.total_changes != before:
-            keep_time(connection, lifetime, kept)
+            save_checkpoint(connection, expiry_clock, kept)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

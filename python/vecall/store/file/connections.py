@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from vecall.clock import Clock, LifeTime
+from vecall.clock import Clock, ExpiryClock
 
 _CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
 BUSY_TIMEOUT_MS = 5_000  # a second line; the gate keeps writers apart
@@ -19,16 +19,16 @@ Connection = sqlite3.Connection
 class _TimedConnection(sqlite3.Connection):
     """A connection that knows by what time memories expire."""
 
-    lifetime: LifeTime | None = None
+    expiry_clock: ExpiryClock | None = None
 
 
-def lifetime_of(connection: sqlite3.Connection) -> LifeTime:
+def expiry_clock_of(connection: sqlite3.Connection) -> ExpiryClock:
     """Return the time of a connection's file; the machine's if it has none."""
-    known = getattr(connection, "lifetime", None)
-    return LifeTime(Clock()) if known is None else known
+    known = getattr(connection, "expiry_clock", None)
+    return ExpiryClock(Clock()) if known is None else known
 
 
-class Channel:
+class LockedConnection:
     """A connection and the lock under which it is used."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -79,13 +79,15 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def connect(
-    path: Path | None, lifetime: LifeTime | None = None, options: str | None = None
+    path: Path | None,
+    expiry_clock: ExpiryClock | None = None,
+    options: str | None = None,
 ) -> sqlite3.Connection:
     """Return a connection as all of vecall's are.
 
     Args:
         path: The file, or None for a database in memory.
-        lifetime: Says by what time memories expire.
+        expiry_clock: Says by what time memories expire.
         options: How SQLite opens the file, as in a URI: "mode=ro".
     """
     # An absolute name is never taken for a URI, as "file:x.db" would be.
@@ -100,7 +102,7 @@ def connect(
         check_same_thread=False,
         factory=_TimedConnection,
     )
-    connection.lifetime = lifetime
+    connection.expiry_clock = expiry_clock
     try:
         _guard(connection)
         connection.execute("PRAGMA mmap_size = 0")

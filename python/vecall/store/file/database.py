@@ -14,19 +14,19 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
 
-from vecall.clock import Clock, LifeTime
+from vecall.clock import Clock, ExpiryClock
 from vecall.errors import ClosedError, StorageError, StorageFullError
 from vecall.store.file import schema
-from vecall.store.file.clock_state import begun, keep_boot, kept_time
+from vecall.store.file.clock_state import begun, load_checkpoint, save_boot
 from vecall.store.file.connections import (
     BUSY_TIMEOUT_MS,
-    Channel,
+    LockedConnection,
     connect,
     file_bytes,
     reading,
 )
 from vecall.store.file.disk_reserve import BYTES, Reserve
-from vecall.store.file.file_lock import WriteGate, close_gate, open_gate
+from vecall.store.file.file_lock import FileLock, close_gate, open_gate
 from vecall.store.file.filesystem import (
     create_private,
     free_bytes,
@@ -76,19 +76,19 @@ class Database:
             CorruptFileError: The file is damaged.
         """
         self.path = path
-        self.lifetime = LifeTime(clock or Clock())
+        self.expiry_clock = ExpiryClock(clock or Clock())
         self._durability = durability
         self._min_free = min_free_bytes
         self._closed = False
         self._ended = False  # all of it is closed
-        self._gate: WriteGate | None = None
+        self._gate: FileLock | None = None
         self._reserve = None if path is None else Reserve(path)
         if path is not None:
             require_plain(path)
             if not allow_network_filesystem:
                 require_local(path.parent)
             create_private(path)
-        self.crossed = False  # a fork, in a child, without a connection
+        self.closed_before_fork = False  # a fork, in a child, without a connection
         self._idle: list[sqlite3.Connection] = []
         self._readers = threading.Condition()  # for _idle, _lent and _frozen
         self._lent = 0
@@ -104,18 +104,18 @@ class Database:
 
     def _open(self) -> None:
         with storage_errors():
-            self._writer = Channel(self._connect())
+            self._writer = LockedConnection(self._connect())
             self._peek = self._writer
             try:
                 schema.check_origin(self._writer.connection)
                 self._prepare()
                 if self.path is not None:
-                    self._peek = Channel(self._connect())
-                with self.snapshot() as connection:
+                    self._peek = LockedConnection(self._connect())
+                with self.read_transaction() as connection:
                     self.uuid = schema.check_whole(connection)
-                    self.lifetime.meet(kept_time(connection))
+                    self.expiry_clock.advance_to(load_checkpoint(connection))
                 with self._passing(), suppress(sqlite3.Error):
-                    keep_boot(self._writer.connection, self.lifetime)
+                    save_boot(self._writer.connection, self.expiry_clock)
             except BaseException:
                 for connection in (
                     *self._idle,
@@ -128,7 +128,7 @@ class Database:
                 raise
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self.path, self.lifetime)
+        return connect(self.path, self.expiry_clock)
 
     def _prepare(self) -> None:
         if self.path is not None:
@@ -155,7 +155,7 @@ class Database:
         execute("ROLLBACK")
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def write_transaction(self) -> Iterator[sqlite3.Connection]:
         """Write in one transaction: gate, BEGIN IMMEDIATE, the block, COMMIT.
 
         Raises:
@@ -163,13 +163,13 @@ class Database:
             StorageFullError: The disk is full; nothing was written.
             StorageError: SQLite could not write.
         """
-        with self.alone() as connection:
-            with begun(connection, self.lifetime):
+        with self.exclusive() as connection:
+            with begun(connection, self.expiry_clock):
                 yield connection
-            self._bound_log(connection)
+            self._truncate_wal(connection)
 
     @contextmanager
-    def alone(self) -> Iterator[sqlite3.Connection]:
+    def exclusive(self) -> Iterator[sqlite3.Connection]:
         """Hold the gate and the writing connection, outside of a transaction."""
         with self._writer.lock, self._passing(), storage_errors():
             connection = self._usable(self._writer)
@@ -185,27 +185,27 @@ class Database:
                 raise
 
     @contextmanager
-    def snapshot(self) -> Iterator[sqlite3.Connection]:
+    def read_transaction(self) -> Iterator[sqlite3.Connection]:
         """Read a consistent state, for as long as the block takes."""
         if self.path is None:
             with self._writer.lock, storage_errors():
                 yield from reading(self._usable(self._writer))
             return
-        with storage_errors(), self._lending() as connection:
+        with storage_errors(), self._reader_connections() as connection:
             yield from reading(connection)
 
     @contextmanager
-    def lent(self) -> Iterator[sqlite3.Connection]:
+    def reader_connection(self) -> Iterator[sqlite3.Connection]:
         """Hold a connection outside of a transaction, to copy the file from."""
         if self.path is None:
             with self._writer.lock:
                 yield self._usable(self._writer)
             return
-        with self._lending() as connection:
+        with self._reader_connections() as connection:
             yield connection
 
     @contextmanager
-    def _lending(self) -> Iterator[sqlite3.Connection]:
+    def _reader_connections(self) -> Iterator[sqlite3.Connection]:
         with self._readers:
             self._readers.wait_for(lambda: not self._frozen)
             self._check_open()
@@ -231,8 +231,8 @@ class Database:
             if connection is not None:
                 connection.close()
 
-    def freeze(self, timeout_s: float) -> bool:
-        """Close all connections, and keep everybody from making one until `thaw`.
+    def close_for_fork(self, timeout_s: float) -> bool:
+        """Close all connections, and keep everybody from making one until `reopen`.
 
         False if they were not free in time; then nothing is changed.
         """
@@ -259,8 +259,8 @@ class Database:
             channel.broken = True
         return True
 
-    def thaw(self) -> None:
-        """Let everybody go on after `freeze`."""
+    def reopen(self) -> None:
+        """Let everybody go on after `close_for_fork`."""
         with self._readers:
             self._frozen = False
             self._readers.notify_all()
@@ -303,13 +303,13 @@ class Database:
         """Give up the space put by for deleting; False if there was none."""
         return self._reserve is not None and self._reserve.release()
 
-    def settle(self) -> None:
+    def checkpoint(self) -> None:
         """Bring the log into the file, and keep the log's own space.
 
         Deletions then need no more of the disk than the log has already.
         """
         if self.sizes()["wal_bytes"]:
-            with self.alone() as connection:
+            with self.exclusive() as connection:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def sizes(self) -> dict[str, int]:
@@ -348,7 +348,7 @@ class Database:
             msg = "the memory service is closed"
             raise ClosedError(msg)
 
-    def _usable(self, channel: Channel) -> sqlite3.Connection:
+    def _usable(self, channel: LockedConnection) -> sqlite3.Connection:
         self._check_open()
         if channel.broken:
             with suppress(sqlite3.Error):
@@ -359,7 +359,7 @@ class Database:
             channel.broken = False
         return channel.connection
 
-    def _bound_log(self, connection: sqlite3.Connection) -> None:
+    def _truncate_wal(self, connection: sqlite3.Connection) -> None:
         """Empty a log that outgrew its bound, unless somebody still reads from it."""
         if self.sizes()["wal_bytes"] <= _WAL_BYTES_KEPT:
             return
@@ -371,7 +371,7 @@ class Database:
     @contextmanager
     def _passing(self) -> Iterator[None]:
         gate = self._gate
-        with gate.passing(_GATE_TIMEOUT_S) if gate else nullcontext():
+        with gate.hold(_GATE_TIMEOUT_S) if gate else nullcontext():
             yield
 
     def _close_gate(self) -> None:

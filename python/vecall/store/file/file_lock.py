@@ -34,7 +34,7 @@ _chance = random.SystemRandom()  # the host's own numbers stay, and forks differ
 _QUEUE_S = 0.0005
 
 
-class WriteGate:
+class FileLock:
     """One lock file's gate in this process. Get it with `open_gate`."""
 
     def __init__(self, path: Path) -> None:
@@ -49,7 +49,7 @@ class WriteGate:
         self.holders = 0
 
     @contextmanager
-    def passing(self, timeout_s: float) -> Iterator[None]:
+    def hold(self, timeout_s: float) -> Iterator[None]:
         """Hold the gate during the block.
 
         Raises:
@@ -105,17 +105,17 @@ def _busy(timeout_s: float) -> BusyError:
     return BusyError(f"other writers kept the file for {timeout_s:g} s")
 
 
-_gates: dict[Path, WriteGate] = {}
+_gates: dict[Path, FileLock] = {}
 _gates_mutex = threading.Lock()
 
 
-def open_gate(database: Path) -> WriteGate:
+def open_gate(database: Path) -> FileLock:
     """Return this process's gate for a file; give it back with `close_gate`."""
     path = _lock_path(database)
     with _gates_mutex:
         gate = _gates.get(path)
         if gate is None:
-            gate = _gates[path] = WriteGate(path)
+            gate = _gates[path] = FileLock(path)
         gate.holders += 1
         return gate
 

@@ -16,43 +16,43 @@ from typing import Protocol
 _PATIENCE_S = 5.0
 
 
-class Freezable(Protocol):
+class ForkAware(Protocol):
     """A database that can do without connections for a while."""
 
-    crossed: bool
+    closed_before_fork: bool
 
-    def freeze(self, timeout_s: float) -> bool:
+    def close_for_fork(self, timeout_s: float) -> bool:
         """Close all connections and keep everybody out; False if it cannot be."""
         ...
 
-    def thaw(self) -> None:
+    def reopen(self) -> None:
         """Let everybody in again."""
         ...
 
 
-_open: weakref.WeakSet[Freezable] = weakref.WeakSet()
-_frozen: list[Freezable] = []
+_open: weakref.WeakSet[ForkAware] = weakref.WeakSet()
+_frozen: list[ForkAware] = []
 
 
-def close_before_fork(database: Freezable) -> None:
+def close_before_fork(database: ForkAware) -> None:
     """Take care of a database whenever this process forks."""
     _open.add(database)
 
 
 def _before() -> None:
     for database in list(_open):
-        if database.freeze(_PATIENCE_S):
+        if database.close_for_fork(_PATIENCE_S):
             _frozen.append(database)
 
 
 def _after_in_parent() -> None:
     while _frozen:
-        _frozen.pop().thaw()
+        _frozen.pop().reopen()
 
 
 def _after_in_child() -> None:
     for database in _frozen:
-        database.crossed = True
+        database.closed_before_fork = True
     _after_in_parent()
 
 

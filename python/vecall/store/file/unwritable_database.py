@@ -93,10 +93,10 @@ class UnwritableDatabase(Database):
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
         if _state_of(self.path) is None:
-            return connect(self.path, self.lifetime, "mode=ro")
-        return connect(self.path, self.lifetime, "mode=ro&immutable=1")
+            return connect(self.path, self.expiry_clock, "mode=ro")
+        return connect(self.path, self.expiry_clock, "mode=ro&immutable=1")
 
-    def alone(self) -> NoReturn:
+    def exclusive(self) -> NoReturn:
         """Refuse to write.
 
         Raises:
@@ -106,7 +106,7 @@ class UnwritableDatabase(Database):
         raise ReadOnlyError(msg)
 
     @contextmanager
-    def _lending(self) -> Iterator[sqlite3.Connection]:
+    def _reader_connections(self) -> Iterator[sqlite3.Connection]:
         """Lend a connection of its own to each reader: it knows no older state."""
         assert self.path is not None
         with self._readers:

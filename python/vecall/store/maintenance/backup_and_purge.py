@@ -46,7 +46,7 @@ def backup(database: Database, target: Path) -> None:
     try:
         with (
             storage_errors(),
-            database.lent() as source,
+            database.reader_connection() as source,
             closing(connect(passing)) as copy,
         ):
             source.backup(copy)
@@ -79,10 +79,10 @@ def purge(database: Database) -> int:
         StorageFullError: The disk has no room to rewrite the file; nothing changed.
     """
     before = sum(database.sizes().values())
-    with database.alone() as connection:
+    with database.exclusive() as connection:
         if database.path is not None:
             _require_room(database.path.parent, 2 * _live_bytes(connection))
-        with begun(connection, database.lifetime):
+        with begun(connection, database.expiry_clock):
             count_purge(connection)
             connection.execute(
                 "DELETE FROM chg WHERE seq <= "
@@ -91,7 +91,7 @@ def purge(database: Database) -> int:
             )
             drop_digests(connection)
             shorten_digests(connection)
-            hide_what_is_gone(connection, database.lifetime.wall())
+            hide_what_is_gone(connection, database.expiry_clock.wall())
         connection.execute("VACUUM")
         if database.path is not None:
             folder = SnapshotFolder(database.path)

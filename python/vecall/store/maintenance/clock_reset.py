@@ -13,8 +13,8 @@ from itertools import groupby
 from pathlib import Path
 
 from vecall.clock import DAY_S, Clock
-from vecall.store.file.clock_state import keep_time
-from vecall.store.file.connections import lifetime_of
+from vecall.store.file.clock_state import save_checkpoint
+from vecall.store.file.connections import expiry_clock_of
 from vecall.store.file.database import Database
 from vecall.store.partition_lookup import partition_names
 from vecall.store.reads.partition_reads import load_rows
@@ -45,13 +45,13 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
     """
     database = Database(path, "full", clock=clock)
     try:
-        with database.transaction() as connection:
-            lifetime = lifetime_of(connection)
-            ahead = lifetime.reset()
+        with database.write_transaction() as connection:
+            expiry_clock = expiry_clock_of(connection)
+            ahead = expiry_clock.reset()
             if abs(ahead) < 1.0:
                 return []
             count = _move(connection, -ahead)
-            keep_time(connection, lifetime, None)
+            save_checkpoint(connection, expiry_clock, None)
     finally:
         database.close()
     where = "back" if ahead > 0 else "forward"

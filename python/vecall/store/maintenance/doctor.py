@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from vecall.clock import DAY_S, Clock, LifeTime
+from vecall.clock import DAY_S, Clock, ExpiryClock
 from vecall.errors import ConfigError, VecallError
 from vecall.store.file import schema
-from vecall.store.file.clock_state import kept_time
+from vecall.store.file.clock_state import load_checkpoint
 from vecall.store.file.connections import connect_to_read
 from vecall.store.file.database import MIN_FREE_BYTES, Database
 from vecall.store.file.filesystem import (
@@ -198,11 +198,11 @@ def _unfinished(connection: sqlite3.Connection) -> Iterator[Finding]:
 
 
 def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
-    kept = kept_time(connection)
+    kept = load_checkpoint(connection)
     if kept is None:
         return
     clock = Clock()
-    ahead = LifeTime(clock, kept).now() - clock.wall()
+    ahead = ExpiryClock(clock, kept).now() - clock.wall()
     if abs(ahead) <= DAY_S:
         yield Finding("ok", "clock", "as the wall clock says")
         return
@@ -223,9 +223,9 @@ def repair(path: Path) -> list[str]:
     done = []
     database = Database(path, "full")
     try:
-        with database.snapshot() as connection:
+        with database.read_transaction() as connection:
             _, damaged = damaged_rows(connection)
-        with database.transaction() as connection:
+        with database.write_transaction() as connection:
             for rid in damaged:
                 _set_aside(connection, rid)
             if damaged:

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from vecall.store.erased_names import NOBODY, hidden_of_user, hidden_user
+from vecall.store.erased_names import HIDDEN_APP, hidden_of_user, hidden_user
 from vecall.store.file import schema
 from vecall.store.file.connections import connect_to_read, file_bytes
 from vecall.store.file.database import Database
@@ -57,7 +57,7 @@ def apps_of(path: Path, user: str) -> list[str]:
         if not schema.check_origin(connection):
             return []
         query = "SELECT app FROM part WHERE user = ? AND app <> ? ORDER BY app"
-        return [app for (app,) in connection.execute(query, (user, NOBODY))]
+        return [app for (app,) in connection.execute(query, (user, HIDDEN_APP))]
 
 
 def hidden_names(path: Path, user: str, app: str | None) -> list[str]:
@@ -89,9 +89,9 @@ def forget_hidden(path: Path, names: Sequence[str]) -> None:
     """
     database = Database(path, "full")
     try:
-        with database.transaction() as connection:
+        with database.write_transaction() as connection:
             for name in names:
-                ForgetUser(NOBODY, name).run(connection)
+                ForgetUser(HIDDEN_APP, name).run(connection)
     finally:
         database.close()
 

@@ -67,7 +67,7 @@ def recover(path: Path, target: Path) -> Salvage:
         deleted = _tombstones(connection)
         database = Database(target, "full")
         try:
-            with suppress(sqlite3.Error), database.transaction() as new:
+            with suppress(sqlite3.Error), database.write_transaction() as new:
                 copy_secret(connection, new)
             copy = _Copy(connection, database, model)
             by_part: dict[int, list[int]] = defaultdict(list)
@@ -165,7 +165,7 @@ class _Copy:
         self._number: dict[int, int] = {}
         self.saved = 0
         if model is not None:
-            with database.transaction() as connection:
+            with database.write_transaction() as connection:
                 self._number[model.id] = adopt(connection, model).id
 
     def partition(
@@ -196,7 +196,7 @@ class _Copy:
         model: int | None,
     ) -> None:
         job = ImportLines(app, user, 0.0, lines, model, restore=False)
-        with self._database.transaction() as connection:
+        with self._database.write_transaction() as connection:
             written = len(job.run(connection).ids)
         self.saved += written
 

@@ -14,7 +14,7 @@ from vecall.store.values import stored_object
 _ALIVE = "ifnull(expires_at, 9e99) > ?"
 
 
-class Past(NamedTuple):
+class RevisionRow(NamedTuple):
     """A memory as it was, or is.
 
     Attributes:
@@ -35,7 +35,7 @@ class Past(NamedTuple):
 
 def history(
     connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
-) -> list[Past]:
+) -> list[RevisionRow]:
     """Return what is known of a memory, and of those that it replaced, oldest first.
 
     Empty where this user has no memory of that id. What has expired by `now` is not
@@ -47,7 +47,7 @@ def history(
     if found is None:
         return []
     part: int = found[0]
-    told: list[Past] = []
+    told: list[RevisionRow] = []
     seen: set[str] = set()
     waiting = [id_]
     while waiting:
@@ -94,7 +94,7 @@ def _standing(
 
 def _of_one(
     connection: sqlite3.Connection, part: int, id_: str, time: float
-) -> list[Past]:
+) -> list[RevisionRow]:
     own = (part, id_)
     found = _standing(connection, part, id_, time)
     if found is None:
@@ -109,14 +109,14 @@ def _of_one(
         old = stored_object(text)
         if "digest" not in old:
             was = "quarantined" if _was_held(old) else "overwritten"
-            past.append(Past(_as_it_was(now, old), was, at, operation, None))
+            past.append(RevisionRow(_as_it_was(now, old), was, at, operation, None))
     by = connection.execute(
         "SELECT at, why, by FROM replaced WHERE part = ? AND id = ?", own
     ).fetchone()
     at, why, other = by or (None, None, None)
     if other is not None and is_hidden(other):
         other = None  # it is gone, and a purge has hidden its id
-    return [*past, Past(now, state, at, why, other)]
+    return [*past, RevisionRow(now, state, at, why, other)]
 
 
 def _was_held(old: dict[str, Any]) -> bool:

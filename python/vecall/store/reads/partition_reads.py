@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
-from vecall.store.erased_names import IS_KEY, NOBODY
-from vecall.store.rows import COLUMNS, Row, StoredRow, is_whole
+from vecall.store.erased_names import HIDDEN_APP, IS_KEY
+from vecall.store.rows import COLUMNS, Row, RowWithVector, is_whole
 from vecall.store.sql import select_in
 
 _READ = (
@@ -30,7 +30,7 @@ END = "min(ifnull(mem.expires_at, 9e99), ifnull(mem.valid_until, 9e99))"
 """`Row.end` in SQL, with a number for never."""
 
 
-def _checked(values: tuple[object, ...]) -> StoredRow:
+def _checked(values: tuple[object, ...]) -> RowWithVector:
     """A row whose checksum holds.
 
     Raises:
@@ -40,7 +40,7 @@ def _checked(values: tuple[object, ...]) -> StoredRow:
     vec, model, crc = values[-7:-4] if values[-4] is None else values[-4:-1]
     # All vectors that count are of the active model.
     if (vec is None or model == values[-1]) and is_whole(row, vec, crc):
-        return StoredRow(row, vec, model)  # type: ignore[arg-type]
+        return RowWithVector(row, vec, model)  # type: ignore[arg-type]
     msg = (
         f"the file is damaged: memory row {row.rid} fails its checksum; "
         "`vecall doctor --repair` sets it aside"
@@ -50,7 +50,7 @@ def _checked(values: tuple[object, ...]) -> StoredRow:
 
 def load_partition(
     connection: sqlite3.Connection, part: int
-) -> Generator[StoredRow, None, None]:
+) -> Generator[RowWithVector, None, None]:
     """Yield every live memory of a partition in the order of its making.
 
     Close it where it may not be read to its end: it holds a cursor.
@@ -67,7 +67,7 @@ def load_partition(
 
 def load_rows(
     connection: sqlite3.Connection, rids: Iterable[int], *, any_state: bool = False
-) -> list[StoredRow]:
+) -> list[RowWithVector]:
     """Return those of the rows that are live, in no particular order.
 
     With `any_state` also those that are archived or held, but none that was set aside
@@ -160,7 +160,7 @@ def turns_around(
 
 def without_vector(
     connection: sqlite3.Connection, after: int, most: int
-) -> list[StoredRow]:
+) -> list[RowWithVector]:
     """Return live rows after row `after` that have no vector, by row number."""
     cursor = connection.execute(
         f"{_FROM} WHERE mem.rid > ? AND mem.vec IS NULL AND mem.state = 'live' "
@@ -204,7 +204,7 @@ def totals(connection: sqlite3.Connection, *, waiting: bool = True) -> dict[str,
     partitions, memories, text_bytes = connection.execute(
         "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part "
         "WHERE app <> ?",
-        (NOBODY,),
+        (HIDDEN_APP,),
     ).fetchone()
     counted = connection.execute(
         "SELECT (SELECT count(*) FROM mem), "
@@ -215,7 +215,7 @@ def totals(connection: sqlite3.Connection, *, waiting: bool = True) -> dict[str,
         "(SELECT count(*) FROM mem WHERE state = 'archived'), "
         "(SELECT count(*) FROM mem WHERE state = 'quarantined'), "
         + ("(SELECT count(*) FROM told WHERE event IS NOT NULL)" if waiting else "0"),
-        (NOBODY,),
+        (HIDDEN_APP,),
     )
     rows, bare, sessions, deleted, archived, held, turns = counted.fetchone()
     return {

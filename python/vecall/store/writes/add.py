@@ -12,28 +12,28 @@ from vecall.errors import NotFoundError
 from vecall.store.erased_names import tombstones
 from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.rows import COLUMNS, Change, Draft, StoredRow
+from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
 from vecall.store.sql import insert_many, select_in
-from vecall.store.writes.delete import delete_rows, doomed_of_session
-from vecall.store.writes.idempotency import ForgottenKeyError, Promise
+from vecall.store.writes.delete import delete_rows, rows_of_session
+from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
 from vecall.store.writes.partition_writer import PartitionWriter
-from vecall.store.writes.quota import Bounds, evict
+from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.row_diff import (
     REST,
-    Stored,
+    ExistingRow,
+    append_history,
     corrected,
     expiry,
     find_stored,
-    is_same,
-    remember_old,
+    is_noop,
     rest,
+    row_merged,
     row_of,
-    row_over,
-    says_the_same,
+    same_content,
     was_overwritten,
 )
 from vecall.store.writes.row_state import State, archive, rewrite, supersede
-from vecall.store.writes.session_buffer import take_care
+from vecall.store.writes.session_buffer import mark_turns_done
 from vecall.store.writes.session_positions import Positions
 from vecall.store.writes.waiting_counts import Waits
 
@@ -78,7 +78,7 @@ class AddMemories:
     key: str | None = None
     ttl: float | None = None
     revision_ttl: float | None = None
-    bounds: Bounds | None = None
+    bounds: UserQuota | None = None
     edit: bool = False
     done: tuple[str, Sequence[str]] | None = None
     fold: Mapping[str, bytes] = field(default_factory=dict)
@@ -94,7 +94,11 @@ class AddMemories:
         """
         require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
-        told = None if self.key is None else Promise(partition, self.key, self.drafts)
+        told = (
+            None
+            if self.key is None
+            else IdempotencyRecord(partition, self.key, self.drafts)
+        )
         self.left_out = {}
         if told is not None and (ids := told.kept()) is not None:
             self._explain(partition, ids)
@@ -118,7 +122,7 @@ class AddMemories:
         removed += supersede(partition, {draft.supersedes: draft.id for draft in found})
         if folded and found:
             removed += archive(partition, folded, "folded", found[0].id)
-        done = Waits() if self.done is None else take_care(partition, *self.done)
+        done = Waits() if self.done is None else mark_turns_done(partition, *self.done)
         if self.bounds is not None:
             less = Waits(-done.turns, -done.nbytes)
             removed += evict(partition, self.bounds, written, less)
@@ -130,7 +134,7 @@ class AddMemories:
         return partition.changed(kept, removed, list(drafts))
 
     @property
-    def growth(self) -> int:
+    def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return sum(
             _ROW_BYTES + len(draft.text) + len(draft.vec or b"")
@@ -169,7 +173,7 @@ class AddMemories:
         self,
         partition: PartitionWriter,
         drafts: dict[str, Draft],
-        stored: dict[str, Stored],
+        stored: dict[str, ExistingRow],
     ) -> set[str]:
         """Leave out turns that have expired; name those that have been corrected.
 
@@ -201,7 +205,7 @@ class AddMemories:
         if self.replace is None:
             return []
         told = {draft.id for draft in self.drafts}
-        turns = doomed_of_session(partition, self.replace)
+        turns = rows_of_session(partition, self.replace)
         gone = [turn for turn in turns if turn.id not in told]
         delete_rows(partition, gone)
         return [turn.rid for turn in gone]
@@ -210,9 +214,9 @@ class AddMemories:
         self,
         partition: PartitionWriter,
         drafts: dict[str, Draft],
-        stored: dict[str, Stored],
+        stored: dict[str, ExistingRow],
         positions: Positions,
-    ) -> list[tuple[Draft, StoredRow]]:
+    ) -> list[tuple[Draft, RowWithVector]]:
         """Write the drafts that change something; return them with their rows."""
         inserts: list[tuple[Any, ...]] = []
         put = []
@@ -226,8 +230,8 @@ class AddMemories:
                 pos = positions.moved.get(id_, known.pos)
             expires_at = expiry(draft, known, partition.expiry_now, self.ttl)
             back = self.restore and known.state == "archived"
-            if back or not is_same(draft, known, expires_at, exact=self.edit):
-                if known.state == "live" and says_the_same(draft, known):
+            if back or not is_noop(draft, known, expires_at, exact=self.edit):
+                if known.state == "live" and same_content(draft, known):
                     draft.quarantined = False  # somebody released it
                 row = self._update(partition, draft, known, pos, expires_at)
                 put.append((draft, row))
@@ -241,7 +245,7 @@ class AddMemories:
         draft: Draft,
         pos: float | None,
         inserts: list[tuple[Any, ...]],
-    ) -> StoredRow:
+    ) -> RowWithVector:
         """Make a row that `inserts` brings into the file later."""
         live = int(not draft.quarantined)
         size = len(draft.text.encode()) * live
@@ -251,25 +255,25 @@ class AddMemories:
         state = "quarantined" if draft.quarantined else "live"
         more = rest(partition, row, draft, draft.vec, self.model)
         inserts.append((*row, *more, state))
-        return StoredRow(row, draft.vec, self.model)
+        return RowWithVector(row, draft.vec, self.model)
 
     def _update(
         self,
         partition: PartitionWriter,
         draft: Draft,
-        old: Stored,
+        old: ExistingRow,
         pos: float | None,
         expires_at: float | None,
-    ) -> StoredRow:
+    ) -> RowWithVector:
         was, live = int(old.state == "live"), int(not draft.quarantined)
         size = len(draft.text.encode()) * live - len(old.text.encode()) * was
         partition.change(old.rid, "u", live=live - was, size=size)
         operation = "edit" if self.edit else "update"
-        remember_old(partition, draft, old, operation, self.revision_ttl)
+        append_history(partition, draft, old, operation, self.revision_ttl)
         vec, model = draft.vec, self.model
         if vec is None and (draft.author, draft.text) == (old.author, old.text):
             vec, model = old.vec, old.model
-        row = row_over(draft, old, pos, partition.now, expires_at)
+        row = row_merged(draft, old, pos, partition.now, expires_at)
         if self.edit:
             row = row._replace(valid_until=draft.valid_until)
         names = COLUMNS.replace("rid, ", "", 1) + ", " + REST
@@ -288,7 +292,7 @@ class AddMemories:
                 "DELETE FROM replaced WHERE part = ? AND id = ?",
                 (partition.id, draft.id),
             )
-        return StoredRow(row, vec, model)
+        return RowWithVector(row, vec, model)
 
     def _to_be_folded(self, partition: PartitionWriter) -> list[int] | None:
         """The rows to be archived; None if they are not all as they were."""
@@ -305,7 +309,7 @@ class AddMemories:
 
 
 def _positions(
-    partition: PartitionWriter, drafts: dict[str, Draft], stored: dict[str, Stored]
+    partition: PartitionWriter, drafts: dict[str, Draft], stored: dict[str, ExistingRow]
 ) -> Positions:
     told = [draft for draft in drafts.values() if draft.ordered]
     session = told[0].session if told else None
@@ -317,7 +321,7 @@ def _positions(
     return Positions(partition, session, [draft.id for draft in told], known)
 
 
-def _move(partition: PartitionWriter, moved: dict[str, float]) -> list[StoredRow]:
+def _move(partition: PartitionWriter, moved: dict[str, float]) -> list[RowWithVector]:
     """Give turns that stay as they are another position; return those that are live."""
     query = "SELECT rid, id, state FROM mem WHERE part = ? AND id IN"
     found = select_in(partition.connection, query, [partition.id], list(moved))

@@ -11,9 +11,9 @@ from vecall.store.erased_names import forms_of
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import Change
 from vecall.store.sql import select_in
-from vecall.store.writes.delete import Doomed, bury, delete_rows
+from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
 from vecall.store.writes.partition_writer import PartitionWriter
-from vecall.store.writes.quota import Bounds, evict
+from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.row_state import (
     Reason,
     State,
@@ -52,7 +52,7 @@ class ArchiveMemories:
         return partition.changed(removed=removed)
 
     @property
-    def growth(self) -> int:
+    def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return _ROW_BYTES * len(self.ids)
 
@@ -76,10 +76,10 @@ class RestoreMemory:
     app: str
     user: str
     id: str
-    bounds: Bounds | None = None
+    bounds: UserQuota | None = None
     state: State = "archived"
     seen: float | None = None
-    growth: int = _ROW_BYTES
+    estimated_bytes: int = _ROW_BYTES
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction.
@@ -90,7 +90,7 @@ class RestoreMemory:
             ConflictError: It was changed after the caller has seen it.
         """
         partition = PartitionWriter(connection, self.app, self.user, create=False)
-        doomed: list[Doomed] = []
+        doomed: list[RowToDelete] = []
         self._check_seen(partition)
         written = bring_back(partition, [self.id], self.state)
         if not written and self.state == "archived":
@@ -128,15 +128,15 @@ class RestoreMemory:
             msg = "updated_at: the memory was changed since then; read it again"
             raise ConflictError(msg)
 
-    def _summary(self, partition: PartitionWriter) -> list[Doomed]:
+    def _summary(self, partition: PartitionWriter) -> list[RowToDelete]:
         found = partition.connection.execute(
             "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
             "WHERE part = ? AND id = ?",
             (partition.id, self.id),
         )
-        doomed = [Doomed(*row) for row in found]
+        doomed = [RowToDelete(*row) for row in found]
         delete_rows(partition, doomed)
-        bury(partition, [self.id], "evicted")  # it may be made again
+        write_tombstones(partition, [self.id], "evicted")  # it may be made again
         return doomed
 
 
@@ -195,6 +195,6 @@ class MergeMemories:
         return partition.changed(written, removed)
 
     @property
-    def growth(self) -> int:
+    def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return _ROW_BYTES * sum(1 + len(others) for _, others in self.groups)

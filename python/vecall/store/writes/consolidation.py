@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecall.store.reads.partition_reads import END, load_rows
-from vecall.store.rows import Change, Row, StoredRow
+from vecall.store.rows import Change, Row, RowWithVector
 
 _LAST_RUN = "consolidated_at"  # in meta
 
 
 def facts_of(
     connection: sqlite3.Connection, app: str, user: str, now: float
-) -> list[StoredRow]:
+) -> list[RowWithVector]:
     """Return a user's live memories that are no turns, with their vectors."""
     found = connection.execute(
         "SELECT rid FROM mem WHERE part = (SELECT id FROM part WHERE app = ? AND "
@@ -80,7 +80,7 @@ class ClaimConsolidation:
 
     last: float | None
     now: float
-    growth: int = 0
+    estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction; the change has an id where the run is claimed."""

@@ -17,7 +17,7 @@ from vecall.store.writes.waiting_counts import Waits, add_waits
 from vecall.types import Filter
 
 
-class Doomed(NamedTuple):
+class RowToDelete(NamedTuple):
     """A row to be deleted."""
 
     rid: int
@@ -57,7 +57,7 @@ class DeleteMemories:
     after: float | None = None
     before: float | None = None
     token: str | None = None
-    growth: int = 0
+    estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
@@ -66,13 +66,13 @@ class DeleteMemories:
             self.ids = take_proposal(partition, self.token, self.ids)
         query, values = self._conditions(partition.id)
         if self.ids is None:
-            found = [Doomed(*row) for row in connection.execute(query, values)]
+            found = [RowToDelete(*row) for row in connection.execute(query, values)]
         else:
             rows = select_in(connection, f"{query} AND id IN", values, self.ids)
-            found = [Doomed(*row) for row in rows]
+            found = [RowToDelete(*row) for row in rows]
         found += self._predecessors(partition, found)
         delete_rows(partition, found)
-        bury(partition, [row.id for row in found])
+        write_tombstones(partition, [row.id for row in found])
         forget_waiting(partition, [*(self.ids or ()), *(row.id for row in found)])
         self._forget_pending(partition)
         partition.finish()
@@ -87,10 +87,10 @@ class DeleteMemories:
         return bool(by_labels) or any(each is not None for each in narrowed)
 
     def _predecessors(
-        self, partition: PartitionWriter, found: Sequence[Doomed]
-    ) -> list[Doomed]:
+        self, partition: PartitionWriter, found: Sequence[RowToDelete]
+    ) -> list[RowToDelete]:
         """What was archived when one of these took its place, and so on."""
-        older: list[Doomed] = []
+        older: list[RowToDelete] = []
         known = {row.id for row in found}
         by: list[str] = list(known)
         while by:
@@ -105,7 +105,7 @@ class DeleteMemories:
             rows = select_in(
                 partition.connection, f"{_DOOMED} AND id IN", [partition.id], by
             )
-            older += [Doomed(*row) for row in rows]
+            older += [RowToDelete(*row) for row in rows]
         return older
 
     def _forget_pending(self, partition: PartitionWriter) -> None:
@@ -137,15 +137,15 @@ class DeleteMemories:
         return query + condition, [*values, *labels]
 
 
-def doomed_of_session(partition: PartitionWriter, session: str) -> list[Doomed]:
+def rows_of_session(partition: PartitionWriter, session: str) -> list[RowToDelete]:
     """Return the turns of a session."""
     rows = partition.connection.execute(
         f"{_DOOMED} AND session = ? AND pos IS NOT NULL", (partition.id, session)
     )
-    return [Doomed(*row) for row in rows]
+    return [RowToDelete(*row) for row in rows]
 
 
-def delete_rows(partition: PartitionWriter, found: Sequence[Doomed]) -> None:
+def delete_rows(partition: PartitionWriter, found: Sequence[RowToDelete]) -> None:
     """Delete memories and all that was kept of their past."""
     for row in found:
         live = 1 if row.state == "live" else 0
@@ -159,7 +159,7 @@ def delete_rows(partition: PartitionWriter, found: Sequence[Doomed]) -> None:
             delete_in(execute, past, [partition.id], [row.id for row in found])
 
 
-def bury(
+def write_tombstones(
     partition: PartitionWriter, ids: Sequence[str], why: Why | None = None
 ) -> None:
     """Note that memories are gone, so that a later ingest does not bring them back."""
@@ -186,7 +186,7 @@ def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
 
 def _wait_no_more(partition: PartitionWriter, waiting: list[tuple[str, int]]) -> None:
     """Bury turns, and count them and their bytes no more among those that wait."""
-    bury(partition, [id_ for id_, _ in waiting])
+    write_tombstones(partition, [id_ for id_, _ in waiting])
     add_waits(partition, Waits(-len(waiting), -sum(size for _, size in waiting)))
 
 
@@ -212,7 +212,7 @@ class ForgetUser:
 
     app: str
     user: str
-    growth: int = 0
+    estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""

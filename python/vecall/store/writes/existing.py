@@ -30,7 +30,7 @@ SELECT (
 
 
 @dataclass(slots=True)
-class Known:
+class ExistingMemories:
     """What is known of some memories of one user.
 
     Attributes:
@@ -62,14 +62,14 @@ class Known:
         return self.texts.get(draft.id) != (draft.hash, draft.author)
 
 
-def known_of(
+def lookup_existing(
     connection: sqlite3.Connection,
     app: str,
     user: str,
     drafts: Sequence[Draft],
     now: float,
     model: int,
-) -> Known:
+) -> ExistingMemories:
     """Return what is known of memories of a user.
 
     Args:
@@ -80,7 +80,7 @@ def known_of(
         now: The time by which memories expire.
         model: The model of the vectors that can be used.
     """
-    known = Known()
+    known = ExistingMemories()
     ids = [draft.id for draft in drafts]
     number = part_of(connection, app, user)
     if number is None:

@@ -7,7 +7,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from vecall.store.rows import Change
-from vecall.store.writes.delete import Doomed, bury, delete_rows
+from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.row_diff import digest_of_old
 from vecall.store.writes.row_state import archive
@@ -42,7 +42,7 @@ class Sweep:
     app: str
     user: str
     most: int
-    growth: int = 0
+    estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
@@ -68,7 +68,7 @@ def clear_away(
     execute = partition.connection.execute
     own = (partition.expiry_now, partition.id, most)
     expired = [
-        Doomed(*row)
+        RowToDelete(*row)
         for row in execute(
             "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem "
             "INDEXED BY mem_ends WHERE expires_at <= ? AND part = ? LIMIT ?",
@@ -77,7 +77,7 @@ def clear_away(
     ]
     delete_rows(partition, expired)
     ids = [row.id for row in expired]
-    bury(partition, ids, "expired")
+    write_tombstones(partition, ids, "expired")
     lapsed = execute(
         "SELECT rid FROM mem INDEXED BY mem_lapse WHERE valid_until <= ? "
         "AND part = ? AND state = 'live' LIMIT ?",

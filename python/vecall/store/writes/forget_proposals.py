@@ -35,7 +35,7 @@ class ProposeForget:
     user: str
     shown: Mapping[str, str]
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
-    growth: int = _ROW_BYTES
+    estimated_bytes: int = _ROW_BYTES
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""

@@ -20,7 +20,7 @@ class ForgottenKeyError(VecallError):
     """The key of a call that was to be answered, and not carried out, is unknown."""
 
 
-class Promise:
+class IdempotencyRecord:
     """One user's key and what was asked under it."""
 
     def __init__(

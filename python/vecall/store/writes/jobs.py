@@ -13,7 +13,7 @@ class WriteJob(Protocol):
     """Something to be done in a transaction."""
 
     @property
-    def growth(self) -> int:
+    def estimated_bytes(self) -> int:
         """About how many bytes the file grows by; 0 for a job that frees some."""
         ...
 
@@ -21,7 +21,9 @@ class WriteJob(Protocol):
         """Do it; the caller owns the transaction."""
 
 
-def run_alone(connection: sqlite3.Connection, job: WriteJob) -> Change | BaseException:
+def run_in_savepoint(
+    connection: sqlite3.Connection, job: WriteJob
+) -> Change | BaseException:
     """Run a job under a savepoint of its own.
 
     Returns:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from vecall.errors import ConflictError
 from vecall.store.models import EmbeddingModel, active_model, checked_model
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.rows import Change, StoredRow, checksum
+from vecall.store.rows import Change, RowWithVector, checksum
 from vecall.store.writes.set_vectors import embedded_part
 
 _MOVED_AT_ONCE = 500
@@ -80,7 +80,7 @@ def _equal(a: EmbeddingModel, b: EmbeddingModel) -> bool:
 
 def to_be_embedded(
     connection: sqlite3.Connection, most: int
-) -> tuple[list[StoredRow], int | None]:
+) -> tuple[list[RowWithVector], int | None]:
     """Return rows that still need a vector of the new model.
 
     Returns:
@@ -118,12 +118,12 @@ class PutNextVectors:
     """
 
     model: int
-    rows: Sequence[StoredRow]
+    rows: Sequence[RowWithVector]
     vectors: Sequence[bytes]
     cursor: int | None
 
     @property
-    def growth(self) -> int:
+    def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return sum(map(len, self.vectors))
 
@@ -189,7 +189,7 @@ class SwitchModels:
 
     model: EmbeddingModel
     done: bool = False
-    growth: int = 0
+    estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
@@ -210,7 +210,7 @@ def unmoved_vectors(connection: sqlite3.Connection) -> bool:
 class MoveVectors:
     """Moves some vectors from `vec_next` to their rows; what is read stays the same."""
 
-    growth: int = 0
+    estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""

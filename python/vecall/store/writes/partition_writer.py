@@ -11,10 +11,10 @@ import sqlite3
 from collections.abc import Sequence
 
 from vecall.errors import LimitExceededError
-from vecall.store.erased_names import NOBODY, hidden_user
-from vecall.store.file.connections import lifetime_of
+from vecall.store.erased_names import HIDDEN_APP, hidden_user
+from vecall.store.file.connections import expiry_clock_of
 from vecall.store.partition_lookup import partition_state, require_absent
-from vecall.store.rows import Change, StoredRow, names_checksum
+from vecall.store.rows import Change, RowWithVector, names_checksum
 from vecall.store.sql import insert_many
 from vecall.store.values import require_counts
 
@@ -38,9 +38,9 @@ class PartitionWriter:
         self.connection = connection
         self.app = app
         self.user = user
-        lifetime = lifetime_of(connection)
-        self.now = lifetime.wall()  # what is told to people
-        self.expiry_now = lifetime.now()  # what decides about expiry
+        expiry_clock = expiry_clock_of(connection)
+        self.now = expiry_clock.wall()  # what is told to people
+        self.expiry_now = expiry_clock.now()  # what decides about expiry
         self._changes: list[tuple[int, int, int, str]] = []
         self._live = 0
         self._bytes = 0
@@ -53,7 +53,7 @@ class PartitionWriter:
         self._is_hidden = False
         if row is None:
             hidden = hidden_user(connection, app, user)
-            row = connection.execute(find, (NOBODY, hidden)).fetchone()
+            row = connection.execute(find, (HIDDEN_APP, hidden)).fetchone()
             self._is_hidden = row is not None
         if row is None and create:
             connection.execute(_CREATE, (app, user, self.now))
@@ -139,7 +139,7 @@ class PartitionWriter:
 
     def changed(
         self,
-        stored: Sequence[StoredRow] = (),
+        stored: Sequence[RowWithVector] = (),
         removed: Sequence[int] = (),
         ids: Sequence[str] = (),
     ) -> Change:

@@ -10,7 +10,7 @@ import json
 import sqlite3
 
 from vecall.store.erased_names import (
-    NOBODY,
+    HIDDEN_APP,
     hidden_user,
     hide,
     is_hidden,
@@ -122,7 +122,7 @@ def _users_without_memories(
         "AND NOT EXISTS (SELECT 1 FROM trig WHERE part = part.id) "
         "AND NOT EXISTS ("
         "SELECT 1 FROM told WHERE part = part.id AND event IS NOT NULL)",
-        (NOBODY,),
+        (HIDDEN_APP,),
     ).fetchall()
 
 
@@ -145,5 +145,5 @@ def _hide_user(
     assert name is not None
     execute(
         "UPDATE part SET app = ?, user = ?, crc = ?, snap = NULL WHERE id = ?",
-        (NOBODY, name, names_checksum(part, NOBODY, name), part),
+        (HIDDEN_APP, name, names_checksum(part, HIDDEN_APP, name), part),
     )

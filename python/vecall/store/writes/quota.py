@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vecall.errors import LimitExceededError
-from vecall.store.rows import StoredRow
+from vecall.store.rows import RowWithVector
 from vecall.store.sql import select_in
-from vecall.store.writes.delete import Doomed, bury, delete_rows
+from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
 from vecall.store.writes.expire import clear_away
 from vecall.store.writes.lowest_value import lowest_value
 from vecall.store.writes.partition_writer import PartitionWriter
@@ -22,7 +22,7 @@ _LAST_TOUCHED = "max(created_at, updated_at, ifnull(last_used, 0))"
 _AT_ONCE = 100  # a limit divided by this goes beside what must, where no index orders
 
 
-class Bounds(NamedTuple):
+class UserQuota(NamedTuple):
     """How much one user may have; None is as much as they like.
 
     Turns that wait until memories are made of them count, too.
@@ -47,8 +47,8 @@ class Bounds(NamedTuple):
 
 def evict(
     partition: PartitionWriter,
-    bounds: Bounds,
-    written: Sequence[StoredRow],
+    bounds: UserQuota,
+    written: Sequence[RowWithVector],
     more: Waits = Waits(),  # noqa: B008 it cannot be changed
 ) -> list[int]:
     """Make room; what has just been written goes only if nothing else is left.
@@ -82,7 +82,7 @@ def evict(
     new = {entry.row.rid for entry in written}
     doomed = _first(partition, bounds, new, count, size)
     delete_rows(partition, doomed)
-    bury(partition, [row.id for row in doomed], "evicted")
+    write_tombstones(partition, [row.id for row in doomed], "evicted")
     gone = [row.rid for row in doomed]
     left = bounds.exceeded_by(partition, waits)
     if waits.turns and (any(left) or not new.isdisjoint(gone)):
@@ -92,7 +92,7 @@ def evict(
 
 
 def _exceeded(
-    bounds: Bounds, count: int, size: int, waits: Waits
+    bounds: UserQuota, count: int, size: int, waits: Waits
 ) -> LimitExceededError:
     limits = [f"max_user_memories = {bounds.memories}"] if count else []
     limits += [f"max_user_bytes = {bounds.nbytes} of text"] if size else []
@@ -106,8 +106,8 @@ def _exceeded(
 
 
 def _first(
-    partition: PartitionWriter, bounds: Bounds, new: set[int], count: int, size: int
-) -> list[Doomed]:
+    partition: PartitionWriter, bounds: UserQuota, new: set[int], count: int, size: int
+) -> list[RowToDelete]:
     """At least so many memories and bytes; what is new only after all else.
 
     Where no index gives the order, every memory is looked at. For that to be rare, a
@@ -134,13 +134,13 @@ def _first(
 
 def _take(
     partition: PartitionWriter, order: Sequence[int], count: int, size: int
-) -> tuple[list[Doomed], int]:
+) -> tuple[list[RowToDelete], int]:
     """The first of these, until there are so many and so many bytes.
 
     Returns:
         Them, and how many bytes are missing; none if not above 0.
     """
-    going: list[Doomed] = []
+    going: list[RowToDelete] = []
     at = 0
     while at < len(order) and (len(going) < count or size > 0):
         # Sizes decide how many go: each slice is as long as all before it.
@@ -174,12 +174,12 @@ def _in_order(partition: PartitionWriter, eviction: Eviction, most: int) -> list
     return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, most))]
 
 
-def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[Doomed]:
+def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[RowToDelete]:
     found = select_in(
         partition.connection,
         "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE rid IN",
         [],
         rids,
     )
-    rows = {rid: Doomed(rid, *rest) for rid, *rest in found}
+    rows = {rid: RowToDelete(rid, *rest) for rid, *rest in found}
     return [rows[rid] for rid in rids]

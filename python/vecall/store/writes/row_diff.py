@@ -15,7 +15,7 @@ from vecall.store.values import stored_object
 from vecall.store.writes.partition_writer import PartitionWriter
 
 
-class Stored(NamedTuple):
+class ExistingRow(NamedTuple):
     """What is there already under an id: the columns of a `Row`, and some more."""
 
     state: str
@@ -85,7 +85,9 @@ def rest(
     )
 
 
-def find_stored(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, Stored]:
+def find_stored(
+    partition: PartitionWriter, ids: Sequence[str]
+) -> dict[str, ExistingRow]:
     """Return what is there already, by id."""
     # Right after a file changed its model, the new vectors are still in vec_next.
     found = select_in(
@@ -100,11 +102,11 @@ def find_stored(partition: PartitionWriter, ids: Sequence[str]) -> dict[str, Sto
         [partition.id],
         ids,
     )
-    return {values[0]: Stored(*values[1:]) for values in found}
+    return {values[0]: ExistingRow(*values[1:]) for values in found}
 
 
 def expiry(
-    draft: Draft, old: Stored | None, now: float, default: float | None
+    draft: Draft, old: ExistingRow | None, now: float, default: float | None
 ) -> float | None:
     """Return when a memory expires once the draft is written.
 
@@ -124,7 +126,7 @@ def expiry(
     return old.expires_at
 
 
-def says_the_same(draft: Draft, old: Stored) -> bool:
+def same_content(draft: Draft, old: ExistingRow) -> bool:
     """Whether a draft says what is there; no tier of trust says nothing of trust."""
     told, there = _compared(draft), _compared(old)
     if told == there:
@@ -132,8 +134,8 @@ def says_the_same(draft: Draft, old: Stored) -> bool:
     return draft.trust is None and _but_trust(draft) == _but_trust(old)
 
 
-def is_same(
-    draft: Draft, old: Stored, expires_at: float | None, *, exact: bool
+def is_noop(
+    draft: Draft, old: ExistingRow, expires_at: float | None, *, exact: bool
 ) -> bool:
     """Whether writing the draft would change nothing.
 
@@ -151,7 +153,7 @@ def is_same(
         draft.valid_until not in (old.valid_until, *(() if exact else (None,))),
         draft.supersedes not in (old.supersedes, None),
     )
-    return not any(news) and says_the_same(draft, old)
+    return not any(news) and same_content(draft, old)
 
 
 def row_of(
@@ -181,8 +183,12 @@ def row_of(
     )
 
 
-def row_over(
-    draft: Draft, old: Stored, pos: float | None, now: float, expires_at: float | None
+def row_merged(
+    draft: Draft,
+    old: ExistingRow,
+    pos: float | None,
+    now: float,
+    expires_at: float | None,
 ) -> Row:
     """Return the row of a memory over what is there under its id."""
     row = row_of(draft, old.rid, pos, now, expires_at)
@@ -199,10 +205,10 @@ def row_over(
     )
 
 
-def remember_old(
+def append_history(
     partition: PartitionWriter,
     draft: Draft,
-    old: Stored,
+    old: ExistingRow,
     operation: str,
     default_ttl: float | None,
 ) -> None:
@@ -218,7 +224,7 @@ def remember_old(
     kept = {name: getattr(old, name) for name in COMPARED}
     if old.state == "quarantined":
         kept["state"] = old.state
-    if says_the_same(draft, old):
+    if same_content(draft, old):
         return
     if old.state == "quarantined" and not old.is_whole(draft.id):
         return

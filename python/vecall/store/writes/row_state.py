@@ -8,7 +8,7 @@ from typing import Literal
 from vecall.errors import NotFoundError
 from vecall.store.erased_names import tombstones
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.rows import Row, StoredRow, checksum
+from vecall.store.rows import Row, RowWithVector, checksum
 from vecall.store.sql import insert_many, select_in
 from vecall.store.writes.partition_writer import PartitionWriter
 
@@ -21,12 +21,12 @@ valid until some time; or somebody asked for it."""
 
 def rewrite(
     partition: PartitionWriter,
-    stored: StoredRow,
+    stored: RowWithVector,
     row: Row,
     *,
     was: State = "live",
     state: State = "live",
-) -> StoredRow:
+) -> RowWithVector:
     """Write a row whose text and vector stay as they are."""
     live = int(state == "live") - int(was == "live")
     size = len(row.text.encode()) * live
@@ -52,7 +52,7 @@ def rewrite(
             row.rid,
         ),
     )
-    return StoredRow(row, stored.vec, stored.model)
+    return RowWithVector(row, stored.vec, stored.model)
 
 
 def archive(
@@ -118,7 +118,7 @@ def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> li
 
 def bring_back(
     partition: PartitionWriter, ids: Sequence[str], state: State
-) -> list[StoredRow]:
+) -> list[RowWithVector]:
     """Make the memories of one state live; damaged ones stay as they are.
 
     What had lapsed is valid again without an end.

@@ -14,14 +14,14 @@ from vecall.store.rows import Change
 from vecall.store.sql import insert_many, select_in
 from vecall.store.values import NO_VALUE, check_turn, stored_object
 from vecall.store.writes.partition_writer import PartitionWriter
-from vecall.store.writes.quota import Bounds, evict
+from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.waiting_counts import Waits, add_waits, waits_of
 
 _ROW_BYTES = 200
 _MOST_DOUBLINGS = 64
 
 
-class Turn(NamedTuple):
+class BufferedTurn(NamedTuple):
     """A turn that waits.
 
     Attributes:
@@ -42,7 +42,7 @@ class DueSession(NamedTuple):
 
 
 @dataclass(slots=True)
-class KeepTurns:
+class BufferTurns:
     """Keeps those turns of an observed session that were not told before.
 
     Attributes:
@@ -64,14 +64,16 @@ class KeepTurns:
     turns: Mapping[str, dict[str, Any] | None]
     delay: float | None = None
     count: int | None = None
-    bounds: Bounds | None = None
+    bounds: UserQuota | None = None
     ends: bool = False
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction; the ids are those of the turns that are new."""
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         own = [partition.id, self.session]
-        known = told_in_part(connection, partition.id, self.session, list(self.turns))
+        known = seen_turn_ids_of_partition(
+            connection, partition.id, self.session, list(self.turns)
+        )
         new = {id_: event for id_, event in self.turns.items() if id_ not in known}
         if not new:
             return partition.unchanged([])
@@ -112,7 +114,7 @@ class KeepTurns:
         return partition.changed(removed=removed, ids=list(new))
 
     @property
-    def growth(self) -> int:
+    def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return sum(_ROW_BYTES + len(str(event)) for event in self.turns.values())
 
@@ -139,7 +141,7 @@ class ClaimSession:
     user: str
     session: str
     lease: float
-    growth: int = 0
+    estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction; the ids hold the session if it was had."""
@@ -170,7 +172,7 @@ class PostponeSession:
     session: str
     first: float
     most: float
-    growth: int = 0
+    estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
@@ -188,7 +190,9 @@ class PostponeSession:
         return partition.unchanged([])
 
 
-def take_care(partition: PartitionWriter, session: str, ids: Sequence[str]) -> Waits:
+def mark_turns_done(
+    partition: PartitionWriter, session: str, ids: Sequence[str]
+) -> Waits:
     """Note that turns need wait no more, and the session neither if none is left.
 
     Returns:
@@ -227,9 +231,9 @@ def _disarm(partition: PartitionWriter, session: str) -> None:
     )
 
 
-def waiting_turns(
+def buffered_turns(
     connection: sqlite3.Connection, app: str, user: str, session: str
-) -> list[Turn]:
+) -> list[BufferedTurn]:
     """Return the turns of a session that wait, in order."""
     found = connection.execute(
         "SELECT id, event FROM told WHERE session = ? AND event IS NOT NULL AND part = "
@@ -239,7 +243,7 @@ def waiting_turns(
     return [_turn(id_, event) for id_, event in found]
 
 
-def _turn(id_: str, event: str) -> Turn:
+def _turn(id_: str, event: str) -> BufferedTurn:
     """A turn that waits, as it was kept.
 
     Raises:
@@ -250,7 +254,7 @@ def _turn(id_: str, event: str) -> Turn:
         check_turn(told, "")
     except InvalidArgumentError:
         raise CorruptFileError(NO_VALUE) from None
-    return Turn(id_, told)
+    return BufferedTurn(id_, told)
 
 
 def _tries(state: str) -> int:
@@ -258,7 +262,7 @@ def _tries(state: str) -> int:
     return max(0, tries) if isinstance(tries, int) else 0
 
 
-def told_before(
+def seen_turn_ids(
     connection: sqlite3.Connection,
     app: str,
     user: str,
@@ -267,10 +271,14 @@ def told_before(
 ) -> set[str]:
     """Return those of some turns of a session that were told before."""
     part = part_of(connection, app, user)
-    return set() if part is None else told_in_part(connection, part, session, ids)
+    return (
+        set()
+        if part is None
+        else seen_turn_ids_of_partition(connection, part, session, ids)
+    )
 
 
-def told_in_part(
+def seen_turn_ids_of_partition(
     connection: sqlite3.Connection, part: int, session: str, ids: Sequence[str]
 ) -> set[str]:
     """Return those of some turns that a partition knows, by id or by a hidden one."""

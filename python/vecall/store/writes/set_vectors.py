@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.rows import Change, Row, StoredRow, checksum
+from vecall.store.rows import Change, Row, RowWithVector, checksum
 from vecall.store.writes.partition_writer import PartitionWriter
 
 
@@ -26,7 +26,7 @@ class SetVectors:
 
     app: str
     user: str
-    rows: Sequence[StoredRow]
+    rows: Sequence[RowWithVector]
     vectors: Sequence[bytes]
     model: int
 
@@ -51,12 +51,12 @@ class SetVectors:
                 "UPDATE mem SET vec = ?, model = ?, crc = ?, seq = ? WHERE rid = ?",
                 (vec, self.model, crc, partition.seq, row.rid),
             )
-            written.append(StoredRow(row, vec, self.model))
+            written.append(RowWithVector(row, vec, self.model))
         partition.finish()
         return partition.changed(written)
 
     @property
-    def growth(self) -> int:
+    def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return sum(map(len, self.vectors))
 

@@ -224,7 +224,7 @@ class RecordSnapshot:
     part: int
     purges: int
     kept: bool = False
-    growth: int = 0
+    estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""

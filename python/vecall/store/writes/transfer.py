@@ -15,7 +15,7 @@ from typing import Any
 
 from vecall.errors import CorruptFileError, InvalidArgumentError
 from vecall.store.erased_names import (
-    NOBODY,
+    HIDDEN_APP,
     add_key,
     drop_tombstone,
     forms_of,
@@ -29,15 +29,15 @@ from vecall.store.rows import (
     COLUMNS,
     Change,
     Row,
-    StoredRow,
+    RowWithVector,
     checksum,
     text_hash,
 )
 from vecall.store.values import stored_object
-from vecall.store.writes.delete import Doomed, delete_rows
+from vecall.store.writes.delete import RowToDelete, delete_rows
 from vecall.store.writes.partition_writer import PartitionWriter
-from vecall.store.writes.quota import Bounds, evict
-from vecall.store.writes.session_buffer import told_in_part
+from vecall.store.writes.quota import UserQuota, evict
+from vecall.store.writes.session_buffer import seen_turn_ids_of_partition
 from vecall.store.writes.waiting_counts import Waits, add_waits, waits_of
 
 FORMAT = 1
@@ -125,7 +125,7 @@ def export_partitions(
     return connection.execute(
         "SELECT id, app, user, created_at FROM part WHERE (? IS NULL OR app = ?) "
         "AND (? IS NULL OR user = ?) AND app <> ? ORDER BY app, user",
-        (app, app, user, user, NOBODY),
+        (app, app, user, user, HIDDEN_APP),
     ).fetchall()
 
 
@@ -201,7 +201,7 @@ def _is_held(turn: Mapping[str, Any]) -> bool:
 
 
 def exported_memory(
-    connection: sqlite3.Connection, stored: StoredRow
+    connection: sqlite3.Connection, stored: RowWithVector
 ) -> dict[str, Any]:
     """Return one memory as the line of an export has it, without its vector."""
     query = "SELECT state FROM mem WHERE rid = ?"
@@ -233,9 +233,9 @@ class ImportLines:
     lines: Sequence[tuple[str, dict[str, Any]]]
     model: int | None
     restore: bool
-    growth: int = 1
-    bounds: Bounds | None = None
-    _written: list[StoredRow] = field(default_factory=list)
+    estimated_bytes: int = 1
+    bounds: UserQuota | None = None
+    _written: list[RowWithVector] = field(default_factory=list)
     _removed: list[int] = field(default_factory=list)
     _ids: list[str] = field(default_factory=list)
     _known: dict[str, str] | None = None
@@ -260,7 +260,7 @@ class ImportLines:
             if kind in take:
                 take[kind](partition, values)
                 continue
-            if kind == "told" and told_in_part(
+            if kind == "told" and seen_turn_ids_of_partition(
                 connection, partition.id, values["session"], [values["id"]]
             ):
                 continue  # it is over here, and perhaps hidden since
@@ -323,7 +323,7 @@ class ImportLines:
         execute("DELETE FROM replaced WHERE part = ? AND id = ?", mine)
         self._ids.append(id_)
         if state == "live":
-            self._written.append(StoredRow(row, vec, model))
+            self._written.append(RowWithVector(row, vec, model))
         else:
             self._removed.append(rid)
 
@@ -339,7 +339,7 @@ class ImportLines:
         if old is not None:
             if old[1] > values["at"]:
                 return
-            delete_rows(partition, [Doomed(old[0], id_, old[2], old[3])])
+            delete_rows(partition, [RowToDelete(old[0], id_, old[2], old[3])])
             self._removed.append(old[0])
         execute(
             "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.store.reads.partition_reads import END, load_rows
-from vecall.store.rows import Change, Row, StoredRow, checksum, is_whole
+from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.sql import select_in
 from vecall.store.writes.partition_writer import PartitionWriter
 
@@ -57,12 +57,12 @@ class MarkUsed:
         return change
 
     @property
-    def growth(self) -> int:
+    def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
         return _ROW_BYTES * len(self.ids)
 
 
-def _mark(partition: PartitionWriter, stored: StoredRow) -> Row:
+def _mark(partition: PartitionWriter, stored: RowWithVector) -> Row:
     row, vec, model = stored
     uses = min((row.uses or 0) + 1, _MOST_USES)
     row = row._replace(uses=uses, last_used=partition.now)

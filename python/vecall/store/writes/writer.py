@@ -16,11 +16,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
-from vecall.concurrency.interruptible import Promise
+from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.errors import ClosedError, StorageError, StorageFullError, VecallError
 from vecall.store.file.database import Database
 from vecall.store.rows import Change
-from vecall.store.writes.jobs import WriteJob, run_alone
+from vecall.store.writes.jobs import WriteJob, run_in_savepoint
 
 _log = logging.getLogger("vecall")
 
@@ -33,7 +33,7 @@ class _Pending:
     def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
         self.job = job
         self.then = then
-        self.future: Future[Change] = Promise()
+        self.future: Future[Change] = InterruptibleFuture()
         # Running from the start, so that a caller who stops waiting (a cancelled task)
         # cannot cancel what may be written already.
         self.future.set_running_or_notify_cancel()
@@ -153,8 +153,12 @@ class Writer:
                 self._commit(group)
             except StorageFullError as error:
                 # What only deletes gets more chances, with the space that was put by.
-                self._fail([pending for pending in group if pending.job.growth], error)
-                group = [pending for pending in group if not pending.job.growth]
+                self._fail(
+                    [pending for pending in group if pending.job.estimated_bytes], error
+                )
+                group = [
+                    pending for pending in group if not pending.job.estimated_bytes
+                ]
                 if group:
                     self._commit_on_full_disk(group, error)
         except BaseException as error:
@@ -166,7 +170,7 @@ class Writer:
     def _commit_on_full_disk(
         self, group: list[_Pending], error: StorageFullError
     ) -> None:
-        for make_room in (self._database.release_reserve, self._database.settle):
+        for make_room in (self._database.release_reserve, self._database.checkpoint):
             try:
                 make_room()
                 self._commit(group)
@@ -178,28 +182,28 @@ class Writer:
 
     def _with_room(self, group: list[_Pending]) -> list[_Pending]:
         """Refuse what would fill the disk; return the others."""
-        growth = sum(pending.job.growth for pending in group)
-        if not growth or self._database.has_room(growth):
+        estimated_bytes = sum(pending.job.estimated_bytes for pending in group)
+        if not estimated_bytes or self._database.has_room(estimated_bytes):
             return group
         with suppress(VecallError):
-            self._database.settle()
+            self._database.checkpoint()
         msg = (
             "the disk is nearly full (limits.min_free_bytes); nothing was written, and "
             "deleting still works"
         )
         for pending in group:
-            if pending.job.growth:
+            if pending.job.estimated_bytes:
                 pending.future.set_exception(StorageFullError(msg))
-        return [pending for pending in group if not pending.job.growth]
+        return [pending for pending in group if not pending.job.estimated_bytes]
 
     def _commit(self, group: list[_Pending]) -> None:
         if not group:
             return
         for pending in group:
             pending.outcome = None
-        with self._database.transaction() as connection:
+        with self._database.write_transaction() as connection:
             for pending in group:
-                pending.outcome = run_alone(connection, pending.job)
+                pending.outcome = run_in_savepoint(connection, pending.job)
 
     def _fail(self, group: list[_Pending], error: BaseException) -> None:
         """Nothing of the group was committed, also of those that had run well."""
