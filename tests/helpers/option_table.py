@@ -17,11 +17,11 @@ from vecall import (
     MemoryConfig,
     MemoryService,
     MessageCount,
+    PendingWrite,
     Ranking,
     Scopes,
     SessionEnd,
     VectorMemoryService,
-    Write,
     redact,
 )
 from vecall.hooks import ALLOW, QUARANTINE
@@ -126,11 +126,11 @@ class Words:
         return self.embed(texts)
 
 
-def judge(write: Write) -> Any:
+def judge(write: PendingWrite) -> Any:
     return QUARANTINE if write.memory.text.startswith("held") else ALLOW
 
 
-def hide(write: Write) -> Any:
+def hide(write: PendingWrite) -> Any:
     text = write.memory.text
     return redact(text.replace("555-1234", "[number]")) if "555" in text else ALLOW
 

@@ -15,13 +15,13 @@ from vecall.embedders import Embedder
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError, NotFoundError
 from vecall.operations import transfer as _transfer
-from vecall.operations.import_review import ImportGate
+from vecall.operations.import_review import ImportReviewer
 from vecall.operations.reembed import Reembedding
-from vecall.operations.runtime import Opened
+from vecall.operations.runtime import Runtime
 from vecall.search.confidence import prior_of
-from vecall.search.entries import to_entry
+from vecall.search.entries import entry_from_row
 from vecall.store import (
-    NOBODY,
+    HIDDEN_APP,
     Change,
     DeleteMemories,
     ForgetUser,
@@ -52,7 +52,7 @@ def _one(_: MemoryEntry) -> int:
 class Maintenance:
     """Operations on one open file, each a coroutine like those of `Memory`."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Runtime) -> None:
         """Take care of an open file."""
         self._opened = opened
         self.telemetry = opened.telemetry
@@ -65,19 +65,23 @@ class Maintenance:
         key = self._opened.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._opened.limits)
         found: MemoryEntry = await Join(
-            self._opened.serving.loader.submit(self._get, *key, memory_id)
+            self._opened.search_index.partitions.submit(self._get, *key, memory_id)
         )
         return replace(found, scope=scope)
 
     def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
-        with self._opened.database.snapshot() as connection:
+        with self._opened.database.read_transaction() as connection:
             row = find(
-                connection, app, user, memory_id, self._opened.database.lifetime.now()
+                connection,
+                app,
+                user,
+                memory_id,
+                self._opened.database.expiry_clock.now(),
             )
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
-        return to_entry(row, prior_of(row))
+        return entry_from_row(row, prior_of(row))
 
     @observed("expand_session", len)
     async def expand_session(
@@ -97,21 +101,23 @@ class Maintenance:
             check_turns(after, "after", limits),
         )
         found: list[MemoryEntry] = await Join(
-            self._opened.serving.loader.submit(self._expand, *key, memory_id, *counts)
+            self._opened.search_index.partitions.submit(
+                self._expand, *key, memory_id, *counts
+            )
         )
         return found
 
     def _expand(
         self, app: str, user: str, memory_id: str, before: int, after: int
     ) -> list[MemoryEntry]:
-        now = self._opened.database.lifetime.now()
-        with self._opened.database.snapshot() as connection:
+        now = self._opened.database.expiry_clock.now()
+        with self._opened.database.read_transaction() as connection:
             row = find(connection, app, user, memory_id, now)
             if row is None:
                 msg = "memory_id: this user has no such memory"
                 raise NotFoundError(msg)
             turns = turns_around(connection, row, before, after, now)
-        return [to_entry(turn, prior_of(turn)) for turn in turns]
+        return [entry_from_row(turn, prior_of(turn)) for turn in turns]
 
     @observed("mark_used", int)
     async def mark_used(self, app_name: str, user_id: str, memory_ids: object) -> int:
@@ -188,7 +194,7 @@ class Maintenance:
 
     async def _delete_user(self, app: str, user: str, forget: bool) -> Change:
         job = ForgetUser(app, user) if forget else DeleteMemories(app, user)
-        embedding = self._opened.serving.embedding
+        embedding = self._opened.search_index.embedding
         if embedding is not None:
             embedding.forget_user(app, user)
         change = await self._write(job)
@@ -205,7 +211,9 @@ class Maintenance:
             msg = "confirm: deleting the memories of all users needs confirm=True"
             raise InvalidArgumentError(msg)
         users: list[tuple[str, str]] = await Join(
-            self._opened.serving.loader.submit_scan(self._users, app_name, forget)
+            self._opened.search_index.partitions.submit_scan(
+                self._users, app_name, forget
+            )
         )
         count = 0
         for key in users:
@@ -215,10 +223,10 @@ class Maintenance:
 
     def _users(self, app: str, hidden: bool) -> list[tuple[str, str]]:
         """The partitions of an app, with those whose names a purge has hidden."""
-        with self._opened.database.snapshot() as connection:
+        with self._opened.database.read_transaction() as connection:
             users = [(app, user) for user in users_of(connection, app)]
             if hidden:
-                users += [(NOBODY, user) for user in hidden_in_app(connection, app)]
+                users += [(HIDDEN_APP, user) for user in hidden_in_app(connection, app)]
         return users
 
     @observed("purge", int)
@@ -286,7 +294,7 @@ class Maintenance:
                 path if has_lines(path) else _target(path),
                 opened.limits,
                 how,
-                ImportGate(opened.gate) if how.gate else None,
+                ImportReviewer(opened.gate) if how.gate else None,
             )
         )
         return count
@@ -308,7 +316,9 @@ class Maintenance:
         opened = self._opened
         move = Reembedding(opened.database, opened.writer, embedder)
         switched = partial(opened.switch, embedder=embedder)
-        count = move.run(switched, opened.serving.loader.moving, lambda: opened.closed)
+        count = move.run(
+            switched, opened.search_index.partitions.moving, lambda: opened.closed
+        )
         if not opened.closed:
             opened.backfill().wait()
         return count
@@ -318,12 +328,13 @@ class Maintenance:
         """Return counts over the whole file."""
         opened = self._opened
         opened.check_open()
-        serving = opened.serving
-        counts: dict[str, Any] = await Join(serving.loader.submit_scan(self._totals))
+        search_index = opened.search_index
+        scan = search_index.partitions.submit_scan(self._totals)
+        counts: dict[str, Any] = await Join(scan)
         return {
             **counts,
-            "loaded_users": len(serving.engine),
-            "loaded_bytes": sum(each.loader.nbytes for each in opened.servings),
+            "loaded_users": len(search_index.engine),
+            "loaded_bytes": sum(each.partitions.nbytes for each in opened.servings),
             "cached_text_bytes": sum(each.cache.nbytes for each in opened.servings),
             "model": opened.file_model,
             "operations": self.telemetry.counts(),
@@ -331,7 +342,7 @@ class Maintenance:
 
     def _totals(self) -> dict[str, Any]:
         database = self._opened.database
-        with database.snapshot() as connection:
+        with database.read_transaction() as connection:
             counts: dict[str, Any] = dict(totals(connection))
         path = database.path
         snapshots = 0 if path is None else SnapshotFolder(path).nbytes()
@@ -342,18 +353,18 @@ class Maintenance:
         """Load a user's memories ahead of the first search."""
         key = self._opened.key(app_name, user_id, write=False)
         while True:
-            with self._opened.begin_use() as serving:
-                loader = serving.loader
-                target = loader.target(key)
-                if target is None or loader.loaded(key, target) is not None:
+            with self._opened.begin_use() as search_index:
+                partitions = search_index.partitions
+                target = partitions.target(key)
+                if target is None or partitions.loaded(key, target) is not None:
                     return
-                await Join(loader.catch_up(key))
-                if not loader.retired:  # else the file moved to another model
+                await Join(partitions.synchronize(key))
+                if not partitions.retired:  # else the file moved to another model
                     return
 
     async def _delete(self, job: WriteJob, app: str, user: str) -> Change:
         """Delete, and forget what was embedded of this user's texts."""
-        embedding = self._opened.serving.embedding
+        embedding = self._opened.search_index.embedding
         if embedding is not None:
             embedding.forget_texts(app, user)
         return await self._write(job)

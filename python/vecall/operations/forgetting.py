@@ -11,7 +11,7 @@ from vecall.operations.admin import Maintenance
 from vecall.operations.near_best import Match, near_best
 from vecall.operations.writes import Memory
 from vecall.ranking.options import Ranking
-from vecall.search.searcher import Recall, Request
+from vecall.search.searcher import Searcher, SearchRequest
 from vecall.store import LASTS_S, ProposeForget
 from vecall.telemetry import observed
 from vecall.types import ForgetProposal, MemoryEntry
@@ -40,7 +40,7 @@ class Forgetting:
         key = memory.key(app_name, user_id, write=True)
         query = check_query(query)[: memory.limits.max_query_chars]
         # Floors of the service are about what a model is shown, not about this.
-        request = Request(
+        request = SearchRequest(
             key,
             query,
             check_top_k(top_k, memory.limits),
@@ -48,16 +48,18 @@ class Forgetting:
             explain=True,
         )
         found = await memory.served(
-            lambda serving: self._matching(serving.recall, request)
+            lambda search_index: self._matching(search_index.recall, request)
         )
-        expires_at = memory.database.lifetime.now() + LASTS_S
+        expires_at = memory.database.expiry_clock.now() + LASTS_S
         if not found:
             return ForgetProposal("", [], expires_at)
         job = ProposeForget(*key, {str(each.id): each.text for each in found})
         await Join(memory.writer.submit(job))
         return ForgetProposal(job.token, found, expires_at)
 
-    async def _matching(self, recall: Recall, request: Request) -> list[MemoryEntry]:
+    async def _matching(
+        self, recall: Searcher, request: SearchRequest
+    ) -> list[MemoryEntry]:
         """Return the memories near the best match; by words if the embedder fails."""
         try:
             found = await recall.candidates(request)

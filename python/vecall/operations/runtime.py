@@ -17,13 +17,13 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.embedders import Embedder, automatic
 from vecall.errors import ClosedError, ConfigError, ReadOnlyError
 from vecall.index.backfill import Backfill
-from vecall.index.embedding import Embedding, model_of
-from vecall.index.newest_changes import Newest
+from vecall.index.embedding import EmbeddingQueue, model_of
+from vecall.index.newest_changes import NewestChanges
 from vecall.index.read_threads import ReadThreads
-from vecall.operations.options import Rules
-from vecall.operations.write_review import Gate
-from vecall.search.ranking_options import NO_FLOOR, RecallOptions
-from vecall.search.search_index import Serving, Use
+from vecall.operations.options import ServiceOptions
+from vecall.operations.write_review import WriteReviewer
+from vecall.search.ranking_options import NO_FLOOR, RankingOptions
+from vecall.search.search_index import SearchIndex, Use
 from vecall.store import (
     Durability,
     EmbeddingModel,
@@ -60,7 +60,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class Opened:
+class Runtime:
     """One open file with its engine and threads."""
 
     def __init__(
@@ -71,8 +71,8 @@ class Opened:
         top_k: int,
         min_score: float | None,
         min_confidence: float | None,
-        recall: RecallOptions,
-        rules: Rules,
+        recall: RankingOptions,
+        rules: ServiceOptions,
         durability: Durability,
         memory_budget: object,
         limits: object,
@@ -126,7 +126,7 @@ class Opened:
             clock=self.rules.clock,
         )
         self.threads = ReadThreads()
-        self._newest = Newest() if self._path is None else None
+        self._newest = NewestChanges() if self._path is None else None
         writer: Writer | None = None
         try:
             embedder = self._choose_embedder()
@@ -134,8 +134,8 @@ class Opened:
             self.writer = writer = Writer(self.database)
             embedding = None
             if embedder is not None and model is not None:
-                embedding = Embedding(embedder)
-            self.serving = self._serve(model, embedding)
+                embedding = EmbeddingQueue(embedder)
+            self.search_index = self._serve(model, embedding)
             number = None if model is None else model.id
             filling = None if self.rules.read_only else embedding
             self._backfill = Backfill(self.database, writer, filling, number)
@@ -144,17 +144,17 @@ class Opened:
                 writer.close()
             self.database.close()
             raise
-        self._retired: dict[Serving, threading.Thread] = {}
+        self._retired: dict[SearchIndex, threading.Thread] = {}
         self.reader = Pool(1, thread_name_prefix="vecall-reader")
         self.care = Pool(1, thread_name_prefix="vecall-care")
-        self.gate = Gate(self.rules.on_write, self.limits)
+        self.gate = WriteReviewer(self.rules.on_write, self.limits)
         self._process = os.getpid()
         self._abandoned = abandoned(self, self.writer.abandon(), self._backfill.stop)
 
     def _serve(
-        self, model: EmbeddingModel | None, embedding: Embedding | None
-    ) -> Serving:
-        serving = Serving(
+        self, model: EmbeddingModel | None, embedding: EmbeddingQueue | None
+    ) -> SearchIndex:
+        search_index = SearchIndex(
             self.database,
             self.writer,
             self.threads,
@@ -166,8 +166,8 @@ class Opened:
             ),
             budget=self._budget,
         )
-        self.writer.publish = serving.loader.publish
-        return serving
+        self.writer.publish = search_index.partitions.publish
+        return search_index
 
     def _open_in_child(self) -> None:
         """Open the file anew after a fork; what is the parent's is left alone."""
@@ -177,13 +177,15 @@ class Opened:
             if self._path is None:
                 msg = "a memory without a file does not cross a fork; make one here"
                 raise ClosedError(msg)
-            if not self.database.crossed:
+            if not self.database.closed_before_fork:
                 msg = (
                     "the process was forked while the file was in use for long; fork "
                     "when it is idle, or start new processes instead"
                 )
                 raise ClosedError(msg)
-            _inherited.append((self.database, self.writer, self.serving, self._retired))
+            _inherited.append(
+                (self.database, self.writer, self.search_index, self._retired)
+            )
             _inherited.append((self.reader, self.care, self.gate, self._backfill))
             _inherited.append(self.threads)
             self._abandoned.detach()
@@ -203,34 +205,34 @@ class Opened:
             ClosedError: The service was closed.
         """
         self.check_open()
-        while (use := self.serving.enter()) is None:
+        while (use := self.search_index.enter()) is None:
             self.check_open()
         return use
 
     def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
         """Serve another model from now on; searches that run end with the old one."""
-        old = self.serving
+        old = self.search_index
         if old.model is None or old.model.id != model.id:
             self._embedder = embedder
             self.file_model = model.name
-            self.serving = self._serve(model, Embedding(embedder))
-            old.loader.retired = True
+            self.search_index = self._serve(model, EmbeddingQueue(embedder))
+            old.partitions.retired = True
             retiring = old.retiring(partial(self._retired.pop, old, None))
             self._retired[old] = retiring
             retiring.start()
 
     @property
-    def servings(self) -> list[Serving]:
+    def servings(self) -> list[SearchIndex]:
         """What answers searches, and what still does for those that began earlier."""
-        return [*tuple(self._retired), self.serving]
+        return [*tuple(self._retired), self.search_index]
 
     def backfill(self) -> Backfill:
         """Begin to give vectors to the rows that have none."""
         self._backfill.close()
-        model = self.serving.model
+        model = self.search_index.model
         number = None if model is None else model.id
         self._backfill = Backfill(
-            self.database, self.writer, self.serving.embedding, number
+            self.database, self.writer, self.search_index.embedding, number
         )
         self._abandoned.detach()
         self._abandoned = abandoned(self, self.writer.abandon(), self._backfill.stop)
@@ -239,7 +241,7 @@ class Opened:
     def _choose_embedder(self) -> Embedder | None:
         """Return the embedder; the file says which one `embedder="auto"` is."""
         if isinstance(self._embedder, str):
-            with self.database.snapshot() as connection:
+            with self.database.read_transaction() as connection:
                 stored = active_model(connection)
                 filled = has_memories(connection)
             # Nothing gives vectors to the memories of a file that is only read.
@@ -253,7 +255,7 @@ class Opened:
         self, embedder: Embedder | None, warn: bool
     ) -> EmbeddingModel | None:
         """Fit the embedder to the file's model; the first one to come is adopted."""
-        with self.database.snapshot() as connection:
+        with self.database.read_transaction() as connection:
             stored = active_model(connection)
         self.file_model = None if stored is None else stored.name
         if embedder is None:
@@ -270,7 +272,7 @@ class Opened:
             require_same(stored, given)
             return stored
         self.file_model = given.name
-        with self.database.transaction() as connection:
+        with self.database.write_transaction() as connection:
             return adopt(connection, given)
 
     def refuse_nested(self) -> None:
@@ -280,8 +282,8 @@ class Opened:
             ReentrantCallError: The call would wait for itself.
         """
         self.gate.refuse_nested()
-        for serving in self.servings:
-            serving.refuse_nested()
+        for search_index in self.servings:
+            search_index.refuse_nested()
 
     def close(self) -> None:
         """Finish pending writes and close the file.
@@ -305,12 +307,12 @@ class Opened:
             self.care.shutdown(wait=True)
             self._backfill.close()
             servings, retiring = self.servings, list(self._retired.values())
-            for serving in servings:
-                serving.stop_waiting()
-                serving.close_snapshots()
+            for search_index in servings:
+                search_index.stop_waiting()
+                search_index.close_snapshots()
             self.writer.close()
-            for serving in servings:
-                serving.close()
+            for search_index in servings:
+                search_index.close()
             for thread in retiring:
                 thread.join()
             self.threads.close()

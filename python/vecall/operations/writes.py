@@ -26,26 +26,26 @@ from vecall.filters.labels import passes
 from vecall.ingest.aligned_ids import Written, aligned, stored_count
 from vecall.ingest.conversation import parted_by_rewind
 from vecall.ingest.drafts import (
-    Scope,
+    CallMetadata,
+    GivenTurns,
     SessionHead,
-    Turns,
+    call_metadata,
     entry_drafts,
     memory_ids,
-    scope_of,
     session_head,
     turns_of,
 )
 from vecall.operations.draft_vectors import give_vectors
-from vecall.operations.options import bounds_of
-from vecall.operations.runtime import Opened
-from vecall.operations.write_options import How
+from vecall.operations.options import quota_of
+from vecall.operations.runtime import Runtime
+from vecall.operations.write_options import WriteOptions
 from vecall.ranking.options import Ranking
 from vecall.search.filtered_rows import passing_rows
-from vecall.search.merge import merged
+from vecall.search.merge import merge_scopes
 from vecall.search.query_vector import checked_query_vector
 from vecall.search.ranking_options import FLOOR_OF_WORDS, NO_FLOOR
-from vecall.search.search_index import Serving
-from vecall.search.searcher import Request, RetiredModelError
+from vecall.search.search_index import SearchIndex
+from vecall.search.searcher import RetiredModelError, SearchRequest
 from vecall.store import (
     AddMemories,
     Change,
@@ -93,22 +93,22 @@ def _found(response: SearchMemoryResponse) -> int:
     return len(response.memories)
 
 
-class Memory(Opened):
+class Memory(Runtime):
     """What goes into one file, and what is recalled from it."""
 
     @observed("add_session", stored_count)
     async def add_session(
-        self, session: object, how: How, *, replace: bool
+        self, session: object, how: WriteOptions, *, replace: bool
     ) -> AddedIds:
         """Remember the turns of a session."""
         self.check_open()
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
-        scope = Scope({}, app=head.app, user=head.user)
+        scope = CallMetadata({}, app=head.app, user=head.user)
         given, taken_back = turns = await self._turns(head.events, head.id, scope)
         await self.take_back(key, taken_back)
         if replace:
-            how = how._replace(instead_of=head.id)
+            how = how._replace(replace_session=head.id)
         written = await self._added(*key, turns.drafts, how)
         return await self._aligned(given, written)
 
@@ -120,13 +120,13 @@ class Memory(Opened):
         events: object,
         session_id: str | None,
         custom_metadata: object,
-        how: How,
+        how: WriteOptions,
     ) -> AddedIds:
         """Remember some turns."""
         key = self.key(app_name, user_id, how.scope, write=True)
         if session_id is not None:
             check_name(session_id, "session_id", self.limits)
-        scope = scope_of(custom_metadata, app_name, user_id)
+        scope = call_metadata(custom_metadata, app_name, user_id)
         told = as_list(events, "events")
         given, taken_back = turns = await self._turns(told, session_id, scope)
         await self.take_back(key, taken_back)
@@ -141,11 +141,11 @@ class Memory(Opened):
         user_id: str,
         memories: object,
         custom_metadata: object,
-        how: How,
+        how: WriteOptions,
     ) -> AddedIds:
         """Remember explicit entries."""
         key = self.key(app_name, user_id, how.scope, write=True)
-        scope = scope_of(custom_metadata, app_name, user_id)
+        scope = call_metadata(custom_metadata, app_name, user_id)
         told = as_list(memories, "memories")
         drafts = await self.read_through(entry_drafts, told, scope, self.limits)
         how = how._replace(told=(app_name, user_id))
@@ -154,7 +154,7 @@ class Memory(Opened):
 
     async def read_turns(self, told: list[Any], head: SessionHead) -> list[Draft]:
         """Return the drafts of a session's turns, of which none is taken back."""
-        scope = Scope({}, app=head.app, user=head.user)
+        scope = CallMetadata({}, app=head.app, user=head.user)
         return (await self._turns(told, head.id, scope)).drafts
 
     async def counted(
@@ -169,25 +169,25 @@ class Memory(Opened):
         """Delete turns that a rewind took back after they were told."""
         if not ids:
             return
-        embedding = self.serving.embedding
+        embedding = self.search_index.embedding
         if embedding is not None:
             embedding.forget_texts(*key)
         await Join(self.writer.submit(DeleteMemories(*key, ids)))
 
     async def _turns(
-        self, told: list[Any], session_id: str | None, scope: Scope
-    ) -> Turns:
+        self, told: list[Any], session_id: str | None, scope: CallMetadata
+    ) -> GivenTurns:
         scope = scope._replace(include=self.rules.include)
         return await self.read_through(turns_of, told, session_id, scope, self.limits)
 
     async def add_drafts(
-        self, app: str, user: str, drafts: list[Draft], how: How
+        self, app: str, user: str, drafts: list[Draft], how: WriteOptions
     ) -> list[str]:
         """Judge, embed and write what was read; return the ids of what is stored."""
         return (await self._added(app, user, drafts, how)).ids
 
     async def _added(
-        self, app: str, user: str, drafts: list[Draft], how: How
+        self, app: str, user: str, drafts: list[Draft], how: WriteOptions
     ) -> Written:
         if how.key is not None:
             check_name(how.key, "idempotency_key", self.limits)
@@ -205,15 +205,15 @@ class Memory(Opened):
                 refused = {
                     each.id: "rejected" for each in given if each.id not in passed
                 }
-        if not drafts and how.instead_of is None and how.done is None:
+        if not drafts and how.replace_session is None and how.done is None:
             return Written([], refused)
         while True:
-            with self.begin_use() as serving:
+            with self.begin_use() as search_index:
                 try:
-                    written = await self._write(serving, app, user, drafts, how)
+                    written = await self._write(search_index, app, user, drafts, how)
                     return Written(written.ids, {**refused, **written.left_out})
                 except EmbeddingMismatchError:
-                    if serving is self.serving:
+                    if search_index is self.search_index:
                         raise
             # This service moved the file to another model meanwhile: once more.
             for draft in drafts:
@@ -221,11 +221,11 @@ class Memory(Opened):
 
     async def _write(
         self,
-        serving: Serving,
+        search_index: SearchIndex,
         app: str,
         user: str,
         drafts: list[Draft],
-        how: How,
+        how: WriteOptions,
         *,
         trusting: bool = True,
     ) -> Written:
@@ -236,10 +236,10 @@ class Memory(Opened):
         """
         answered = False
         model = None
-        if serving.embedding is not None and serving.model is not None:
+        if search_index.embedding is not None and search_index.model is not None:
             anyway = how.restore or how.edit  # also what a correction had overwritten
             answered = await give_vectors(
-                serving,
+                search_index,
                 self.database,
                 app,
                 user,
@@ -248,18 +248,18 @@ class Memory(Opened):
                 how.again,
                 how.key if trusting else None,
             )
-            model = serving.model.id
+            model = search_index.model.id
         job = AddMemories(
             app,
             user,
             drafts,
             model,
             how.restore,
-            how.instead_of,
+            how.replace_session,
             how.key,
             self.rules.ttl,
             self.rules.history_ttl,
-            bounds_of(self.limits),
+            quota_of(self.limits),
             how.edit,
             how.done,
             how.fold,
@@ -269,7 +269,9 @@ class Memory(Opened):
         try:
             change: Change = await Join(self.writer.submit(job))
         except ForgottenKeyError:
-            return await self._write(serving, app, user, drafts, how, trusting=False)
+            return await self._write(
+                search_index, app, user, drafts, how, trusting=False
+            )
         return Written(list(change.ids), {**job.left_out})
 
     async def _aligned(self, given: list[Any], written: Written) -> AddedIds:
@@ -282,27 +284,27 @@ class Memory(Opened):
     async def search(self, asked: SearchArguments) -> SearchMemoryResponse:
         """Find the best memories for a query."""
         while True:  # as `served` does; it is called most often by far
-            with self.begin_use() as serving:
+            with self.begin_use() as search_index:
                 try:
-                    return await self._search(serving, asked)
+                    return await self._search(search_index, asked)
                 except RetiredModelError:
                     continue
 
-    async def served(self, work: Callable[[Serving], Awaitable[T]]) -> T:
+    async def served(self, work: Callable[[SearchIndex], Awaitable[T]]) -> T:
         """Search with what answers now; again if the file moves to another model."""
         while True:
-            with self.begin_use() as serving, suppress(RetiredModelError):
-                return await work(serving)
+            with self.begin_use() as search_index, suppress(RetiredModelError):
+                return await work(search_index)
 
     async def _search(
-        self, serving: Serving, asked: SearchArguments
+        self, search_index: SearchIndex, asked: SearchArguments
     ) -> SearchMemoryResponse:
         key = self.key(asked.app_name, asked.user_id, write=False)
         check_query(asked.query)
         min_score, min_confidence = asked.min_score, asked.min_confidence
         if min_score is None:
             min_score = self.min_score
-        elif serving.embedding is None:
+        elif search_index.embedding is None:
             raise ConfigError(NO_FLOOR)
         else:
             check_min_score(min_score)
@@ -320,7 +322,7 @@ class Memory(Opened):
             min_score = None
         top_k, limits = asked.top_k, self.limits
         query = asked.query[: limits.max_query_chars]
-        request = Request(
+        request = SearchRequest(
             key,
             query,
             self.top_k if top_k is None else check_top_k(top_k, limits),
@@ -331,32 +333,36 @@ class Memory(Opened):
             else check_filter(asked.filter, limits, by_metadata=True),
             ranking,
             bool(asked.explain),
-            vector=checked_query_vector(asked.vector, serving.model, ranking),
+            vector=checked_query_vector(asked.vector, search_index.model, ranking),
             authors=self.authors if ranking.authors is None else ranking.authors,
         )
         others = self._other_keys(asked)
         if ranking.rewriter is not None:
-            text = await serving.recall.rewritten(ranking.rewriter, query)
+            text = await search_index.recall.rewritten(ranking.rewriter, query)
             request = request._replace(query=text[: limits.max_query_chars])
-        found = await self._ask(serving, request)
+        found = await self._ask(search_index, request)
         if not others:
             return found
         answers = {"user": found}
         for scope, other in others.items():
-            answers[scope] = await self._ask(serving, request._replace(key=other))
-        return merged(answers, request.top_k)
+            answers[scope] = await self._ask(search_index, request._replace(key=other))
+        return merge_scopes(answers, request.top_k)
 
-    async def _ask(self, serving: Serving, request: Request) -> SearchMemoryResponse:
+    async def _ask(
+        self, search_index: SearchIndex, request: SearchRequest
+    ) -> SearchMemoryResponse:
         """Search one partition, of it the rows that pass what the engine cannot see."""
         asked = request.filter
         if asked is None or not needs_rows(asked):
-            return await serving.recall.search(request)
+            return await search_index.recall.search(request)
         only: NDArray[np.int64] = await Join(
-            serving.loader.submit_scan(passing_rows, self.database, request.key, asked)
+            search_index.partitions.submit_scan(
+                passing_rows, self.database, request.key, asked
+            )
         )
         if not len(only):
             return SearchMemoryResponse()
-        found = await serving.recall.search(request._replace(only=only))
+        found = await search_index.recall.search(request._replace(only=only))
         # A row that was found may have been changed since it was looked at.
         return SearchMemoryResponse(
             [

@@ -25,7 +25,7 @@ memory of every answer on the caller's thread, so it must be fast."""
 _LOG_PLACES = tuple(math.log1p(place) for place in range(100))
 
 
-class Answer(NamedTuple):
+class QueryStats(NamedTuple):
     """What the engine says of a whole answer.
 
     Attributes:
@@ -59,7 +59,7 @@ class Hit:
     engine_score: float
     ranked_by: dict[str, float] | None = None  # what the options added
 
-    def explained(self, answer: Answer) -> dict[str, float]:
+    def explanation(self, answer: QueryStats) -> dict[str, float]:
         """Return the parts of the score, by name."""
         covered, words, vectors, beside, session, factor = self.parts
         told = {
@@ -78,11 +78,11 @@ class Hit:
         }
         return {**told, **(self.ranked_by or {})}
 
-    def relative(self, answer: Answer) -> float:
+    def relative(self, answer: QueryStats) -> float:
         """Return the engine's score as a share of its best one."""
         return self.engine_score / answer.best if answer.best > 0.0 else 0.0
 
-    def signals(self, answer: Answer) -> tuple[float, ...]:
+    def signals(self, answer: QueryStats) -> tuple[float, ...]:
         """Return what the confidence is made of: the `Signals`, in their order."""
         relative = self.relative(answer)
         place, (covered, _, vectors, _, _, factor) = self.place, self.parts
@@ -129,7 +129,7 @@ class Scoring:
             self._hybrid = calibration.of_model(model_id)
         self._scorer = scorer
 
-    def confidence(self, hit: Hit, answer: Answer) -> float:
+    def confidence(self, hit: Hit, answer: QueryStats) -> float:
         """Return the chance that a hit is relevant."""
         hybrid = self._hybrid if answer.has_vector else None
         weights = self._words if hybrid is None else hybrid

@@ -25,7 +25,7 @@ FLOOR_OF_WORDS = (
 _NO_FACTOR = 1.0
 
 
-class RecallOptions(NamedTuple):
+class RankingOptions(NamedTuple):
     """How a service ranks and scores, whatever file it opens."""
 
     ranking: Ranking
@@ -41,7 +41,7 @@ class RecallOptions(NamedTuple):
 
 def recall_options(
     ranking: object, calibration: object, scorer: object, authors: object
-) -> RecallOptions:
+) -> RankingOptions:
     """Check what a service is to rank and score with; None is what ships.
 
     Returns:
@@ -62,7 +62,7 @@ def recall_options(
         msg = "scorer: expected a function"
         raise ConfigError(msg)
     ranking = ranking or Ranking()
-    return RecallOptions(
+    return RankingOptions(
         ranking,
         calibration or Calibration.shipped(),
         cast("Scorer | None", scorer),

@@ -13,17 +13,17 @@ from typing import Any, Literal
 
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
-from vecall.content import clean
+from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder
 from vecall.errors import ConfigError
 from vecall.filters.labels import passes as passes_stored
-from vecall.index.embedding import Embedding
+from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word, stream_safe
 from vecall.operations.writes import Memory, SearchArguments
 from vecall.search.confidence import importance_of
-from vecall.search.entries import to_entry
-from vecall.search.search_index import Serving
-from vecall.search.searcher import Recall, Request
+from vecall.search.entries import entry_from_row
+from vecall.search.search_index import SearchIndex
+from vecall.search.searcher import Searcher, SearchRequest
 from vecall.service.memory_service import MemoryService
 from vecall.store import Database, EmbeddingModel, Row, load_partition, partition_state
 from vecall.store.values import stored_object
@@ -82,35 +82,35 @@ def _is_latin(letter: str) -> bool:
     return letter.isascii() or unicodedata.name(letter, "").startswith("LATIN")
 
 
-class _MatchingRecall(Recall):
+class _MatchingRecall(Searcher):
     """Answers searches by looking at every text of the user, newest first."""
 
     def __init__(
         self,
-        serving: Serving,
+        search_index: SearchIndex,
         database: Database,
         matching: Callable[[str], Matcher],
     ) -> None:
         super().__init__(
-            serving.engine,
-            serving.loader,
-            serving.cache,
+            search_index.engine,
+            search_index.partitions,
+            search_index.cache,
             None,
-            serving.scoring,
-            database.lifetime,
+            search_index.scoring,
+            database.expiry_clock,
         )
         self._database = database
         self._matching = matching
 
-    async def search(self, request: Request) -> SearchMemoryResponse:
+    async def search(self, request: SearchRequest) -> SearchMemoryResponse:
         if not has_word(request.query):
             return SearchMemoryResponse()
         found = await Join(self._loader.submit_scan(self._best, request))
-        now = self._lifetime.wall()
+        now = self._expiry_clock.wall()
         memories = []
         floor = request.min_confidence
         for place, (score, row) in enumerate(found):
-            memory = to_entry(
+            memory = entry_from_row(
                 row,
                 importance_of(row, now),
                 score,
@@ -123,14 +123,14 @@ class _MatchingRecall(Recall):
                 memories.append(memory)
         return SearchMemoryResponse(memories)
 
-    async def candidates(self, request: Request) -> SearchMemoryResponse:
+    async def candidates(self, request: SearchRequest) -> SearchMemoryResponse:
         """Return what matches; if nothing does, what has some of the words."""
         found = await self.search(request)
         return found if found.memories else await super().search(request)
 
-    def _best(self, request: Request) -> list[tuple[float, Row]]:
-        matches = self._matching(clean(request.query))
-        passes = _conditions(request.filter or Filter(), self._lifetime.now())
+    def _best(self, request: SearchRequest) -> list[tuple[float, Row]]:
+        matches = self._matching(to_valid_utf8(request.query))
+        passes = _conditions(request.filter or Filter(), self._expiry_clock.now())
         found = []
         for row in in_slices(self._rows(*request.key)):
             if passes(row) and (score := matches(row.text)):
@@ -144,7 +144,7 @@ class _MatchingRecall(Recall):
         if target is None:
             return []
         part = target[0]
-        with self._database.snapshot() as connection:
+        with self._database.read_transaction() as connection:
             if partition_state(connection, part, app, user) is None:
                 return []  # forgotten meanwhile
             return [entry.row for entry in in_slices(load_partition(connection, part))]
@@ -191,11 +191,13 @@ class _MatchingMemory(Memory):
     matching = staticmethod(by_substring)
 
     def _serve(
-        self, model: EmbeddingModel | None, embedding: Embedding | None
-    ) -> Serving:
-        serving = super()._serve(model, embedding)
-        serving.recall = _MatchingRecall(serving, self.database, self.matching)
-        return serving
+        self, model: EmbeddingModel | None, embedding: EmbeddingQueue | None
+    ) -> SearchIndex:
+        search_index = super()._serve(model, embedding)
+        search_index.recall = _MatchingRecall(
+            search_index, self.database, self.matching
+        )
+        return search_index
 
     def check_embedder(self, embedder: Embedder) -> None:
         del embedder  # whichever it is
