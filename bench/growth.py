@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 from vecall import Limits, MemoryService
 from vecall._core import Engine
+from vecall.limits import Eviction
 from vecall.store.writes import writer
-from vecall.validation import Eviction
 
 ROUNDS = 21
 KEY = ("app", "user")

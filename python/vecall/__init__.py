@@ -38,6 +38,7 @@ from vecall.errors import (
 )
 from vecall.filters.trust import TRUST_TIERS
 from vecall.hooks import PendingWrite, Verdict, redact
+from vecall.limits import Limits
 from vecall.operations.consolidation_plan import ConsolidationPlan
 from vecall.prompts.budget import fit_budget
 from vecall.prompts.render import render
@@ -46,6 +47,7 @@ from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scopes
+from vecall.service._sync import SyncMemoryService
 from vecall.service.memory_service import MemoryService
 from vecall.services.config import MemoryConfig
 from vecall.services.in_memory import InMemoryMemoryService
@@ -72,7 +74,6 @@ from vecall.types import (
     SearchMemoryResponse,
     Session,
 )
-from vecall.validation import Limits
 
 __all__ = [
     "TRUST_TIERS",
@@ -139,6 +140,7 @@ __all__ = [
     "StorageFullError",
     "SummaryError",
     "SummaryProvider",
+    "SyncMemoryService",
     "VecallError",
     "VectorMemoryService",
     "VectorStoreMemoryService",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Literal
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
@@ -210,6 +211,28 @@ class SearchMemoryResponse:
     """
 
     memories: list[MemoryEntry] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[MemoryEntry]:
+        """Iterate over the memories, best first."""
+        return iter(self.memories)
+
+    def __len__(self) -> int:
+        """Return how many memories were found; a response without any is false."""
+        return len(self.memories)
+
+
+class Unset(Enum):
+    """The type of `UNSET`, the default of an argument that may also be None."""
+
+    UNSET = "unset"
+
+
+UNSET = Unset.UNSET
+
+
+def without_unset(**given: object) -> dict[str, Any]:
+    """Return the arguments that were given."""
+    return {name: value for name, value in given.items() if value is not UNSET}
 
 
 def check_share(value: object, name: str) -> float:

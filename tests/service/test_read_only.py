@@ -120,7 +120,7 @@ def coroutines(service: type) -> set[str]:
     return {
         name
         for name, _ in inspect.getmembers(service, inspect.iscoroutinefunction)
-        if not name.startswith("_")
+        if not name.startswith("_") and name != "aclose"
     }
 
 

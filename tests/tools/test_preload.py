@@ -15,14 +15,15 @@ from helpers.memories import ALICE, SECRET
 from helpers.tools import SCOPE, Watched, run, watched_service
 from vecall import (
     ConfigError,
-    InMemoryMemoryService,
     InvalidArgumentError,
     MemoryService,
     SearchMemoryResponse,
+    VectorStoreMemoryService,
     render,
 )
 from vecall.prompts.budget import estimate_tokens
 from vecall.tools import PreloadMemory
+from vecall.vector_store import InMemoryVectorStore
 
 FORMATS = ("past_conversations", "bullets", "json", "secure")
 SYSTEM = {"role": "system", "content": "You are a hotel."}
@@ -110,10 +111,11 @@ def test_a_search_that_fails_does_not_end_the_turn(
     assert told.startswith("searched by words alone: ")
     assert SECRET not in caplog.text
     caplog.clear()
-    with InMemoryMemoryService() as matching:
-        assert block_of(matching, "zebra", min_confidence=0.5) == ""
+    store = InMemoryVectorStore()
+    with VectorStoreMemoryService(store, lambda texts: [[1.0]] * len(texts)) as stored:
+        assert block_of(stored, "zebra", min_confidence=0.5) == ""
     assert len(caplog.messages) == 1
-    assert "scorer" in caplog.text, "what its owner has to change"
+    assert "min_confidence" in caplog.text, "what its owner has to change"
 
 
 def test_a_cancelled_turn_is_cancelled():

@@ -19,7 +19,7 @@ from vecall.errors import (
     InvalidTypeError,
     LimitExceededError,
 )
-from vecall.validation import Limits
+from vecall.limits import Limits
 from vecall.vector_store import (
     InMemoryVectorStore,
     MemorySummary,

@@ -17,9 +17,9 @@ from google.genai import types
 
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.errors import ConfigError, MemoryNotConfiguredError
+from vecall.limits import Limits
 from vecall.tools import MemoryTool, OnMissing, ShownMemories
 from vecall.types import Filter
-from vecall.validation import Limits
 
 # Stands in for a memory where only the options of a tool are to be checked.
 _METHODS = (

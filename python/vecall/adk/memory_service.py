@@ -24,12 +24,13 @@ from vecall.adk.uri import parse_uri
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, get_field, get_list
 from vecall.errors import ConfigError, InvalidArgumentError
+from vecall.limits import Limits
 from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id as id_of
 from vecall.tools import ShownMemories, search_with_fallback
 from vecall.tools.any_service import checked_filter, limits_of, require
 from vecall.types import Filter, FilterLike
-from vecall.validation import Limits, check_filter, check_name
+from vecall.validation import check_filter, check_name
 
 _READ_AT_ONCE = 64  # so many events hold an event loop up for about a millisecond
 _FORGET_AT_ONCE = 256

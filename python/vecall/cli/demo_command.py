@@ -24,9 +24,10 @@ from vecall.demo import load_conversations
 from vecall.embedders import has_local
 from vecall.embedders.resolve import AUTO
 from vecall.errors import ConfigError, StorageError
+from vecall.limits import Limits
 from vecall.service.memory_service import MemoryService
 from vecall.types import MemoryEntry
-from vecall.validation import Limits, check_top_k
+from vecall.validation import check_top_k
 
 # Who asks what; the last one asks for another user's memories.
 _QUESTIONS = (

@@ -40,10 +40,10 @@ from vecall.errors import (
     VecallError,
     WriteRejectedError,
 )
+from vecall.limits import Limits
 from vecall.service.memory_service import MemoryService
 from vecall.store import require_unrelated
 from vecall.types import AddedIds, Imported
-from vecall.validation import Limits
 
 _FORMAT = """\
 Each line is a JSON object: a whole session

@@ -17,8 +17,8 @@ from vecall.cli import tokens
 from vecall.cli.embedders import chosen
 from vecall.cli.options import add_file, add_on_write, named
 from vecall.errors import ConfigError
+from vecall.limits import Eviction, Limits
 from vecall.service.memory_service import MemoryService
-from vecall.validation import Eviction, Limits
 
 # The fields of HttpLimits, which cannot be imported without the extra.
 LIMITS: dict[str, Callable[[str], float]] = {

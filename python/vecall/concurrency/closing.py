@@ -33,6 +33,10 @@ class ClosesOnExit(ABC):
         """Close the service."""
         self.close()
 
+    async def aclose(self) -> None:
+        """Close the service on another thread, so that the event loop goes on."""
+        await asyncio.to_thread(self.close)
+
     async def __aenter__(self) -> Self:
         """Return the service; leaving the block closes it.
 
@@ -48,8 +52,8 @@ class ClosesOnExit(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the service, on another thread: it waits for what runs."""
-        await asyncio.to_thread(self.close)
+        """Close the service; see `aclose`."""
+        await self.aclose()
 
 
 class ClosesBlocking:

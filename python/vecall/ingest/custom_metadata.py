@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vecall.errors import InvalidTypeError, LimitExceededError
-from vecall.validation import Limits
+from vecall.limits import Limits
 
 
 def metadata_of(value: object) -> dict[str, Any]:

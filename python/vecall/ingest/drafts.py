@@ -17,10 +17,11 @@ from vecall.ingest.conversation import Paced, ids_of, parted_by_rewind, said_in
 from vecall.ingest.custom_metadata import metadata_json, metadata_of
 from vecall.ingest.fields import ENTRY, EVENT, SESSION, by_name, require_same
 from vecall.ingest.inner_parts import inner_reader
+from vecall.limits import Limits
 from vecall.store import Draft, memory_id
 from vecall.timestamps import to_seconds, ttl_seconds
 from vecall.types import Event, LeftOutReason, check_share
-from vecall.validation import Limits, check_name
+from vecall.validation import check_name
 
 EPISODE = "episode"
 """The kind of a memory that is a turn of a conversation."""

@@ -10,13 +10,14 @@ from typing import Any, get_args
 import numpy as np
 
 from vecall.errors import InvalidArgumentError, LimitExceededError
+from vecall.limits import Limits
 from vecall.store import EmbeddingModel, Reason, Why, header_model
 from vecall.store.erased_names import is_hidden, is_well_formed
 from vecall.store.values import check_past, check_turn, json_object
 from vecall.store.writes.position_spacing import as_stored
 from vecall.timestamps import to_seconds
 from vecall.types import check_share
-from vecall.validation import Limits, check_name
+from vecall.validation import check_name
 
 _MOST = 2**31 - 1  # of a position or a count
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from vecall.concurrency.join import Join
 from vecall.content import as_list
 from vecall.errors import EmbedderError, InvalidArgumentError
+from vecall.limits import Limits
 from vecall.operations.admin import Maintenance
 from vecall.operations.near_best import Match, near_best
 from vecall.operations.writes import Memory
@@ -15,7 +16,7 @@ from vecall.search.searcher import Searcher, SearchRequest
 from vecall.store import LASTS_S, ProposeForget
 from vecall.telemetry import observed
 from vecall.types import ForgetProposal, MemoryEntry
-from vecall.validation import Limits, check_name, check_query, check_top_k
+from vecall.validation import check_name, check_query, check_top_k
 
 # What stands beside a match is no match: nobody asked to forget it.
 _BESIDE = ("next", "previous", "after_question", "second", "session")

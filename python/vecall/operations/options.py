@@ -9,12 +9,12 @@ from vecall.clock import Clock, checked_clock
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
 from vecall.ingest.inner_parts import checked_include
+from vecall.limits import Limits
 from vecall.scopes import Scopes
 from vecall.store import UserQuota
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import ttl_seconds
 from vecall.triggers import Compaction
-from vecall.validation import Limits
 
 
 class ServiceOptions(NamedTuple):

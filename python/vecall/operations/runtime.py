@@ -20,6 +20,7 @@ from vecall.index.backfill import Backfill
 from vecall.index.embedding import EmbeddingQueue, model_of
 from vecall.index.newest_changes import NewestChanges
 from vecall.index.read_threads import ReadThreads
+from vecall.limits import Limits
 from vecall.operations.options import ServiceOptions
 from vecall.operations.write_review import WriteReviewer
 from vecall.search.ranking_options import NO_FLOOR, RankingOptions
@@ -36,13 +37,7 @@ from vecall.store import (
 from vecall.store.writes.writer import Writer
 from vecall.telemetry import Telemetry
 from vecall.types import check_share
-from vecall.validation import (
-    Limits,
-    check_min_score,
-    check_name,
-    check_path,
-    check_top_k,
-)
+from vecall.validation import check_min_score, check_name, check_path, check_top_k
 
 T = TypeVar("T")
 

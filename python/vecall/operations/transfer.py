@@ -20,6 +20,7 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.ingest.import_lines import LineReader
+from vecall.limits import Limits
 from vecall.operations.import_review import ImportReviewer
 from vecall.operations.options import quota_of
 from vecall.store import (
@@ -38,7 +39,6 @@ from vecall.store import (
     require_unrelated,
 )
 from vecall.types import Imported
-from vecall.validation import Limits
 
 T = TypeVar("T")
 

@@ -22,9 +22,9 @@ from vecall.errors import (
 from vecall.filters.trust import at_most
 from vecall.hooks import PendingWrite, Verdict, WriteHook
 from vecall.ingest.drafts import check_text
+from vecall.limits import Limits
 from vecall.search.entries import entry_from_draft
 from vecall.store import Draft
-from vecall.validation import Limits
 
 _log = logging.getLogger("vecall")
 

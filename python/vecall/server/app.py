@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vecall.errors import ConfigError
+from vecall.limits import Limits
 from vecall.server.limits import HttpLimits, RateLimiter
 from vecall.server.openapi import openapi
 from vecall.server.request_body import BodyRules, Sender, read_json, read_query
@@ -45,7 +46,6 @@ from vecall.server.tokens import Token, TokenSource
 from vecall.server.turns import Turns
 from vecall.server.validation import Validator
 from vecall.service.memory_service import MemoryService
-from vecall.validation import Limits
 
 _log = logging.getLogger("vecall.server")
 

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.filters.trust import check_tier
-from vecall.validation import Limits, check_name
+from vecall.limits import Limits
+from vecall.validation import check_name
 
 SECRET_BYTES = 32
 

@@ -26,7 +26,9 @@ from vecall.ranking.options import Ranking
 from vecall.scopes import Scope
 from vecall.store import State
 from vecall.summaries import SummaryProvider
+from vecall.timestamps import Time
 from vecall.types import (
+    UNSET,
     AddedIds,
     Consolidation,
     Content,
@@ -38,6 +40,8 @@ from vecall.types import (
     Revision,
     SearchMemoryResponse,
     Session,
+    Unset,
+    without_unset,
 )
 
 
@@ -577,7 +581,14 @@ class SyncMemoryService(ClosesBlocking):
         memory_id: str,
         scope: Scope = "user",
         max_trust: str | None = None,
-        **changes: Any,
+        content: Content | Unset = UNSET,
+        author: str | None | Unset = UNSET,
+        timestamp: Time | None | Unset = UNSET,
+        kind: str | None | Unset = UNSET,
+        source: str | None | Unset = UNSET,
+        custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
+        importance: float | None | Unset = UNSET,
+        valid_until: Time | None | Unset = UNSET,
     ) -> MemoryEntry:
         """Correct one memory; what it said before stays in its history.
 
@@ -590,8 +601,15 @@ class SyncMemoryService(ClosesBlocking):
             scope: Where it is.
             max_trust: The highest tier, of `vecall.TRUST_TIERS`, that the memory
                 has afterwards; its trust is lowered to it, and never raised.
-            **changes: New values of content, author, timestamp, kind, source,
-                custom_metadata, importance or valid_until, as in `MemoryEntry`.
+            content: The new text. Each of these arguments is as in `MemoryEntry`; what
+                is left out does not change.
+            author: The new author.
+            timestamp: The new time, in seconds since 1970.
+            kind: The new kind.
+            source: The new source.
+            custom_metadata: The new metadata, in place of all that was there.
+            importance: The new importance, in [0, 1].
+            valid_until: The new end of its validity, in seconds since 1970.
 
         Returns:
             The memory as it is now.
@@ -600,6 +618,16 @@ class SyncMemoryService(ClosesBlocking):
             NotFoundError: This user has no memory of that id.
             InvalidArgumentError: Nothing to change, or a value that cannot be.
         """
+        changes = without_unset(
+            content=content,
+            author=author,
+            timestamp=timestamp,
+            kind=kind,
+            source=source,
+            custom_metadata=custom_metadata,
+            importance=importance,
+            valid_until=valid_until,
+        )
         return run_sync(
             self._life.update(app_name, user_id, memory_id, scope, changes, max_trust)
         )

@@ -19,6 +19,7 @@ from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
 from vecall.hooks import WriteHook
 from vecall.ingest.drafts import events_of
 from vecall.ingest.inner_parts import Inner
+from vecall.limits import Limits
 from vecall.operations.admin import Maintenance
 from vecall.operations.consolidation import ConsolidationRequest, checked_consolidating
 from vecall.operations.consolidation_plan import SESSIONS, ConsolidationPlan, Fold
@@ -42,8 +43,10 @@ from vecall.search.ranking_options import recall_options
 from vecall.service._sync import SyncMemoryService
 from vecall.store import Durability, State
 from vecall.summaries import SummaryProvider
+from vecall.timestamps import Time
 from vecall.triggers import Trigger, checked_trigger
 from vecall.types import (
+    UNSET,
     AddedIds,
     Consolidation,
     Content,
@@ -55,8 +58,9 @@ from vecall.types import (
     Revision,
     SearchMemoryResponse,
     Session,
+    Unset,
+    without_unset,
 )
-from vecall.validation import Limits
 
 DEFAULT_MEMORY_BUDGET = 256 * 1024 * 1024
 
@@ -765,7 +769,14 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory_id: str,
         scope: Scope = "user",
         max_trust: str | None = None,
-        **changes: Any,
+        content: Content | Unset = UNSET,
+        author: str | None | Unset = UNSET,
+        timestamp: Time | None | Unset = UNSET,
+        kind: str | None | Unset = UNSET,
+        source: str | None | Unset = UNSET,
+        custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
+        importance: float | None | Unset = UNSET,
+        valid_until: Time | None | Unset = UNSET,
     ) -> MemoryEntry:
         """Correct one memory; what it said before stays in its history.
 
@@ -778,8 +789,15 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             scope: Where it is.
             max_trust: The highest tier, of `vecall.TRUST_TIERS`, that the memory
                 has afterwards; its trust is lowered to it, and never raised.
-            **changes: New values of content, author, timestamp, kind, source,
-                custom_metadata, importance or valid_until, as in `MemoryEntry`.
+            content: The new text. Each of these arguments is as in `MemoryEntry`; what
+                is left out does not change.
+            author: The new author.
+            timestamp: The new time, in seconds since 1970.
+            kind: The new kind.
+            source: The new source.
+            custom_metadata: The new metadata, in place of all that was there.
+            importance: The new importance, in [0, 1].
+            valid_until: The new end of its validity, in seconds since 1970.
 
         Returns:
             The memory as it is now.
@@ -788,6 +806,16 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             NotFoundError: This user has no memory of that id.
             InvalidArgumentError: Nothing to change, or a value that cannot be.
         """
+        changes = without_unset(
+            content=content,
+            author=author,
+            timestamp=timestamp,
+            kind=kind,
+            source=source,
+            custom_metadata=custom_metadata,
+            importance=importance,
+            valid_until=valid_until,
+        )
         return await run_async(
             self._life.update(app_name, user_id, memory_id, scope, changes, max_trust)
         )

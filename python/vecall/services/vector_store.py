@@ -18,6 +18,7 @@ from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.index.embedding import EmbeddingQueue
 from vecall.ingest.inner_parts import Inner, checked_include
+from vecall.limits import Limits
 from vecall.operations.known_options import known_options
 from vecall.operations.options import checked_seconds, checked_summarizer
 from vecall.protocols import BaseMemoryService
@@ -33,7 +34,6 @@ from vecall.triggers import (
     checked_trigger,
 )
 from vecall.types import AddedIds, FilterLike, ForgetProposal, SearchMemoryResponse
-from vecall.validation import Limits
 from vecall.vector_store import VectorStore, has_method, needed_method
 
 _NEEDS = {

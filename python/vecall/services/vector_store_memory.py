@@ -32,6 +32,7 @@ from vecall.ingest.drafts import (
     turns_of,
 )
 from vecall.lexical.tokenizer import has_word
+from vecall.limits import Limits
 from vecall.ranking.options import Ranking
 from vecall.search.query_vector import checked_query_vector
 from vecall.services.vector_store_rows import (
@@ -43,7 +44,6 @@ from vecall.services.vector_store_rows import (
 from vecall.store import Draft, EmbeddingModel
 from vecall.types import AddedIds, Filter, FilterLike, MemoryEntry, SearchMemoryResponse
 from vecall.validation import (
-    Limits,
     check_filter,
     check_min_score,
     check_name,

@@ -24,6 +24,7 @@ from vecall.ingest.buffered_turns import (
 )
 from vecall.ingest.drafts import CallMetadata, SessionHead, session_head, turns_of
 from vecall.ingest.summaries import summary_drafts
+from vecall.limits import Limits
 from vecall.operations.summarizing import SummarizerCalls
 from vecall.services.session_buffer import SessionBuffer
 from vecall.services.vector_store_memory import VectorStoreMemory
@@ -31,7 +32,7 @@ from vecall.store import Draft, DueSession
 from vecall.summaries import SessionSummary, SummaryProvider, compaction_of
 from vecall.triggers import Compaction, Inactivity, MessageCount, Trigger
 from vecall.types import AddedIds
-from vecall.validation import Limits, check_name
+from vecall.validation import check_name
 
 _log = logging.getLogger("vecall")
 

@@ -14,12 +14,13 @@ from typing import Any
 
 from vecall.content import get_field, text_parts
 from vecall.errors import ConfigError, VecallError
+from vecall.limits import Limits
 from vecall.protocols import BaseMemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.services.vector_store_rows import scope_of_filter
 from vecall.timestamps import to_seconds
 from vecall.types import Filter, MemoryEntry, SearchMemoryResponse
-from vecall.validation import Limits, check_filter
+from vecall.validation import check_filter
 
 _NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "trust")
 

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from vecall._core import Engine
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import ClosedError, ConfigError, DimensionError
+from vecall.limits import Limits
 from vecall.timestamps import to_micros
-from vecall.validation import Limits, check_name, check_top_k
+from vecall.validation import check_name, check_top_k
 from vecall.vector_store.base import Embedding, VectorSearchResult, VectorStoreFilter
 from vecall.vector_store.partition import Hit, Partition, Row
 from vecall.vector_store.validation import (

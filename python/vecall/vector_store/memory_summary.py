@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError
+from vecall.limits import Limits
 from vecall.timestamps import to_seconds
-from vecall.validation import Limits, check_name
+from vecall.validation import check_name
 
 _LIMITS = Limits()
 _REQUIRED = ("session_id", "user_id", "app_name", "summary", "timestamp")

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.limits import Limits
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter
-from vecall.validation import Limits, check_filter, check_name
+from vecall.validation import check_filter, check_name
 from vecall.vector_store.base import VectorStoreFilter
 
 Key = tuple[str, str]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vecall.errors import LimitExceededError
+from vecall.limits import Eviction
 from vecall.store.rows import RowWithVector
 from vecall.store.sql import select_in
 from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
@@ -13,7 +14,6 @@ from vecall.store.writes.expire import clear_away
 from vecall.store.writes.lowest_value import lowest_value
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.waiting_counts import Waits, waits_of
-from vecall.validation import Eviction
 
 _ALL = 1 << 62
 _MORE = 16  # rows looked at beside those that must go, for where their size counts
