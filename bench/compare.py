@@ -1,7 +1,7 @@
 """vecall beside other libraries, the candidates taking turns.
 
     python bench/compare.py --out results.json --tables tables.md \\
-        --picture docs/performance.svg
+        --picture docs/results/performance.svg
     python bench/compare.py --out results.json --quick --only exact,graph
 
 measures, writes the figures as JSON, then as Markdown tables, and draws two of them;

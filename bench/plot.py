@@ -1,6 +1,6 @@
 """One picture of compare.py's JSON: graphs on the left, scans on the right.
 
-    python bench/plot.py results.json docs/performance.svg
+    python bench/plot.py results.json docs/results/performance.svg
 
 Needs matplotlib. The background is clear and every colour is of middling lightness, so
 that the picture can be read on a light page and on a dark one.

@@ -1,7 +1,7 @@
 """How the parts of a score are made, in plain Python and float64.
 
-Written from docs/recall.md and the comments of types.hpp and fusion.hpp, not from the
-C++. references.py says which rows are candidates; this says what they score.
+Written from docs/design/ranking.md and the comments of types.hpp and fusion.hpp, not
+from the C++. references.py says which rows are candidates; this says what they score.
 """
 
 from __future__ import annotations

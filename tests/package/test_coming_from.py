@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.paths import ROOT
 
-GUIDE = ROOT / "docs/coming-from-hnswlib-and-usearch.md"
+GUIDE = ROOT / "docs/guide/coming-from-hnswlib-and-usearch.md"
 PARTS = re.split(r"^## ", GUIDE.read_text("utf-8"), flags=re.MULTILINE)[1:]
 
 

@@ -15,7 +15,7 @@ from vecall import MemoryService
 from vecall.store import NONCE_BYTES, recorded
 
 ROWS = 600
-_SECTIONS_AT = 112  # in the header; see docs/snapshot-format.md
+_SECTIONS_AT = 112  # in the header; see docs/reference/snapshot-format.md
 _CRC_AT = 124
 _TABLE_AT = 128
 _TABLE_ENTRIES = 24

@@ -56,7 +56,8 @@ class Engine {
   RecallSummary recall(PartitionKey key, const RecallQuery& query,
                        std::vector<RecallHit>& hits, WaitHook before_wait = {}) const;
 
-  // A partition as checksummed bytes (docs/snapshot-format.md); none if there is none.
+  // A partition as checksummed bytes; none if there is none. The format:
+  // docs/reference/snapshot-format.md.
   // Throws InvalidArgumentError for a tag that is longer than SnapshotTag.
   [[nodiscard]] std::vector<std::byte> snapshot(PartitionKey key,
                                                 std::span<const std::byte> tag) const;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kSampledRows = 256;  // from which the spread is estimated
 
 // What a row costs when it is compared, in rows of a scan in order (measured, see
-// docs/performance.md).
+// docs/results/performance.md).
 constexpr double kGatheredRow = 2.0;
 constexpr double kTraversedRow = 5.0;
 // Rows that a traversal compares for each entry of its pool.

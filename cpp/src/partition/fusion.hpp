@@ -2,7 +2,7 @@
 
 // Makes one score of the two sides of recall, words and vectors, of what stands beside
 // a row and of what is known about it. Pure functions of their arguments.
-// docs/recall.md explains each step by its measurement.
+// docs/design/ranking.md explains each step by its measurement.
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
 #pragma once
 
 // The bytes of a snapshot: a partition as a cache of itself, to be loaded in one go.
-// docs/snapshot-format.md describes every field. Little-endian; sections follow the
-// header in the order of its table, each padded with zeros to kAlignment.
+// docs/reference/snapshot-format.md describes every field. Little-endian; sections
+// follow the header in the order of its table, each padded with zeros to kAlignment.
 
 #include <bit>
 #include <cstddef>

@@ -11,7 +11,7 @@ from vecall.ranking.options import Ranking
 NO_NEIGHBOURS = {"next": 0.0, "previous": 0.0, "after_question": 0.0, "second": 0.0}
 NO_MARKS = {"question": 1.0, "time": 1.0, "author": 1.0, "favoured": 1.0}
 PREVIOUS = 0.4
-"""What the turn before counts by default, whatever it is; see docs/recall.md."""
+"""The weight of the turn before, by default; see docs/results/recall.md."""
 
 FIRST = {
     **NO_MARKS,

@@ -24,7 +24,7 @@ WEIGHTS = frozenset(
     "dense coverage_power next previous after_question second session question time "
     "author favoured".split()
 )
-"""The names that `Ranking.weights` knows; docs/recall.md says what each weighs."""
+"""The keys of `Ranking.weights`; docs/design/ranking.md explains each."""
 
 DEFAULT_AUTHORS = ("user",)
 """Authors whose memories are favoured where neither service nor search names any."""
@@ -54,7 +54,7 @@ _MOST_AUTHORS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """How memories are ranked. The defaults are what won on data; see docs/recall.md.
+    """How memories are ranked. docs/results/recall.md measures the defaults.
 
     The options look at the best `depth` memories that the engine found, in this order:
     fusion, decay, reranker, collapsing, diversity. A reranker's numbers take the place

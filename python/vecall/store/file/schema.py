@@ -2,7 +2,7 @@
 
 `PRAGMA user_version` is the schema's number. A migration is a function that takes a
 file from the number before it; each runs in its own transaction, and one that was
-released is never edited. docs/file-format.md says what every column means.
+released is never edited. docs/reference/file-format.md says what every column means.
 """
 
 from __future__ import annotations
