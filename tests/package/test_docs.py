@@ -138,3 +138,20 @@ def test_a_program_that_is_marked_runnable_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(runnable(page)[n], name(page), "exec"), {"__name__": "__main__"})
+
+
+def test_every_requirement_that_a_test_cites_is_listed() -> None:
+    listed = set(
+        re.findall(
+            r"^\| (S\d\.\d+b?) \|",
+            (ROOT / "docs/design/requirements.md").read_text("utf-8"),
+            re.MULTILINE,
+        )
+    )
+    cited = {
+        requirement
+        for path in (ROOT / "tests").rglob("*.py")
+        for requirement in re.findall(r"\bS[0-4]\.\d+b?\b", path.read_text("utf-8"))
+    }
+    assert len(cited) > 200
+    assert cited <= listed
