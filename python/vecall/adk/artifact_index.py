@@ -21,7 +21,7 @@ from vecall.service.memory_service import MemoryService
 from vecall.store import memory_id
 from vecall.types import Filter
 
-ArtifactText = Callable[[types.Part, str], "str | None | Awaitable[str | None]"]
+ArtifactText = Callable[[types.Part, str], str | None | Awaitable[str | None]]
 """From an artifact and its name to its text; None where it has none."""
 
 KIND = "document"
