@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 import pytest
 from helpers.clocks import SettableClock
-from vecall import ConfigError, ConflictError, MemoryService
+from vecall import ConfigError, ConflictError, MemoryService, Scopes
 from vecall.cli.main import main
 from vecall.store.rows import text_hash
 
@@ -61,6 +61,23 @@ def test_a_person_is_erased_from_all_apps_with_the_name(file, capsys):
         facts = memory.sync.stats()
         assert (facts["users"], facts["memories"], facts["deleted_ids"]) == (1, 1, 0)
         assert memory.sync.search_memory(**BOB, query="Bob").memories
+
+
+def test_what_all_apps_share_of_a_person_is_erased_too(file, capsys):
+    scopes = Scopes(read=("shared",), write=("shared",))
+    with MemoryService(file, embedder=None, scopes=scopes) as memory:
+        for names in (ALICE, BOB):
+            memory.sync.add_memory(**names, memories=["a secret"], scope="shared")
+    code, said = _run(capsys, "erase", "--user", NAME, "--yes", "--path", file)
+    assert (code, said) == (
+        0,
+        f"erased 3 memories of {NAME} in 2 apps and the shared scope\n"
+        "the file no longer has the name\n",
+    )
+    assert NAME.encode() not in _bytes_of(file)
+    with MemoryService(file, embedder=None, scopes=scopes).sync as memory:
+        found = memory.search_memory(**BOB, query="a secret")
+        assert [m.text for m in found] == ["a secret"]
 
 
 def test_one_app_can_be_erased_alone_and_the_command_says_what_is_left(file, capsys):

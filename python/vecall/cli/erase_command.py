@@ -13,11 +13,15 @@ from vecall.cli.options import add_json, add_path, require_file
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, print_json
 from vecall.errors import ConfigError, NotFoundError
+from vecall.scopes import SHARED_APP, Scopes
 from vecall.service.memory_service import MemoryService
 from vecall.store import apps_of, forget_hidden, hidden_names
 
 HIDDEN = "an app that a purge has hidden"
 """Stands for an app in which nothing but tombstones of the user is left."""
+
+SHARED = "the shared scope"
+"""Stands for what all apps share of the user."""
 
 _AT_ONCE = 1024 * 1024
 _BESIDE = ("", "-wal", "-shm")
@@ -52,20 +56,31 @@ def run(options: argparse.Namespace) -> int:
     if not (apps or hidden):
         msg = "user: the file has no such user"
         raise NotFoundError(msg)
-    where = [*apps, *[HIDDEN] * len(hidden)]
+    where = [SHARED if app == SHARED_APP else app for app in apps]
+    where += [HIDDEN] * len(hidden)
     _confirm(options, where)
     if hidden:
         with naming(options.path):
             forget_hidden(Path(options.path), hidden)
-    with naming(options.path), MemoryService(options.path, embedder="none") as memory:
-        erased = sum(
-            memory.sync.delete_user(app_name=app, user_id=user, forget=True)
-            for app in apps
-        )
+    scopes = Scopes(read=("shared",), write=("shared",))
+    with (
+        naming(options.path),
+        MemoryService(options.path, embedder="none", scopes=scopes) as memory,
+    ):
+        erased = sum(_erase(memory, app, user) for app in apps)
         memory.sync.purge()
     places = list(_places(Path(options.path), user.encode()))
     _report(options, where, erased, places)
     return int(bool(places) and len(apps) == len(found))
+
+
+def _erase(memory: MemoryService, app: str, user: str) -> int:
+    if app != SHARED_APP:
+        return memory.sync.delete_user(app_name=app, user_id=user, forget=True)
+    # The shared scope belongs to the user; any name of an app leads to it.
+    return memory.sync.delete_user(
+        app_name="any", user_id=user, forget=True, scope="shared"
+    )
 
 
 def _confirm(options: argparse.Namespace, apps: list[str]) -> None:
@@ -88,7 +103,9 @@ def _report(
         print_json({"memories": erased, "apps": apps, "name_is_in": places})
         return
     memories = counted(erased, "memory", "memories")
-    where = counted(len(apps), "app")
+    where = counted(sum(app != SHARED for app in apps), "app")
+    if SHARED in apps:
+        where += f" and {SHARED}"
     print(f"erased {memories} of {one_line(options.user)} in {where}")
     if places:
         print(
