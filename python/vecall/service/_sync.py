@@ -177,7 +177,7 @@ class SyncMemoryService(ClosesBlocking):
             restore: A memory that was deleted is stored again, unless this is False.
                 True also brings back what is archived, or was corrected since.
             idempotency_key: As in `add_session_to_memory`; without one, equal texts
-                told twice are one memory only if they carry the same id.
+                added twice are one memory only if they have the same id.
             scope: Where to: the user's own memories, or a place that the service's
                 `scopes` allow to be written.
 
@@ -310,7 +310,7 @@ class SyncMemoryService(ClosesBlocking):
         before: int = 2,
         after: int = 2,
     ) -> list[MemoryEntry]:
-        """Return a memory with the turns told around it, in their order.
+        """Return a memory with the turns before and after it, in their order.
 
         Args:
             app_name: The app.
@@ -382,7 +382,7 @@ class SyncMemoryService(ClosesBlocking):
             app_name: The app.
             user_id: The user.
             forget: Also forget that there was such a user, and which memories were
-                deleted. If their sessions are told again, they are remembered again.
+                deleted. Ingesting their sessions again stores them again.
             scope: Which memories: the user's own, or of a place beside them.
         """
         return run_sync(self._maintenance.delete_user(app_name, user_id, forget, scope))
@@ -409,7 +409,7 @@ class SyncMemoryService(ClosesBlocking):
         processes wait meanwhile, searches go on. Copies that you made are yours.
 
         Raises:
-            BusyError: Somebody kept on reading an old state; purge again.
+            BusyError: A reader held an old snapshot of the file; purge again.
             StorageFullError: The disk has no room to rewrite the file.
         """
         return run_sync(self._maintenance.purge())
@@ -481,7 +481,7 @@ class SyncMemoryService(ClosesBlocking):
                 stays so.
 
         Raises:
-            ConfigError: `gate` is asked for, and the service has no `on_write`.
+            ConfigError: `gate` is true, and the service has no `on_write`.
             WriteHookError: `on_write` failed; lines before are imported.
             InvalidArgumentError: A line that no export has, or of another app or user;
                 those before it are imported.
@@ -517,10 +517,10 @@ class SyncMemoryService(ClosesBlocking):
     def observe_session(
         self, session: Session | Mapping[str, Any] | object
     ) -> list[str]:
-        """Keep what is new in a session until the trigger says to remember it.
+        """Buffer the new turns of a session until the trigger makes memories of them.
 
-        Call it after every turn. What was told before costs nothing. What is kept
-        survives a restart, and is not found by a search yet.
+        Call it after every turn. Turns that were observed before cost nothing. The
+        buffer survives a restart. A search does not find buffered turns.
 
         Args:
             session: As in `add_session_to_memory`.
@@ -529,8 +529,8 @@ class SyncMemoryService(ClosesBlocking):
             The ids of memories that were made at once, which only a `Compaction` does.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
-            StorageFullError: The disk is full; nothing was kept.
+            InvalidArgumentError: A bad name, id, time or text; nothing was buffered.
+            StorageFullError: The disk is full; nothing was buffered.
         """
         return run_sync(self._observing.observe(session))
 
@@ -542,10 +542,10 @@ class SyncMemoryService(ClosesBlocking):
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> list[str]:
-        """Remember all that is kept of a session, whatever the trigger.
+        """Make memories of all buffered turns of a session now.
 
-        With a summarizer it is asked for summaries of what is not remembered yet, and
-        not asked where nothing is left; without one turns are remembered as they are.
+        A summarizer is called for the turns that are not memories yet, and
+        not called where there are none. Without one, turns are stored as they are.
 
         Args:
             session: The session, with turns that were perhaps not observed yet. Without
@@ -558,8 +558,8 @@ class SyncMemoryService(ClosesBlocking):
             The ids of the memories.
 
         Raises:
-            SummaryError: The summarizer failed; what is kept stays kept.
-            EmbedderError: The embedder failed; what is kept stays kept.
+            SummaryError: The summarizer failed; the turns stay buffered.
+            EmbedderError: The embedder failed; the turns stay buffered.
         """
         return run_sync(self._observing.end(session, app_name, user_id, session_id))
 
@@ -657,7 +657,7 @@ class SyncMemoryService(ClosesBlocking):
         Args:
             app_name: The app.
             user_id: The user.
-            state: "live", "archived" (kept, not found) or "quarantined" (held).
+            state: "live", "archived" (not searched) or "quarantined" (held).
             after: The id of the last memory of the page before.
             limit: At most so many.
             scope: Where they are.

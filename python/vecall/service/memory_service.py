@@ -1,4 +1,4 @@
-"""MemoryService: the front door, on an event loop or blocking."""
+"""MemoryService: the asynchronous public class; `sync` is its blocking twin."""
 
 from __future__ import annotations
 
@@ -89,27 +89,27 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         calibration: What turns scores to confidence, or a file that
             `Calibration.save` wrote; what comes with vecall knows searches by words,
             the local embedder, and other embedders without looking at their cosines.
-        scorer: Has the last word on a memory's confidence and importance.
+        scorer: Post-processor of a memory's confidence and importance.
         durability: "full" syncs every write, so that it survives a power cut; "process"
             syncs at checkpoints, so that a write survives the end of the process but a
             power cut may take back the newest.
-        memory_budget: Bytes of memory for users' partitions and texts. What nobody
-            asked lately is dropped and loaded again when it is asked for; users who are
-            being searched may exceed it. Not for a memory without a file.
+        memory_budget: Bytes of memory for users' partitions and texts. Partitions that
+            were not searched lately are evicted, and loaded again by their next search.
+            Running searches may exceed it. Not for a service without a file.
         limits: How large requests may be.
         allow_network_filesystem: Open a file on another machine's disk, where one
             process at a time may be safe and two are not.
         warn_raw: Warn where turns are embedded as they are, not as summaries.
         summarizer: Makes the summaries that are remembered of a session in place of its
             turns, such as an `LlmSummaryProvider`.
-        trigger: When memories are made of what `observe_session` is told: `SessionEnd`,
+        trigger: When buffered turns of `observe_session` become memories: `SessionEnd`,
             `Inactivity`, `MessageCount`, `Compaction`, or their names.
-        ttl: How long memories live if nobody says: seconds, a timedelta or "3600s".
-        history_ttl: How long what an update overwrites is kept; for ever without it.
+        ttl: Default TTL of memories: seconds, a timedelta or "3600s".
+        history_ttl: TTL of overwritten versions; None keeps them for ever.
         read_only: Refuse every write.
         on_write: Judges every memory but imported ones; see `vecall.hooks`.
         scopes: Places beside a user's own memories that may be read and written.
-        clock: Tells the time.
+        clock: The source of the time.
         sweep_interval: Seconds between two looks, in the background, for what has
             expired or is due; None looks only when `run_due` is called.
         consolidation: What is merged and summed up on a schedule, once for all
@@ -233,7 +233,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     @property
     def trigger(self) -> Trigger | None:
-        """When memories are made of what `observe_session` is told."""
+        """When buffered turns of `observe_session` become memories."""
         return self._observing.trigger
 
     @property
@@ -353,7 +353,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             restore: A memory that was deleted is stored again, unless this is False.
                 True also brings back what is archived, or was corrected since.
             idempotency_key: As in `add_session_to_memory`; without one, equal texts
-                told twice are one memory only if they carry the same id.
+                added twice are one memory only if they have the same id.
             scope: Where to: the user's own memories, or a place that the service's
                 `scopes` allow to be written.
 
@@ -490,7 +490,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         before: int = 2,
         after: int = 2,
     ) -> list[MemoryEntry]:
-        """Return a memory with the turns told around it, in their order.
+        """Return a memory with the turns before and after it, in their order.
 
         Args:
             app_name: The app.
@@ -566,7 +566,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             app_name: The app.
             user_id: The user.
             forget: Also forget that there was such a user, and which memories were
-                deleted. If their sessions are told again, they are remembered again.
+                deleted. Ingesting their sessions again stores them again.
             scope: Which memories: the user's own, or of a place beside them.
         """
         return await run_async(
@@ -595,7 +595,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         processes wait meanwhile, searches go on. Copies that you made are yours.
 
         Raises:
-            BusyError: Somebody kept on reading an old state; purge again.
+            BusyError: A reader held an old snapshot of the file; purge again.
             StorageFullError: The disk has no room to rewrite the file.
         """
         return await run_async(self._maintenance.purge())
@@ -667,7 +667,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 stays so.
 
         Raises:
-            ConfigError: `gate` is asked for, and the service has no `on_write`.
+            ConfigError: `gate` is true, and the service has no `on_write`.
             WriteHookError: `on_write` failed; lines before are imported.
             InvalidArgumentError: A line that no export has, or of another app or user;
                 those before it are imported.
@@ -703,10 +703,10 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     async def observe_session(
         self, session: Session | Mapping[str, Any] | object
     ) -> list[str]:
-        """Keep what is new in a session until the trigger says to remember it.
+        """Buffer the new turns of a session until the trigger makes memories of them.
 
-        Call it after every turn. What was told before costs nothing. What is kept
-        survives a restart, and is not found by a search yet.
+        Call it after every turn. Turns that were observed before cost nothing. The
+        buffer survives a restart. A search does not find buffered turns.
 
         Args:
             session: As in `add_session_to_memory`.
@@ -715,8 +715,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             The ids of memories that were made at once, which only a `Compaction` does.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
-            StorageFullError: The disk is full; nothing was kept.
+            InvalidArgumentError: A bad name, id, time or text; nothing was buffered.
+            StorageFullError: The disk is full; nothing was buffered.
         """
         return await run_async(self._observing.observe(session))
 
@@ -728,10 +728,10 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> list[str]:
-        """Remember all that is kept of a session, whatever the trigger.
+        """Make memories of all buffered turns of a session now.
 
-        With a summarizer it is asked for summaries of what is not remembered yet, and
-        not asked where nothing is left; without one turns are remembered as they are.
+        A summarizer is called for the turns that are not memories yet, and
+        not called where there are none. Without one, turns are stored as they are.
 
         Args:
             session: The session, with turns that were perhaps not observed yet. Without
@@ -744,8 +744,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             The ids of the memories.
 
         Raises:
-            SummaryError: The summarizer failed; what is kept stays kept.
-            EmbedderError: The embedder failed; what is kept stays kept.
+            SummaryError: The summarizer failed; the turns stay buffered.
+            EmbedderError: The embedder failed; the turns stay buffered.
         """
         return await run_async(
             self._observing.end(session, app_name, user_id, session_id)
@@ -845,7 +845,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Args:
             app_name: The app.
             user_id: The user.
-            state: "live", "archived" (kept, not found) or "quarantined" (held).
+            state: "live", "archived" (not searched) or "quarantined" (held).
             after: The id of the last memory of the page before.
             limit: At most so many.
             scope: Where they are.
@@ -1027,7 +1027,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
         Raises:
             ReentrantCallError: A function that this service calls is the caller.
-            BusyError: Another process kept the file for too long; call it once more.
+            BusyError: Another process held the file for too long; call it again.
         """
         if not (self._memory.is_finished or self._memory.is_foreign):
             self._memory.refuse_nested()
