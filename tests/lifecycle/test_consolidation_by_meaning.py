@@ -122,7 +122,7 @@ def test_what_is_equal_by_words_and_by_meaning_becomes_one_group(service):
 
 def test_what_changed_since_it_was_compared_is_not_merged(service):
     told(service, "I like tea.", "Tea is what I like.")
-    consolidating = service._life.consolidating
+    consolidating = service._consolidator
     compare = consolidating._same
 
     def changed_then(*arguments):

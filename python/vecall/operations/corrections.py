@@ -1,4 +1,4 @@
-"""The later life of memories: corrected, archived, brought back, merged, forgotten."""
+"""Corrections of memories: update, history, listing, archive and restore."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.drafts import CallMetadata, entry_drafts
-from vecall.operations.admin import Maintenance
-from vecall.operations.consolidation import Consolidator
-from vecall.operations.forgetting import Forgetting
 from vecall.operations.options import quota_of
-from vecall.operations.sessions import SessionObserver
 from vecall.operations.write_options import WriteOptions
 from vecall.operations.writes import Memory
 from vecall.search.confidence import prior_of
@@ -26,13 +22,10 @@ from vecall.store import (
     RestoreMemory,
     Row,
     State,
-    Sweep,
     as_it_stands,
-    due_users,
     find,
     history,
     listed,
-    next_due,
 )
 from vecall.telemetry import observed
 from vecall.timestamps import to_seconds
@@ -41,7 +34,6 @@ from vecall.validation import check_name, check_top_k
 
 Key = tuple[str, str]
 
-_SWEPT_AT_ONCE = 1_000
 _CHANGEABLE = (
     "content author timestamp kind source custom_metadata importance valid_until"
 ).split()
@@ -61,23 +53,13 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
         raise InvalidTypeError(msg)
 
 
-class Life:
-    """Operations on what is there, each a coroutine like those of `Memory`."""
+class Corrections:
+    """Changes, history and states of single memories."""
 
-    def __init__(
-        self,
-        memory: Memory,
-        maintenance: Maintenance,
-        observing: SessionObserver,
-        consolidating: Consolidator,
-    ) -> None:
+    def __init__(self, memory: Memory) -> None:
         """Work on an open file."""
-        self.consolidating = consolidating
         self._memory = memory
         self.telemetry = memory.telemetry
-        self._maintenance = maintenance
-        self._observing = observing
-        self.forgetting = Forgetting(memory, maintenance)
 
     @observed("update")
     async def update(
@@ -234,45 +216,3 @@ class Life:
         job = RestoreMemory(*key, memory_id, bounds, state, seen)
         change: Change = await Join(memory.writer.submit(job))
         return list(change.ids)
-
-    @observed("run_due", int)
-    async def run_due(self) -> int:
-        """Do what is due; return how many memories were cleared away."""
-        self._memory.check_open()
-        self._memory.check_writable()
-        await self._observing.run_due()
-        cleared = await self.sweep()
-        await self.consolidating.run_plan()
-        return cleared
-
-    def _due_users(self) -> list[Key]:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            return due_users(connection, database.expiry_clock.now())
-
-    async def next_run(self) -> float | None:
-        """Do what is due; return in how many seconds the next session is."""
-        await self.run_due()
-        pause: float | None = await Join(
-            self._memory.search_index.partitions.submit(self._pause)
-        )
-        return pause
-
-    def _pause(self) -> float | None:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            due = next_due(connection)
-        return None if due is None else due - database.expiry_clock.now()
-
-    async def sweep(self) -> int:
-        """Clear away what has expired."""
-        cleared = 0
-        partitions = self._memory.search_index.partitions
-        for app, user in await Join(partitions.submit_scan(self._due_users)):
-            while True:
-                job = Sweep(app, user, _SWEPT_AT_ONCE)
-                change: Change = await Join(self._memory.writer.submit(job))
-                cleared += len(change.removed)
-                if len(change.removed) < _SWEPT_AT_ONCE:
-                    break
-        return cleared

@@ -8,7 +8,7 @@ from vecall.concurrency.join import Join
 from vecall.content import as_list
 from vecall.errors import EmbedderError, InvalidArgumentError
 from vecall.limits import Limits
-from vecall.operations.admin import Maintenance
+from vecall.operations.deletion import Deletion
 from vecall.operations.near_best import Match, near_best
 from vecall.operations.writes import Memory
 from vecall.ranking.options import Ranking
@@ -26,11 +26,11 @@ _ALONE = Ranking(weights=dict.fromkeys(_BESIDE, 0.0))
 class Forgetting:
     """Proposals of one open file, and what becomes of them."""
 
-    def __init__(self, memory: Memory, maintenance: Maintenance) -> None:
+    def __init__(self, memory: Memory, deletion: Deletion) -> None:
         """Work on an open file."""
         self._memory = memory
         self.telemetry = memory.telemetry
-        self._maintenance = maintenance
+        self._deletion = deletion
 
     @observed("propose_forget")
     async def propose(
@@ -83,7 +83,7 @@ class Forgetting:
         key = self._memory.key(app_name, user_id, write=True)
         check_name(token, "token", self._memory.limits)
         chosen = chosen_ids(ids, self._memory.limits)
-        return await self._maintenance.delete_proposed(key, token, chosen)
+        return await self._deletion.delete_proposed(key, token, chosen)
 
 
 def chosen_ids(ids: object, limits: Limits) -> list[str] | None:

@@ -14,10 +14,17 @@ from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
 from vecall.embedders.resolve import EmbedderLike
 from vecall.ingest.drafts import events_of
-from vecall.operations.admin import Maintenance
-from vecall.operations.consolidation import ConsolidationRequest
+from vecall.operations.admin import Admin
+from vecall.operations.consolidation import (
+    ConsolidationRequest,
+    Consolidator,
+)
 from vecall.operations.consolidation_plan import SESSIONS, Fold
-from vecall.operations.corrections import Life
+from vecall.operations.corrections import Corrections
+from vecall.operations.deletion import Deletion
+from vecall.operations.forgetting import Forgetting
+from vecall.operations.housekeeping import Housekeeping
+from vecall.operations.reads import Reads
 from vecall.operations.sessions import SessionObserver
 from vecall.operations.transfer import ImportHow, LineSource, LineTarget
 from vecall.operations.write_options import WriteOptions, fact_how
@@ -56,16 +63,26 @@ class SyncMemoryService(ClosesBlocking):
         self,
         service: ClosesOnExit,
         memory: Memory,
-        maintenance: Maintenance,
-        observing: SessionObserver,
-        life: Life,
+        reads: Reads,
+        deletion: Deletion,
+        admin: Admin,
+        sessions: SessionObserver,
+        corrections: Corrections,
+        consolidator: Consolidator,
+        forgetting: Forgetting,
+        housekeeping: Housekeeping,
     ) -> None:
         """Share the parts of a service."""
         super().__init__(service)
         self._memory = memory
-        self._maintenance = maintenance
-        self._observing = observing
-        self._life = life
+        self._reads = reads
+        self._deletion = deletion
+        self._admin = admin
+        self._sessions = sessions
+        self._corrections = corrections
+        self._consolidator = consolidator
+        self._forgetting = forgetting
+        self._housekeeping = housekeeping
 
     def add_session_to_memory(
         self,
@@ -104,7 +121,7 @@ class SyncMemoryService(ClosesBlocking):
             StorageFullError: The disk is full; nothing was written.
         """
         how = WriteOptions(restore, idempotency_key)
-        return run_sync(self._observing.add_session(session, how, replace=replace))
+        return run_sync(self._sessions.add_session(session, how, replace=replace))
 
     def add_events_to_memory(
         self,
@@ -276,7 +293,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: This user has no memory of that id.
         """
-        return run_sync(self._maintenance.get(app_name, user_id, memory_id, scope))
+        return run_sync(self._reads.get(app_name, user_id, memory_id, scope))
 
     def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
@@ -299,7 +316,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: A bad name or id; nothing was marked.
             StorageFullError: The disk is full; nothing was marked.
         """
-        return run_sync(self._maintenance.mark_used(app_name, user_id, memory_ids))
+        return run_sync(self._reads.mark_used(app_name, user_id, memory_ids))
 
     def expand_session(
         self,
@@ -326,9 +343,7 @@ class SyncMemoryService(ClosesBlocking):
             NotFoundError: This user has no memory of that id.
         """
         return run_sync(
-            self._maintenance.expand_session(
-                app_name, user_id, memory_id, before, after
-            )
+            self._reads.expand_session(app_name, user_id, memory_id, before, after)
         )
 
     def delete_memory(
@@ -344,14 +359,14 @@ class SyncMemoryService(ClosesBlocking):
         A later ingest of the same turn does not bring it back. An unknown id, or None,
         deletes nothing.
         """
-        run_sync(self._maintenance.delete(app_name, user_id, memory_id, scope))
+        run_sync(self._deletion.delete(app_name, user_id, memory_id, scope))
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
         """Delete for good what was remembered of one session; return how many.
 
         A later ingest of the session does not bring these memories back.
         """
-        return run_sync(self._maintenance.delete_session(app_name, user_id, session_id))
+        return run_sync(self._deletion.delete_session(app_name, user_id, session_id))
 
     def delete_where(
         self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
@@ -364,9 +379,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: A bad filter, or one without a condition.
         """
-        return run_sync(
-            self._maintenance.delete_where(app_name, user_id, filter, scope)
-        )
+        return run_sync(self._deletion.delete_where(app_name, user_id, filter, scope))
 
     def delete_user(
         self,
@@ -385,7 +398,7 @@ class SyncMemoryService(ClosesBlocking):
                 deleted. Ingesting their sessions again stores them again.
             scope: Which memories: the user's own, or of a place beside them.
         """
-        return run_sync(self._maintenance.delete_user(app_name, user_id, forget, scope))
+        return run_sync(self._deletion.delete_user(app_name, user_id, forget, scope))
 
     def delete_app(
         self, *, app_name: str, confirm: bool = False, forget: bool = False
@@ -400,7 +413,7 @@ class SyncMemoryService(ClosesBlocking):
             confirm: Must be True.
             forget: As in `delete_user`.
         """
-        return run_sync(self._maintenance.delete_app(app_name, confirm, forget))
+        return run_sync(self._deletion.delete_app(app_name, confirm, forget))
 
     def purge(self) -> int:
         """Rewrite the file so that nothing deleted is left in it; return bytes freed.
@@ -412,7 +425,7 @@ class SyncMemoryService(ClosesBlocking):
             BusyError: A reader held an old snapshot of the file; purge again.
             StorageFullError: The disk has no room to rewrite the file.
         """
-        return run_sync(self._maintenance.purge())
+        return run_sync(self._admin.purge())
 
     def backup(self, path: str | Path) -> None:
         """Copy the file, consistently, while it is in use.
@@ -424,7 +437,7 @@ class SyncMemoryService(ClosesBlocking):
             ConfigError: There is a file of that name, or no such folder.
             StorageFullError: The disk has no room for it.
         """
-        run_sync(self._maintenance.backup(path))
+        run_sync(self._admin.backup(path))
 
     def export(
         self,
@@ -450,7 +463,7 @@ class SyncMemoryService(ClosesBlocking):
             ConfigError: There is a file of that name.
         """
         return run_sync(
-            self._maintenance.export(path, vectors, app_name, user_id, quarantined)
+            self._admin.export(path, vectors, app_name, user_id, quarantined)
         )
 
     def import_(
@@ -488,7 +501,7 @@ class SyncMemoryService(ClosesBlocking):
             EmbeddingMismatchError: The vectors come from another model.
         """
         return run_sync(
-            self._maintenance.import_(
+            self._admin.import_(
                 path, ImportHow(vectors, restore, app_name, user_id, gate)
             )
         )
@@ -504,15 +517,15 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             EmbedderError: The embedder failed; call again to go on.
         """
-        return run_sync(self._maintenance.reembed(embedder))
+        return run_sync(self._admin.reembed(embedder))
 
     def warm(self, *, app_name: str, user_id: str) -> None:
         """Load a user's memories, so that the first search need not wait."""
-        run_sync(self._maintenance.warm(app_name, user_id))
+        run_sync(self._admin.warm(app_name, user_id))
 
     def stats(self) -> dict[str, Any]:
         """Return counts over the whole file: users, sessions, memories, bytes."""
-        return run_sync(self._maintenance.stats())
+        return run_sync(self._admin.stats())
 
     def observe_session(
         self, session: Session | Mapping[str, Any] | object
@@ -532,7 +545,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: A bad name, id, time or text; nothing was buffered.
             StorageFullError: The disk is full; nothing was buffered.
         """
-        return run_sync(self._observing.observe(session))
+        return run_sync(self._sessions.observe(session))
 
     def end_session(
         self,
@@ -561,7 +574,7 @@ class SyncMemoryService(ClosesBlocking):
             SummaryError: The summarizer failed; the turns stay buffered.
             EmbedderError: The embedder failed; the turns stay buffered.
         """
-        return run_sync(self._observing.end(session, app_name, user_id, session_id))
+        return run_sync(self._sessions.end(session, app_name, user_id, session_id))
 
     def run_due(self) -> int:
         """Do now what else a thread does in the background.
@@ -571,7 +584,7 @@ class SyncMemoryService(ClosesBlocking):
         Returns:
             How many memories were cleared away.
         """
-        return run_sync(self._life.run_due())
+        return run_sync(self._housekeeping.run_due())
 
     def update_memory(
         self,
@@ -629,7 +642,9 @@ class SyncMemoryService(ClosesBlocking):
             valid_until=valid_until,
         )
         return run_sync(
-            self._life.update(app_name, user_id, memory_id, scope, changes, max_trust)
+            self._corrections.update(
+                app_name, user_id, memory_id, scope, changes, max_trust
+            )
         )
 
     def memory_history(
@@ -640,7 +655,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: This user has no memory of that id.
         """
-        return run_sync(self._life.history(app_name, user_id, memory_id, scope))
+        return run_sync(self._corrections.history(app_name, user_id, memory_id, scope))
 
     def list_memories(
         self,
@@ -666,7 +681,7 @@ class SyncMemoryService(ClosesBlocking):
             NotFoundError: `after` is none of this user's memories, or not any more.
         """
         return run_sync(
-            self._life.listed(app_name, user_id, state, after, limit, scope)
+            self._corrections.listed(app_name, user_id, state, after, limit, scope)
         )
 
     def archive_memory(
@@ -677,7 +692,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: This user has no live memory of that id.
         """
-        run_sync(self._life.archive(app_name, user_id, memory_id, scope))
+        run_sync(self._corrections.archive(app_name, user_id, memory_id, scope))
 
     def restore_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
@@ -693,7 +708,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             NotFoundError: There is no archived memory of that id.
         """
-        return run_sync(self._life.restore(app_name, user_id, memory_id, scope))
+        return run_sync(self._corrections.restore(app_name, user_id, memory_id, scope))
 
     def release_memory(
         self,
@@ -726,7 +741,7 @@ class SyncMemoryService(ClosesBlocking):
             ConflictError: It was changed since `updated_at`.
         """
         return run_sync(
-            self._life.restore(
+            self._corrections.restore(
                 app_name, user_id, memory_id, scope, "quarantined", updated_at
             )
         )
@@ -750,7 +765,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: top_k < 1 or a bad name.
         """
-        return run_sync(self._life.forgetting.propose(app_name, user_id, query, top_k))
+        return run_sync(self._forgetting.propose(app_name, user_id, query, top_k))
 
     def confirm_forget(
         self,
@@ -776,7 +791,7 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: No id, or one that is not of this proposal; nothing
                 was deleted, and the token still counts.
         """
-        return run_sync(self._life.forgetting.confirm(app_name, user_id, token, ids))
+        return run_sync(self._forgetting.confirm(app_name, user_id, token, ids))
 
     def consolidate(
         self,
@@ -818,7 +833,7 @@ class SyncMemoryService(ClosesBlocking):
             SummaryError: The summarizer failed; sessions before it are summed up.
         """
         return run_sync(
-            self._life.consolidating.consolidate(
+            self._consolidator.consolidate(
                 app_name,
                 user_id,
                 ConsolidationRequest(

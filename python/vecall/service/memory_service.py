@@ -20,16 +20,24 @@ from vecall.hooks import WriteHook
 from vecall.ingest.drafts import events_of
 from vecall.ingest.inner_parts import Inner
 from vecall.limits import Limits
-from vecall.operations.admin import Maintenance
-from vecall.operations.consolidation import ConsolidationRequest, checked_consolidating
+from vecall.operations.admin import Admin
+from vecall.operations.consolidation import (
+    ConsolidationRequest,
+    Consolidator,
+    checked_consolidating,
+)
 from vecall.operations.consolidation_plan import SESSIONS, ConsolidationPlan, Fold
-from vecall.operations.corrections import Life
+from vecall.operations.corrections import Corrections
+from vecall.operations.deletion import Deletion
+from vecall.operations.forgetting import Forgetting
+from vecall.operations.housekeeping import Housekeeping
 from vecall.operations.known_options import known_options
 from vecall.operations.options import (
     checked_rules,
     checked_summarizer,
     warn_of_raw_turns,
 )
+from vecall.operations.reads import Reads
 from vecall.operations.sessions import SessionObserver
 from vecall.operations.transfer import ImportHow, LineSource, LineTarget
 from vecall.operations.write_options import WriteOptions, fact_how
@@ -129,9 +137,14 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     _memory_type = Memory
 
     _memory: Memory
-    _maintenance: Maintenance
-    _observing: SessionObserver
-    _life: Life
+    _reads: Reads
+    _deletion: Deletion
+    _admin: Admin
+    _sessions: SessionObserver
+    _corrections: Corrections
+    _consolidator: Consolidator
+    _forgetting: Forgetting
+    _housekeeping: Housekeeping
 
     @known_options
     def __init__(
@@ -192,10 +205,18 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             limits=limits or Limits(),
             allow_network_filesystem=allow_network_filesystem,
         )
-        self._maintenance = Maintenance(self._memory)
-        self._observing = SessionObserver(self._memory, when, provider)
-        care = checked_consolidating(self._memory, self._observing, consolidation)
-        self._life = Life(self._memory, self._maintenance, self._observing, care)
+        self._reads = Reads(self._memory)
+        self._deletion = Deletion(self._memory)
+        self._admin = Admin(self._memory)
+        self._corrections = Corrections(self._memory)
+        self._sessions = SessionObserver(self._memory, when, provider)
+        self._consolidator = checked_consolidating(
+            self._memory, self._sessions, consolidation
+        )
+        self._forgetting = Forgetting(self._memory, self._deletion)
+        self._housekeeping = Housekeeping(
+            self._memory, self._sessions, self._consolidator
+        )
         self._memory.after_fork = self._begin
         self._begin()
         close_at_exit(self)
@@ -203,17 +224,26 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     def _begin(self) -> None:
         """Start what goes on in the background; a forked child has to do it again."""
         rules = self._memory.rules
-        self._observing.restart()
+        self._sessions.restart()
         interval = None if rules.read_only else rules.sweep_interval
-        work = self._life.next_run
+        work = self._housekeeping.next_run
         self._worker = PeriodicWorker(lambda: run_sync(work()), interval)
-        self._observing.on_buffered = self._worker.wake
+        self._sessions.on_buffered = self._worker.wake
 
     @property
     def sync(self) -> SyncMemoryService:
         """The same methods for callers without an event loop."""
         return SyncMemoryService(
-            self, self._memory, self._maintenance, self._observing, self._life
+            self,
+            self._memory,
+            self._reads,
+            self._deletion,
+            self._admin,
+            self._sessions,
+            self._corrections,
+            self._consolidator,
+            self._forgetting,
+            self._housekeeping,
         )
 
     @property
@@ -234,12 +264,12 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @property
     def trigger(self) -> Trigger | None:
         """When buffered turns of `observe_session` become memories."""
-        return self._observing.trigger
+        return self._sessions.trigger
 
     @property
     def summarizer(self) -> SummaryProvider | None:
         """What makes the summaries that are remembered of a session."""
-        return self._observing.summarizer
+        return self._sessions.summarizer
 
     async def add_session_to_memory(
         self,
@@ -279,7 +309,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         how = WriteOptions(restore, idempotency_key)
         return await run_async(
-            self._observing.add_session(session, how, replace=replace)
+            self._sessions.add_session(session, how, replace=replace)
         )
 
     async def add_events_to_memory(
@@ -452,9 +482,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: This user has no memory of that id.
         """
-        return await run_async(
-            self._maintenance.get(app_name, user_id, memory_id, scope)
-        )
+        return await run_async(self._reads.get(app_name, user_id, memory_id, scope))
 
     async def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
@@ -477,9 +505,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: A bad name or id; nothing was marked.
             StorageFullError: The disk is full; nothing was marked.
         """
-        return await run_async(
-            self._maintenance.mark_used(app_name, user_id, memory_ids)
-        )
+        return await run_async(self._reads.mark_used(app_name, user_id, memory_ids))
 
     async def expand_session(
         self,
@@ -506,9 +532,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             NotFoundError: This user has no memory of that id.
         """
         return await run_async(
-            self._maintenance.expand_session(
-                app_name, user_id, memory_id, before, after
-            )
+            self._reads.expand_session(app_name, user_id, memory_id, before, after)
         )
 
     async def delete_memory(
@@ -524,7 +548,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         A later ingest of the same turn does not bring it back. An unknown id, or None,
         deletes nothing.
         """
-        await run_async(self._maintenance.delete(app_name, user_id, memory_id, scope))
+        await run_async(self._deletion.delete(app_name, user_id, memory_id, scope))
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str
@@ -534,7 +558,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         A later ingest of the session does not bring these memories back.
         """
         return await run_async(
-            self._maintenance.delete_session(app_name, user_id, session_id)
+            self._deletion.delete_session(app_name, user_id, session_id)
         )
 
     async def delete_where(
@@ -549,7 +573,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: A bad filter, or one without a condition.
         """
         return await run_async(
-            self._maintenance.delete_where(app_name, user_id, filter, scope)
+            self._deletion.delete_where(app_name, user_id, filter, scope)
         )
 
     async def delete_user(
@@ -570,7 +594,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             scope: Which memories: the user's own, or of a place beside them.
         """
         return await run_async(
-            self._maintenance.delete_user(app_name, user_id, forget, scope)
+            self._deletion.delete_user(app_name, user_id, forget, scope)
         )
 
     async def delete_app(
@@ -586,7 +610,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             confirm: Must be True.
             forget: As in `delete_user`.
         """
-        return await run_async(self._maintenance.delete_app(app_name, confirm, forget))
+        return await run_async(self._deletion.delete_app(app_name, confirm, forget))
 
     async def purge(self) -> int:
         """Rewrite the file so that nothing deleted is left in it; return bytes freed.
@@ -598,7 +622,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             BusyError: A reader held an old snapshot of the file; purge again.
             StorageFullError: The disk has no room to rewrite the file.
         """
-        return await run_async(self._maintenance.purge())
+        return await run_async(self._admin.purge())
 
     async def backup(self, path: str | Path) -> None:
         """Copy the file, consistently, while it is in use.
@@ -610,7 +634,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             ConfigError: There is a file of that name, or no such folder.
             StorageFullError: The disk has no room for it.
         """
-        await run_async(self._maintenance.backup(path))
+        await run_async(self._admin.backup(path))
 
     async def export(
         self,
@@ -636,7 +660,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             ConfigError: There is a file of that name.
         """
         return await run_async(
-            self._maintenance.export(path, vectors, app_name, user_id, quarantined)
+            self._admin.export(path, vectors, app_name, user_id, quarantined)
         )
 
     async def import_(
@@ -674,7 +698,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             EmbeddingMismatchError: The vectors come from another model.
         """
         return await run_async(
-            self._maintenance.import_(
+            self._admin.import_(
                 path, ImportHow(vectors, restore, app_name, user_id, gate)
             )
         )
@@ -690,15 +714,15 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             EmbedderError: The embedder failed; call again to go on.
         """
-        return await run_async(self._maintenance.reembed(embedder))
+        return await run_async(self._admin.reembed(embedder))
 
     async def warm(self, *, app_name: str, user_id: str) -> None:
         """Load a user's memories, so that the first search need not wait."""
-        await run_async(self._maintenance.warm(app_name, user_id))
+        await run_async(self._admin.warm(app_name, user_id))
 
     async def stats(self) -> dict[str, Any]:
         """Return counts over the whole file: users, sessions, memories, bytes."""
-        return await run_async(self._maintenance.stats())
+        return await run_async(self._admin.stats())
 
     async def observe_session(
         self, session: Session | Mapping[str, Any] | object
@@ -718,7 +742,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: A bad name, id, time or text; nothing was buffered.
             StorageFullError: The disk is full; nothing was buffered.
         """
-        return await run_async(self._observing.observe(session))
+        return await run_async(self._sessions.observe(session))
 
     async def end_session(
         self,
@@ -748,7 +772,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             EmbedderError: The embedder failed; the turns stay buffered.
         """
         return await run_async(
-            self._observing.end(session, app_name, user_id, session_id)
+            self._sessions.end(session, app_name, user_id, session_id)
         )
 
     async def run_due(self) -> int:
@@ -759,7 +783,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Returns:
             How many memories were cleared away.
         """
-        return await run_async(self._life.run_due())
+        return await run_async(self._housekeeping.run_due())
 
     async def update_memory(
         self,
@@ -817,7 +841,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             valid_until=valid_until,
         )
         return await run_async(
-            self._life.update(app_name, user_id, memory_id, scope, changes, max_trust)
+            self._corrections.update(
+                app_name, user_id, memory_id, scope, changes, max_trust
+            )
         )
 
     async def memory_history(
@@ -828,7 +854,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: This user has no memory of that id.
         """
-        return await run_async(self._life.history(app_name, user_id, memory_id, scope))
+        return await run_async(
+            self._corrections.history(app_name, user_id, memory_id, scope)
+        )
 
     async def list_memories(
         self,
@@ -854,7 +882,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             NotFoundError: `after` is none of this user's memories, or not any more.
         """
         return await run_async(
-            self._life.listed(app_name, user_id, state, after, limit, scope)
+            self._corrections.listed(app_name, user_id, state, after, limit, scope)
         )
 
     async def archive_memory(
@@ -865,7 +893,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: This user has no live memory of that id.
         """
-        await run_async(self._life.archive(app_name, user_id, memory_id, scope))
+        await run_async(self._corrections.archive(app_name, user_id, memory_id, scope))
 
     async def restore_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
@@ -881,7 +909,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             NotFoundError: There is no archived memory of that id.
         """
-        return await run_async(self._life.restore(app_name, user_id, memory_id, scope))
+        return await run_async(
+            self._corrections.restore(app_name, user_id, memory_id, scope)
+        )
 
     async def release_memory(
         self,
@@ -914,7 +944,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             ConflictError: It was changed since `updated_at`.
         """
         return await run_async(
-            self._life.restore(
+            self._corrections.restore(
                 app_name, user_id, memory_id, scope, "quarantined", updated_at
             )
         )
@@ -939,7 +969,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: top_k < 1 or a bad name.
         """
         return await run_async(
-            self._life.forgetting.propose(app_name, user_id, query, top_k)
+            self._forgetting.propose(app_name, user_id, query, top_k)
         )
 
     async def confirm_forget(
@@ -966,9 +996,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: No id, or one that is not of this proposal; nothing
                 was deleted, and the token still counts.
         """
-        return await run_async(
-            self._life.forgetting.confirm(app_name, user_id, token, ids)
-        )
+        return await run_async(self._forgetting.confirm(app_name, user_id, token, ids))
 
     async def consolidate(
         self,
@@ -1010,7 +1038,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             SummaryError: The summarizer failed; sessions before it are summed up.
         """
         return await run_async(
-            self._life.consolidating.consolidate(
+            self._consolidator.consolidate(
                 app_name,
                 user_id,
                 ConsolidationRequest(
@@ -1031,7 +1059,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         if not (self._memory.is_finished or self._memory.is_foreign):
             self._memory.refuse_nested()
-            self._observing.refuse_nested()
+            self._sessions.refuse_nested()
             self._worker.close()
-            self._observing.close()
+            self._sessions.close()
         self._memory.close()

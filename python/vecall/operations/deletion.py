@@ -1,0 +1,142 @@
+"""Deletion of memories: by id, session, filter, user or app."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vecall.concurrency.join import Join
+from vecall.errors import InvalidArgumentError
+from vecall.operations.runtime import Runtime
+from vecall.store import (
+    HIDDEN_APP,
+    Change,
+    DeleteMemories,
+    ForgetUser,
+    SnapshotFolder,
+    WriteJob,
+    hidden_in_app,
+    users_of,
+)
+from vecall.telemetry import observed
+from vecall.timestamps import to_seconds
+from vecall.types import Filter
+from vecall.validation import check_filter, check_name
+
+
+class Deletion:
+    """The `delete_*` methods of one open file."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Work on an open file."""
+        self._runtime = runtime
+        self.telemetry = runtime.telemetry
+
+    @observed("delete", int)
+    async def delete(
+        self,
+        app_name: str,
+        user_id: str,
+        memory_id: str | None,
+        scope: str,
+    ) -> int:
+        """Delete one memory for good; return how many there were."""
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        if memory_id is None:
+            return 0
+        check_name(memory_id, "memory_id", self._runtime.limits)
+        job = DeleteMemories(*key, [memory_id])
+        return len((await self._delete(job, *key)).removed)
+
+    async def delete_proposed(
+        self,
+        key: tuple[str, str],
+        token: str,
+        ids: Sequence[str] | None,
+    ) -> int:
+        """Delete what was proposed to be forgotten; return how many there were."""
+        job = DeleteMemories(*key, ids, token=token)
+        return len((await self._delete(job, *key)).removed)
+
+    @observed("delete_session", int)
+    async def delete_session(self, app_name: str, user_id: str, session_id: str) -> int:
+        """Delete what was remembered of a session."""
+        self._runtime.key(app_name, user_id, write=True)
+        check_name(session_id, "session_id", self._runtime.limits)
+        job = DeleteMemories(app_name, user_id, session=session_id)
+        return len((await self._delete(job, app_name, user_id)).removed)
+
+    @observed("delete_where", int)
+    async def delete_where(
+        self, app_name: str, user_id: str, filter_: object, scope: str
+    ) -> int:
+        """Delete what a filter lets through."""
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        asked = check_filter(filter_, self._runtime.limits)
+        if asked == Filter():
+            msg = "filter: must name at least one condition; delete_user deletes all"
+            raise InvalidArgumentError(msg)
+        after, before = asked.after, asked.before
+        job = DeleteMemories(
+            *key,
+            session=asked.session_id,
+            labels=asked,
+            after=None if after is None else to_seconds(after, "filter.after"),
+            before=None if before is None else to_seconds(before, "filter.before"),
+        )
+        return len((await self._delete(job, *key)).removed)
+
+    @observed("delete_user", int)
+    async def delete_user(
+        self, app_name: str, user_id: str, forget: bool, scope: str
+    ) -> int:
+        """Delete all memories of a user, or every trace of one."""
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        return len((await self._delete_user(*key, forget)).removed)
+
+    async def _delete_user(self, app: str, user: str, forget: bool) -> Change:
+        job = ForgetUser(app, user) if forget else DeleteMemories(app, user)
+        embedding = self._runtime.search_index.embedding
+        if embedding is not None:
+            embedding.forget_user(app, user)
+        change = await self._write(job)
+        path = self._runtime.database.path
+        if path is not None and change.part:
+            SnapshotFolder(path).remove(change.part)
+        return change
+
+    @observed("delete_app", int)
+    async def delete_app(self, app_name: str, confirm: bool, forget: bool) -> int:
+        """Delete all memories of all users of an app, user by user."""
+        self._runtime.key(app_name, "-", write=True)
+        if confirm is not True:
+            msg = "confirm: deleting the memories of all users needs confirm=True"
+            raise InvalidArgumentError(msg)
+        users: list[tuple[str, str]] = await Join(
+            self._runtime.search_index.partitions.submit_scan(
+                self._users, app_name, forget
+            )
+        )
+        count = 0
+        for key in users:
+            change = await self._delete_user(*key, forget)
+            count += len(change.removed)
+        return count
+
+    def _users(self, app: str, hidden: bool) -> list[tuple[str, str]]:
+        """The partitions of an app, with those whose names a purge has hidden."""
+        with self._runtime.database.read_transaction() as connection:
+            users = [(app, user) for user in users_of(connection, app)]
+            if hidden:
+                users += [(HIDDEN_APP, user) for user in hidden_in_app(connection, app)]
+        return users
+
+    async def _delete(self, job: WriteJob, app: str, user: str) -> Change:
+        """Delete, and forget what was embedded of this user's texts."""
+        embedding = self._runtime.search_index.embedding
+        if embedding is not None:
+            embedding.forget_texts(app, user)
+        return await self._write(job)
+
+    async def _write(self, job: WriteJob) -> Change:
+        change: Change = await Join(self._runtime.writer.submit(job))
+        return change

@@ -1,0 +1,74 @@
+"""Background work of a service: due sessions, expired memories, consolidation."""
+
+from __future__ import annotations
+
+from vecall.concurrency.join import Join
+from vecall.operations.consolidation import Consolidator
+from vecall.operations.sessions import SessionObserver
+from vecall.operations.writes import Memory
+from vecall.store import (
+    Change,
+    Sweep,
+    due_users,
+    next_due,
+)
+from vecall.telemetry import observed
+
+Key = tuple[str, str]
+
+_SWEEP_BATCH = 1_000
+
+
+class Housekeeping:
+    """The periodic work on one open file."""
+
+    def __init__(
+        self, memory: Memory, sessions: SessionObserver, consolidator: Consolidator
+    ) -> None:
+        """Work on an open file."""
+        self._memory = memory
+        self.telemetry = memory.telemetry
+        self._sessions = sessions
+        self._consolidator = consolidator
+
+    @observed("run_due", int)
+    async def run_due(self) -> int:
+        """Do what is due; return how many memories were cleared away."""
+        self._memory.check_open()
+        self._memory.check_writable()
+        await self._sessions.run_due()
+        cleared = await self.sweep()
+        await self._consolidator.run_plan()
+        return cleared
+
+    def _due_users(self) -> list[Key]:
+        database = self._memory.database
+        with database.read_transaction() as connection:
+            return due_users(connection, database.expiry_clock.now())
+
+    async def next_run(self) -> float | None:
+        """Do what is due; return in how many seconds the next session is."""
+        await self.run_due()
+        pause: float | None = await Join(
+            self._memory.search_index.partitions.submit(self._pause)
+        )
+        return pause
+
+    def _pause(self) -> float | None:
+        database = self._memory.database
+        with database.read_transaction() as connection:
+            due = next_due(connection)
+        return None if due is None else due - database.expiry_clock.now()
+
+    async def sweep(self) -> int:
+        """Clear away what has expired."""
+        cleared = 0
+        partitions = self._memory.search_index.partitions
+        for app, user in await Join(partitions.submit_scan(self._due_users)):
+            while True:
+                job = Sweep(app, user, _SWEEP_BATCH)
+                change: Change = await Join(self._memory.writer.submit(job))
+                cleared += len(change.removed)
+                if len(change.removed) < _SWEEP_BATCH:
+                    break
+        return cleared

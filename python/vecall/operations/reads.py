@@ -1,0 +1,108 @@
+"""Reading single memories by id, and recording their use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vecall.concurrency.join import Join
+from vecall.content import as_list
+from vecall.errors import NotFoundError
+from vecall.operations.runtime import Runtime
+from vecall.search.confidence import prior_of
+from vecall.search.entries import entry_from_row
+from vecall.store import (
+    Change,
+    MarkUsed,
+    find,
+    turns_around,
+)
+from vecall.telemetry import observed
+from vecall.types import MemoryEntry
+from vecall.validation import check_name, check_turns
+
+
+def _one(_: MemoryEntry) -> int:
+    return 1
+
+
+class Reads:
+    """`get_memory`, `expand_session` and `mark_used` of one open file."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Work on an open file."""
+        self._runtime = runtime
+        self.telemetry = runtime.telemetry
+
+    @observed("get", _one)
+    async def get(
+        self, app_name: str, user_id: str, memory_id: str, scope: str
+    ) -> MemoryEntry:
+        """Return one memory."""
+        key = self._runtime.key(app_name, user_id, scope, write=False)
+        check_name(memory_id, "memory_id", self._runtime.limits)
+        found: MemoryEntry = await Join(
+            self._runtime.search_index.partitions.submit(self._get, *key, memory_id)
+        )
+        return replace(found, scope=scope)
+
+    def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
+        with self._runtime.database.read_transaction() as connection:
+            row = find(
+                connection,
+                app,
+                user,
+                memory_id,
+                self._runtime.database.expiry_clock.now(),
+            )
+        if row is None:
+            msg = "memory_id: this user has no such memory"
+            raise NotFoundError(msg)
+        return entry_from_row(row, prior_of(row))
+
+    @observed("expand_session", len)
+    async def expand_session(
+        self,
+        app_name: str,
+        user_id: str,
+        memory_id: str,
+        before: object,
+        after: object,
+    ) -> list[MemoryEntry]:
+        """Return a memory with the turns around it."""
+        key = self._runtime.key(app_name, user_id, write=False)
+        limits = self._runtime.limits
+        check_name(memory_id, "memory_id", limits)
+        counts = (
+            check_turns(before, "before", limits),
+            check_turns(after, "after", limits),
+        )
+        found: list[MemoryEntry] = await Join(
+            self._runtime.search_index.partitions.submit(
+                self._expand, *key, memory_id, *counts
+            )
+        )
+        return found
+
+    def _expand(
+        self, app: str, user: str, memory_id: str, before: int, after: int
+    ) -> list[MemoryEntry]:
+        now = self._runtime.database.expiry_clock.now()
+        with self._runtime.database.read_transaction() as connection:
+            row = find(connection, app, user, memory_id, now)
+            if row is None:
+                msg = "memory_id: this user has no such memory"
+                raise NotFoundError(msg)
+            turns = turns_around(connection, row, before, after, now)
+        return [entry_from_row(turn, prior_of(turn)) for turn in turns]
+
+    @observed("mark_used", int)
+    async def mark_used(self, app_name: str, user_id: str, memory_ids: object) -> int:
+        """Count one use of each of some memories."""
+        key = self._runtime.key(app_name, user_id, write=True)
+        ids = as_list(memory_ids, "memory_ids")
+        for id_ in ids:
+            check_name(id_, "memory_ids", self._runtime.limits)
+        if not ids:
+            return 0
+        change: Change = await Join(self._runtime.writer.submit(MarkUsed(*key, ids)))
+        return len(change.marked)
