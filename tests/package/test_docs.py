@@ -19,7 +19,6 @@ PAGES = [
 ]
 GUIDES = [p for p in PAGES if p.name == "README.md" or p.parent.name == "guide"]
 FENCE = re.compile(r"^( *)```(.*?)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-RUNNABLE = "<!-- runnable -->\n"
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "docs").exists(), reason="the documentation is not beside the tests"
@@ -120,24 +119,6 @@ def test_every_script_and_test_that_a_page_names_is_there(page: Path) -> None:
 def test_every_program_of_the_guide_compiles(page: Path) -> None:
     for program in programs(page):
         compile(program, name(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-
-
-def runnable(page: Path) -> list[str]:
-    text = page.read_text("utf-8")
-    return re.findall(
-        rf"{RUNNABLE}```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE
-    )
-
-
-RUN = [(page, n) for page in PAGES for n in range(len(runnable(page)))]
-
-
-@pytest.mark.parametrize(("page", "n"), RUN, ids=lambda each: str(each)[-24:])
-def test_a_program_that_is_marked_runnable_runs(
-    page: Path, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    exec(compile(runnable(page)[n], name(page), "exec"), {"__name__": "__main__"})
 
 
 def test_every_requirement_that_a_test_cites_is_listed() -> None:
