@@ -1,4 +1,4 @@
-"""Giving memory back to the system that was freed but kept by the allocator."""
+"""Returns memory that was freed, but is held by the allocator, to the system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _trim = (
 
 
 def trim_heap() -> None:
-    """Return freed memory where the allocator can be asked to (glibc).
+    """Return freed memory where the allocator supports it (glibc).
 
     Takes milliseconds; the interpreter is free meanwhile.
     """

@@ -131,7 +131,7 @@ class PluginExecutor:
                 return await function()
             except asyncio.CancelledError as error:
                 if running and not running[0].cancelled():
-                    # The function's own: nobody has cancelled the caller.
+                    # The function's own: the caller was not cancelled.
                     raise RuntimeError(type(error).__name__) from None
                 raise
 

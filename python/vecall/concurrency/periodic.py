@@ -13,9 +13,9 @@ _log = logging.getLogger("vecall")
 
 
 class PeriodicWorker:
-    """Calls a function every so often, and when it is told to, until it is closed.
+    """Calls a function at an interval, and on request, until it is closed.
 
-    Its thread ends, too, when nobody has it any more.
+    Its thread also ends when the object is garbage-collected.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ def _run(
     while True:
         wake.wait(longest if pause is None else min(max(pause, 0.0), longest))
         wake.clear()
-        had = keeper()
-        if had is None:
+        worker = keeper()
+        if worker is None:
             return
         try:
-            pause = had.work()
+            pause = worker.work()
         except ClosedError:
             return
-        del had
+        del worker

@@ -1,4 +1,4 @@
-"""Texts that are being embedded right now, so that nobody embeds them a second time."""
+"""Single flight of embeddings: a text that is being embedded is not sent again."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class SingleFlight:
     def claim(
         self, keys: Sequence[Key], mine: dict[int, Future[bytes]]
     ) -> dict[int, Future[bytes]]:
-        """Claim those of some texts that nobody embeds.
+        """Claim those of some texts that are not being embedded.
 
         Args:
             keys: What names the texts.
             mine: Takes the places of those that the caller has to embed, and has to
-                hand to `sent` or `dropped`, or to `abandoned` whatever interrupts it:
+                hand to `sent` or `dropped`, or to `abandoned` on any interrupt:
                 also if that happens before this call returns.
 
         Returns:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 _SLICE_S = 0.001
 _PAUSE_S = 0.00002
-_ALONE_S = 0.0002  # a pause takes less where nobody else is at work
+_ALONE_S = 0.0002  # a pause is shorter where no other thread runs
 _REST_S = 0.005
 
 

@@ -23,12 +23,12 @@ _ENTRY_BYTES = 256  # a key, two objects' headers, and the dictionary's share
 
 
 class _AbandonedError(Exception):
-    """Who asked for a vector gave up: whoever waits for it asks again."""
+    """The call that embedded a text gave up: its waiters embed it themselves."""
 
 
 @dataclass
 class _Turn:
-    """What one call found, what it must ask for, and what others are asking for."""
+    """What one call found, what it must embed, and what other calls are embedding."""
 
     found: dict[bytes, bytes]
     mine: dict[bytes, Future[bytes]]
@@ -38,17 +38,17 @@ class _Turn:
 class _CachedVector:
     """Vectors by key, the least recently used first, and those on their way."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._vectors: OrderedDict[bytes, bytes] = OrderedDict()
-        self._asked: dict[bytes, Future[bytes]] = {}
+        self._in_flight: dict[bytes, Future[bytes]] = {}
         self._lock = threading.Lock()
         self.hits = 0
         self.misses = 0
 
     @contextmanager
     def turn(self, keys: Sequence[bytes]) -> Iterator[_Turn]:
-        """Divide keys up; if what follows fails, nobody waits for it any longer."""
+        """Divide keys up; if what follows fails, its waiters get the error."""
         turn = _Turn({}, {}, {})
         try:
             with self._lock:
@@ -56,28 +56,28 @@ class _CachedVector:
                     self._take(turn, key)
             yield turn
         except BaseException as error:
-            told = error if isinstance(error, Exception) else _AbandonedError()
-            self._end(turn.mine, lambda _, future: future.set_exception(told))
+            failure = error if isinstance(error, Exception) else _AbandonedError()
+            self._end(turn.mine, lambda _, future: future.set_exception(failure))
             raise
 
     def _take(self, turn: _Turn, key: bytes) -> None:
         if key in self._vectors:
             self._vectors.move_to_end(key)
             turn.found[key] = self._vectors[key]
-        elif key in self._asked:
-            turn.others[key] = self._asked[key]
+        elif key in self._in_flight:
+            turn.others[key] = self._in_flight[key]
         else:
             future: Future[bytes] = InterruptibleFuture()
             future.set_running_or_notify_cancel()  # so no waiter cancels it
             turn.mine[key] = future  # first, so that an interrupt ends it
-            self._asked[key] = future
+            self._in_flight[key] = future
 
     def keep(self, turn: _Turn, vectors: Vectors) -> None:
         """Keep the vectors of `turn.mine`, and hand them to whoever waits for them."""
         new = dict(zip(turn.mine, (row.tobytes() for row in vectors), strict=True))
         with self._lock:
             self._vectors.update(new)
-            while len(self._vectors) > self._most:
+            while len(self._vectors) > self._limit:
                 self._vectors.popitem(last=False)
         turn.found.update(new)
         self._end(turn.mine, lambda key, future: future.set_result(new[key]))
@@ -96,26 +96,26 @@ class _CachedVector:
     def _end(
         self,
         futures: dict[bytes, Future[bytes]],
-        tell: Callable[[bytes, Future[bytes]], None],
+        settle: Callable[[bytes, Future[bytes]], None],
     ) -> None:
         with self._lock:
             ended = [key for key, future in futures.items() if not future.done()]
             for key in ended:
-                if self._asked.get(key) is futures[key]:
-                    del self._asked[key]
+                if self._in_flight.get(key) is futures[key]:
+                    del self._in_flight[key]
         for key in ended:
-            tell(key, futures[key])
+            settle(key, futures[key])
 
 
 class CachedEmbedder:
     """Keeps the vectors of recent texts in memory: what is known is not embedded again.
 
     Thread-safe. Texts that several threads or tasks ask for at once are embedded once;
-    if that fails, it fails for all of them and nothing is kept.
+    if that fails, it fails for all of them and nothing is cached.
 
-    A known text is answered sooner, whoever asked before. Where users must not learn
-    even that of each other, do without. A deleted memory's vector stays until it is the
-    least recently used or `clear` is called; its text is not kept, only a hash.
+    A cached text is answered sooner, whichever user sent it first. Do without the cache
+    where users must not learn even that of each other. A deleted memory's vector stays
+    until it is the least recently used or `clear` is called; its text is not stored, only a hash.
 
     Args:
         embedder: What embeds; if its `embed` is a coroutine function, so is this one's.
@@ -123,7 +123,7 @@ class CachedEmbedder:
         max_entries: Most vectors; by default as many as `max_bytes` holds.
 
     Raises:
-        ConfigError: Less than one vector would be kept.
+        ConfigError: Not even one vector would fit.
     """
 
     def __init__(
@@ -140,13 +140,13 @@ class CachedEmbedder:
         self.probe = getattr(embedder, "probe", None)
         self.max_concurrency = getattr(embedder, "max_concurrency", 1)
         self.scripts = getattr(embedder, "scripts", None)
-        most = max_bytes // (4 * self.dimensions + _ENTRY_BYTES)
+        limit = max_bytes // (4 * self.dimensions + _ENTRY_BYTES)
         if max_entries is not None:
-            most = min(most, max_entries)
-        if most < 1:
+            limit = min(limit, max_entries)
+        if limit < 1:
             msg = "max_bytes, max_entries: too small for one vector"
             raise ConfigError(msg)
-        self._kept = PerProcess(lambda: _CachedVector(most))
+        self._cache = PerProcess(lambda: _CachedVector(limit))
         self._queries = getattr(embedder, "embed_queries", None)
         if is_async(embedder.embed):
             self.embed = self._embed_async  # type: ignore[method-assign]
@@ -155,16 +155,16 @@ class CachedEmbedder:
     @property
     def hits(self) -> int:
         """How many texts did not have to be embedded."""
-        return self._kept().hits
+        return self._cache().hits
 
     @property
     def misses(self) -> int:
         """How many texts were embedded."""
-        return self._kept().misses
+        return self._cache().misses
 
     def clear(self) -> None:
         """Forget every vector."""
-        self._kept().clear()
+        self._cache().clear()
 
     def embed(self, texts: Sequence[str]) -> Any:
         """Return float32 (len(texts), dimensions), an array of the caller's own.
@@ -193,40 +193,40 @@ class CachedEmbedder:
         return await self._later(b"query", self._queries, texts)
 
     def _now(
-        self, kind: bytes, ask: Callable[..., Any], texts: Sequence[str]
+        self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> Vectors:
-        kept, keys = self._kept(), self._keys(kind, texts)
+        cache, keys = self._cache(), self._keys(kind, texts)
         found: dict[bytes, bytes] = {}
-        asked = 0
+        embedded = 0
         while missing := {k: t for k, t in keys if k not in found}:
-            with kept.turn(list(missing)) as turn:
+            with cache.turn(list(missing)) as turn:
                 if turn.mine:
-                    result = ask([missing[key] for key in turn.mine])
-                    kept.keep(turn, self._checked(result, turn))
-            asked += len(turn.mine)
+                    result = embed([missing[key] for key in turn.mine])
+                    cache.keep(turn, self._checked(result, turn))
+            embedded += len(turn.mine)
             found |= turn.found
             for key, future in turn.others.items():
                 with suppress(_AbandonedError):
                     found[key] = future.result()
-        return self._answer(keys, found, asked)
+        return self._answer(keys, found, embedded)
 
     async def _later(
-        self, kind: bytes, ask: Callable[..., Any], texts: Sequence[str]
+        self, kind: bytes, embed: Callable[..., Any], texts: Sequence[str]
     ) -> Vectors:
-        kept, keys = self._kept(), self._keys(kind, texts)
+        cache, keys = self._cache(), self._keys(kind, texts)
         found: dict[bytes, bytes] = {}
-        asked = 0
+        embedded = 0
         while missing := {k: t for k, t in keys if k not in found}:
-            with kept.turn(list(missing)) as turn:
+            with cache.turn(list(missing)) as turn:
                 if turn.mine:
-                    result = await ask([missing[key] for key in turn.mine])
-                    kept.keep(turn, self._checked(result, turn))
-            asked += len(turn.mine)
+                    result = await embed([missing[key] for key in turn.mine])
+                    cache.keep(turn, self._checked(result, turn))
+            embedded += len(turn.mine)
             found |= turn.found
             for key, future in turn.others.items():
                 with suppress(_AbandonedError):
                     found[key] = await asyncio.wrap_future(future)
-        return self._answer(keys, found, asked)
+        return self._answer(keys, found, embedded)
 
     def _keys(self, kind: bytes, texts: Sequence[str]) -> list[tuple[bytes, str]]:
         """Return each text with a hash of the model, the kind and the text."""
@@ -245,9 +245,9 @@ class CachedEmbedder:
         return checked_vectors(result, len(turn.mine), self.dimensions)
 
     def _answer(
-        self, keys: list[tuple[bytes, str]], found: dict[bytes, bytes], asked: int
+        self, keys: list[tuple[bytes, str]], found: dict[bytes, bytes], embedded: int
     ) -> Vectors:
-        self._kept().count(len(keys) - asked, asked)
+        self._cache().count(len(keys) - embedded, embedded)
         joined = b"".join(found[key] for key, _ in keys)
         vectors = np.frombuffer(joined, np.float32).reshape(len(keys), self.dimensions)
         return vectors.copy()

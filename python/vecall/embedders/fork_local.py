@@ -12,8 +12,8 @@ T = TypeVar("T")
 class PerProcess(Generic[T]):
     """One thing for each process: connections and locks do not survive a fork.
 
-    A child keeps what it inherited and never uses it: to drop a client would close the
-    connections of its parent.
+    A child process holds what it inherited and never uses it: to drop a client would
+    close the connections of its parent.
 
     Args:
         make: Makes the thing; called at once, and once more in every child.

@@ -19,11 +19,11 @@ class FunctionEmbedder:
     Args:
         function: Takes a list of texts, returns (n, dimensions) numbers; it may be a
             coroutine function.
-        dimensions: Length of its vectors. A plain function is asked once when this is
+        dimensions: Length of its vectors. A plain function is called once when this is
             not given; a coroutine function must give it.
         model_id: Names the model in the file. Without it the name is the function's
             module and qualified name, and a plain function is tried with one word, so
-            that another function of the same name is told apart.
+            that another function of the same name is recognised.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ _RETRIED = {408, 429, 500, 502, 503, 504}
 _LONGEST_WAIT_S = 60.0
 _DOCUMENT = "RETRIEVAL_DOCUMENT"
 _QUERY = "RETRIEVAL_QUERY"
-# This family refuses task types and is told the task in words.
-_TOLD_IN_WORDS = "gemini-embedding-2"
+# This family refuses task types: the task is a prefix of the text.
+_TASK_AS_PREFIX = "gemini-embedding-2"
 _WORDS = {
     _DOCUMENT: "title: none | text: ",
     _QUERY: "task: search result | query: ",
@@ -38,7 +38,7 @@ _WORDS = {
 class GeminiEmbedder:
     """The Gemini API behind the `Embedder` protocol. Thread-safe.
 
-    Memories are embedded as documents, what is asked of `embed_queries` as queries.
+    Memories are embedded as documents, texts of `embed_queries` as queries.
     Vectors have norm 1, also the shortened ones, which the API does not normalize.
 
     Args:
@@ -167,7 +167,7 @@ class GeminiEmbedder:
     def _send(self, task: str, texts: list[str]) -> list[Any]:
         from google.genai import types
 
-        in_words = self._model.removeprefix("models/").startswith(_TOLD_IN_WORDS)
+        in_words = self._model.removeprefix("models/").startswith(_TASK_AS_PREFIX)
         words = _WORDS[task] if in_words else ""
         # Not plain strings: of those the SDK makes one document for the newer models.
         contents = [
@@ -219,7 +219,7 @@ def _wait(state: Any) -> float:
 
 
 def _said(error: BaseException) -> float | None:
-    """Return the seconds after which the API wants to be asked again, if it said so."""
+    """Return the seconds of the API's retry-after, if it sent any."""
     response = getattr(error, "response", None)
     said = [getattr(response, "headers", {}).get("retry-after", "")]
     details = getattr(error, "details", None)

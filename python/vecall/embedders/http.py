@@ -103,13 +103,13 @@ class Remote:
 
 
 def _described(error: Exception) -> str:
-    """Return what is safe to tell of an error: its type and the HTTP status."""
-    told = f"the request failed with {type(error).__name__}"
+    """Return what is safe to report of an error: its type and the HTTP status."""
+    message = f"the request failed with {type(error).__name__}"
     for name in ("status_code", "code"):
         status = getattr(error, name, None)
         if isinstance(status, int):
-            return f"{told}, HTTP status {status}"
-    return told
+            return f"{message}, HTTP status {status}"
+    return message
 
 
 def positive(name: str, value: int) -> int:

@@ -43,9 +43,9 @@ class OpenAIEmbedder:
         max_retries: Further attempts of a request that was refused for now.
         batch_size: Most texts of one request, up to the API's 2,048.
         batch_bytes: Most UTF-8 of one request. A token has at least one byte, so the
-            default keeps to the API's 300,000 tokens.
+            default stays within the API's 300,000 tokens.
         max_text_bytes: What a text has beyond this is not embedded. By the same
-            reckoning the default keeps to the API's 8,192 tokens of one text.
+            reckoning the default fits the API's 8,192 tokens of one text.
         max_concurrency: Most requests under way at once.
 
     Raises:

@@ -114,7 +114,7 @@ class EmbedderProvider:
 
 
 def from_provider(provider: EmbeddingProvider, *, model_id: str) -> ProviderEmbedder:
-    """Return an `Embedder` that asks a provider.
+    """Return an `Embedder` that calls a provider.
 
     `embed_batch` is preferred; without it texts are embedded one by one, a coroutine
     function's up to eight at once.
@@ -131,7 +131,7 @@ def from_provider(provider: EmbeddingProvider, *, model_id: str) -> ProviderEmbe
 
 
 def as_provider(embedder: Embedder) -> EmbedderProvider:
-    """Return a provider that asks an `Embedder`, a plain one on another thread.
+    """Return a provider that calls an `Embedder`, a plain one on another thread.
 
     Args:
         embedder: Any embedder, asynchronous or not.

@@ -15,7 +15,7 @@ def scripts_of(embedder: object) -> frozenset[str] | None:
     """Return what an embedder's optional attribute `scripts` says.
 
     Returns:
-        Names of scripts, or None: the embedder names none, and is asked everything.
+        Names of scripts, or None: the embedder names none and embeds every query.
 
     Raises:
         ConfigError: Something else than a collection of names in lower case.

@@ -1,4 +1,4 @@
-"""What a filter asks of author, kind, source and trust, and of custom_metadata."""
+"""Filter conditions on author, kind, source, trust and custom_metadata."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Labelled(Protocol):
         """How far its source is trusted."""
 
 
-def has_labels(row: Labelled, asked: Filter) -> bool:
+def has_labels(row: Labelled, conditions: Filter) -> bool:
     """Whether author, kind, source and trust are what a filter wants."""
     return (
-        (asked.author is None or row.author in several(asked.author))
-        and (asked.kind is None or row.kind in several(asked.kind))
-        and (asked.source is None or row.source in several(asked.source))
-        and (asked.trust is None or row.trust in several(asked.trust))
-        and row.kind not in several(asked.not_kind)
+        (conditions.author is None or row.author in several(conditions.author))
+        and (conditions.kind is None or row.kind in several(conditions.kind))
+        and (conditions.source is None or row.source in several(conditions.source))
+        and (conditions.trust is None or row.trust in several(conditions.trust))
+        and row.kind not in several(conditions.not_kind)
     )
 
 
-def passes(row: Labelled, metadata: Mapping[str, object], asked: Filter) -> bool:
+def passes(row: Labelled, metadata: Mapping[str, object], conditions: Filter) -> bool:
     """Whether labels and metadata are what a filter wants."""
-    return has_labels(row, asked) and (
-        asked.metadata is None or has_values(metadata, asked.metadata)
+    return has_labels(row, conditions) and (
+        conditions.metadata is None or has_values(metadata, conditions.metadata)
     )

@@ -1,4 +1,4 @@
-"""What a filter asks of custom_metadata: values, or comparisons by operators."""
+"""Filter conditions on custom_metadata: values, or comparisons by operators."""
 
 from __future__ import annotations
 

@@ -74,10 +74,10 @@ class EmbeddingQueue:
         return are_known(self._scripts, query)
 
     def known_query(self, app: str, user: str, query: str) -> Vectors | None:
-        """Return the vector of a query that this user asked before, or None.
+        """Return the vector of a query that this user sent before, or None.
 
-        No vector is shared between users, so that nobody learns from how long an answer
-        takes what others asked.
+        No vector is shared between users, so that the latency of a search
+        tells nothing of other users' queries.
         """
         return self._queries.get(app, user, query)
 
@@ -102,7 +102,7 @@ class EmbeddingQueue:
         them.
 
         Raises:
-            EmbedderError: The embedder failed; nothing was kept.
+            EmbedderError: The embedder failed; nothing was cached.
         """
         self._refuse_nested()
         found: dict[str, bytes] = {}
@@ -225,12 +225,12 @@ class EmbeddingQueue:
 
 
 class _UserLru(Generic[K, V]):
-    """The values last asked for, by user, oldest out first. Thread-safe."""
+    """An LRU cache whose entries belong to users. Thread-safe."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         self._values: OrderedDict[tuple[str, str, K], V] = OrderedDict()
         self._of_user: dict[tuple[str, str], set[K]] = {}
-        self._most = most
+        self._limit = limit
         self._lock = threading.Lock()
 
     def get(self, app: str, user: str, key: K) -> V | None:
@@ -244,7 +244,7 @@ class _UserLru(Generic[K, V]):
         with self._lock:
             self._values[app, user, key] = value
             self._of_user.setdefault((app, user), set()).add(key)
-            while len(self._values) > self._most:
+            while len(self._values) > self._limit:
                 (*owner, oldest), _ = self._values.popitem(last=False)
                 self._discard((owner[0], owner[1]), oldest)
 
@@ -334,7 +334,7 @@ def model_of(embedder: Embedder) -> EmbeddingModel:
 
 
 def as_bytes(vector: NDArray[np.float32]) -> bytes:
-    """Return a vector as the file keeps it.
+    """Return a vector in the form in which the file stores it.
 
     Raises:
         EmbedderError: A zero vector, which is near to nothing and far from nothing.

@@ -1,4 +1,4 @@
-"""Brings partitions from the file into the engine, and keeps them in step with it.
+"""Loads partitions from the file into the engine and keeps the two in sync.
 
 A partition is loaded when it is first searched, from its snapshot if there is a valid
 one, else from its rows. Afterwards every search compares the partition's newest change
@@ -10,8 +10,8 @@ are evicted.
 Every change of what the engine holds of a partition, and of its entry in
 `LoadedPartitions`, happens under that partition's lock: loading, replaying, publishing,
 evicting. The entry is taken out before the engine drops the partition, and put in after
-it is complete. So a search that finds the same entry before and after it asks the
-engine has asked a complete partition. The thread that writes the file never waits for
+it is complete. So a search that finds the same entry before and after its engine
+call has searched a complete partition. The thread that writes the file never waits for
 such a lock: where it is taken, the partition is brought up to date afterwards.
 """
 
@@ -43,8 +43,8 @@ T = TypeVar("T")
 _log = logging.getLogger("vecall")
 
 _LARGE = 1_000  # rows; more are loaded on the thread of large partitions
-_ENTRY_BYTES = 3_000  # of a partition beside what the engine counts, measured
-_EVICTED_SHARE = 8  # one part in so many of the budget is given back at a time
+_ENTRY_BYTES = 3_000  # of a partition besides what the engine counts, measured
+_EVICTED_SHARE = 8  # one part in so many of the budget is freed at a time
 _VICTIMS = 8  # partitions looked for at a time when memory is short
 
 
@@ -69,7 +69,7 @@ class PartitionCache:
             database: The file.
             engine: An empty engine.
             cache: Texts of rows.
-            snapshots: Where partitions are kept beside the file, if anywhere.
+            snapshots: Snapshots of partitions next to the file, if there are any.
             threads: Where the file is read.
             newest: The newest changes of a database in memory, None with a file.
             model: The model whose vectors the engine takes.
@@ -91,7 +91,7 @@ class PartitionCache:
         self._locks: KeyLocks[Key] = KeyLocks()
         self._residents = LoadedPartitions()
         self._work = SharedWork(self._start)
-        self._evicted = 0  # bytes, since the allocator was asked to give them back
+        self._evicted = 0  # bytes, since the heap was last trimmed
         if snapshots is not None:
             snapshots.watch(self._held)
 
@@ -137,11 +137,11 @@ class PartitionCache:
         return entry if entry.part == part and entry.seq >= seq else None
 
     def holds(self, key: Key, entry: LoadedPartition, steps: int) -> bool:
-        """Whether the engine had a partition as its entry says when it was asked.
+        """Whether the engine had a partition as its entry says during a call.
 
         Args:
             key: The partition.
-            entry: Its entry, as `loaded` gave it before the engine was asked.
+            entry: Its entry, as `loaded` gave it before the call of the engine.
             steps: The entry's `steps` at that time.
         """
         if self._residents.get(key) is not entry:
@@ -336,14 +336,14 @@ class PartitionCache:
 
     def _drop(self, key: Key) -> int:
         """Take a partition out; return its bytes. Its lock is held."""
-        # In this order: a search that finds the entry after it asked the engine has
-        # asked it before the partition was dropped.
+        # In this order: a search that finds the entry after its engine call
+        # has searched before the partition was dropped.
         entry = self._residents.take(key)
         self._engine.drop(key)
         return 0 if entry is None else entry.nbytes
 
     def evict_all(self) -> None:
-        """Evict what nobody waits for, and from now on whatever was searched."""
+        """Evict all partitions without callers, and later ones after each search."""
         self.retired = True
         self._budget = 0
         for key in self._residents.keys() - self._residents.pins():
@@ -358,15 +358,15 @@ class PartitionCache:
             return free
 
     def _make_room(self) -> None:
-        """Evict what was not searched lately until the budget is kept."""
+        """Evict the least recently searched partitions down to the budget."""
         if self._newest is not None:
             return  # the database is memory as well
         while self.nbytes + self._cache.nbytes > self._budget:
-            kept = self._residents.pins() | self._work.keys()
+            in_use = self._residents.pins() | self._work.keys()
             victims = [
                 key
-                for key in self._engine.sweep(_VICTIMS + len(kept))
-                if key not in kept
+                for key in self._engine.sweep(_VICTIMS + len(in_use))
+                if key not in in_use
             ]
             if not sum(self._evict(key) for key in victims):
                 return

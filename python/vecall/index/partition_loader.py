@@ -54,7 +54,7 @@ class PartitionLoader:
             database: The file.
             engine: The engine.
             cache: Texts of rows.
-            snapshots: Where partitions are kept beside the file, if anywhere.
+            snapshots: Snapshots of partitions next to the file, if there are any.
             model: The model whose vectors the engine takes.
             in_memory: There is no file, and one connection for all.
         """
@@ -142,16 +142,18 @@ class PartitionLoader:
             changed = None
             if not from_rows:
                 changed = self._restore(connection, key, entry, newest)
-            kept: list[RowWithVector] = []
+            rows_in_memory: list[RowWithVector] = []
             if changed is None:
                 self._engine.drop(key)
                 with closing(load_partition(connection, part)) as stored:
                     if self._in_memory:
-                        kept = list(stored)  # before the only connection is let go
+                        rows_in_memory = list(
+                            stored
+                        )  # before the only connection is let go
                     else:
                         self.apply(key, entry, stored, ())
-        if kept:
-            self.apply(key, entry, kept, ())
+        if rows_in_memory:
+            self.apply(key, entry, rows_in_memory, ())
         if entry.rows != newest.live:
             msg = (
                 "the file is damaged: a user has another number of memories than the "

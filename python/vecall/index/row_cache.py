@@ -1,4 +1,4 @@
-"""The texts that answers are made of, kept in memory up to a budget."""
+"""A cache of rows, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vecall.store import Row
 
 _FORGOTTEN_KEPT = 10_000  # changes; a reader that is slower keeps nothing
 _PARTITIONS_KEPT = 10_000  # that were loaded last; what was put before them is dropped
-_ROW_OVERHEAD = 700  # bytes of a row's objects beside its strings' characters
+_ROW_OVERHEAD = 700  # bytes of a row's objects besides its strings' characters
 
 
 class RowCache:
@@ -85,9 +85,9 @@ class RowCache:
             self._bytes = 0
 
     def forget_partition(self, part: int) -> None:
-        """Forget all rows of a partition that is being read anew.
+        """Forget all rows of a partition that is being reloaded.
 
-        While it was not loaded nobody looked at what other processes changed in it.
+        Changes by other processes were not followed while it was not loaded.
         """
         with self._lock:
             self._moment += 1

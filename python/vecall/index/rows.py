@@ -16,7 +16,7 @@ Key = tuple[str, str]
 
 _NEVER = np.iinfo(np.int64).max
 _NOWHERE = float("nan")  # of a fact, which is no turn's neighbour
-_UNKNOWN_SESSION = 1  # turns told without a session are neighbours of their call's
+_UNKNOWN_SESSION = 1  # turns without a session are neighbours of their call's
 
 
 def name_key(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Keeps large partitions as snapshots beside the file, off everybody's path."""
+"""Writes snapshots of large partitions next to the file, in the background."""
 
 from __future__ import annotations
 

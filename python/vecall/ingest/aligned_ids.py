@@ -35,14 +35,14 @@ def aligned(
         written: What became of the drafts.
         paced: Goes through them, pausing where others have to be let in.
     """
-    there = set(written.ids)
+    stored = set(written.ids)
     ids: list[str | None] = []
     left_out = []
-    for index, each in enumerate(paced(given)):
-        if isinstance(each, Draft) and each.id in there:
-            ids.append(each.id)
+    for index, item in enumerate(paced(given)):
+        if isinstance(item, Draft) and item.id in stored:
+            ids.append(item.id)
             continue
-        reason = written.left_out[each.id] if isinstance(each, Draft) else each
+        reason = written.left_out[item.id] if isinstance(item, Draft) else item
         ids.append(None)
         left_out.append(LeftOut(index, reason))
     return AddedIds(ids, left_out)

@@ -1,4 +1,4 @@
-"""Turns as they are kept until memories are made of them."""
+"""Buffered turns: their JSON form, and the drafts that are made of them."""
 
 from __future__ import annotations
 
@@ -37,15 +37,17 @@ _SAME = {
 
 def event_of(draft: Draft) -> dict[str, Any]:
     """Return a turn as a mapping, of which `drafts_of` makes the same draft again."""
-    told: dict[str, Any] = {name: getattr(draft, own) for name, own in _SAME.items()}
-    told["content"] = draft.text if draft.content is None else json.loads(draft.content)
+    event: dict[str, Any] = {name: getattr(draft, own) for name, own in _SAME.items()}
+    event["content"] = (
+        draft.text if draft.content is None else json.loads(draft.content)
+    )
     meta = {} if draft.meta is None else json.loads(draft.meta)
     for name in ("ttl", "revision_ttl"):
         if getattr(draft, name) is not None:
             meta[name] = getattr(draft, name)
-    told["custom_metadata"] = meta or None
-    told["quarantined"] = draft.quarantined or None
-    return {name: value for name, value in told.items() if value is not None}
+    event["custom_metadata"] = meta or None
+    event["quarantined"] = draft.quarantined or None
+    return {name: value for name, value in event.items() if value is not None}
 
 
 def events_of(
@@ -53,7 +55,7 @@ def events_of(
     judged: Iterable[Draft],
     paced: Paced[tuple[str, Draft | SessionSummary]] = iter,
 ) -> dict[str, dict[str, Any] | None]:
-    """Return turns and compactions as they are kept.
+    """Return turns and compactions in the form that is buffered.
 
     Args:
         new: The turns and compactions, each with its id.
@@ -65,12 +67,12 @@ def events_of(
     """
     passed = {draft.id: draft for draft in judged}
     events: dict[str, dict[str, Any] | None] = {}
-    for id_, each in paced(new):
+    for id_, item in paced(new):
         draft = passed.get(id_)
         if draft is None:
             events[id_] = None
-        elif isinstance(each, SessionSummary):
-            events[id_] = compaction_event(replace(each, summary=draft.text))
+        elif isinstance(item, SessionSummary):
+            events[id_] = compaction_event(replace(item, summary=draft.text))
         else:
             events[id_] = event_of(draft)
     return events
@@ -99,10 +101,10 @@ def drafts_of(
 
 
 def _draft(turn: BufferedTurn, session: str) -> Draft:
-    told = turn.event
-    content = told["content"]
-    meta = dict(told.get("custom_metadata", {}))
-    lives = {name: meta.pop(name, None) for name in ("ttl", "revision_ttl")}
+    event = turn.event
+    content = event["content"]
+    meta = dict(event.get("custom_metadata", {}))
+    ttls = {name: meta.pop(name, None) for name in ("ttl", "revision_ttl")}
     several = isinstance(content, Mapping)
     return Draft(
         turn.id,
@@ -112,8 +114,8 @@ def _draft(turn: BufferedTurn, session: str) -> Draft:
         meta=json.dumps(meta, sort_keys=True) if meta else None,
         ordered=True,
         quarantined=is_held(turn),
-        **lives,
-        **{own: told.get(name) for name, own in _SAME.items()},
+        **ttls,
+        **{own: event.get(name) for name, own in _SAME.items()},
     )
 
 
@@ -134,25 +136,23 @@ def compaction_event(summary: SessionSummary) -> dict[str, Any]:
 
 
 def is_held(turn: BufferedTurn) -> bool:
-    """Whether a turn is in quarantine, so that nobody may sum it up."""
+    """Whether a turn is in quarantine and must not be summarized."""
     return "quarantined" in turn.event
 
 
-def is_covered(
-    turn: BufferedTurn, summary: SessionSummary, *, stands_before: bool
-) -> bool:
+def is_covered(turn: BufferedTurn, summary: SessionSummary, *, precedes: bool) -> bool:
     """Whether a compaction sums a turn up.
 
     Args:
         turn: The turn.
         summary: What the compaction says.
-        stands_before: Whether the turn was told before the compaction, which decides
+        precedes: Whether the turn came before the compaction, which decides
             where one of them has no time.
     """
     time, end = turn.event.get("timestamp"), summary.end_timestamp
     if "content" not in turn.event:
         return False
-    return stands_before if time is None or end is None else bool(time <= end)
+    return precedes if time is None or end is None else bool(time <= end)
 
 
 class FirstCompaction(NamedTuple):
@@ -176,29 +176,29 @@ def first_compaction(turns: Sequence[BufferedTurn]) -> FirstCompaction | None:
                 other
                 for at, other in enumerate(turns)
                 if not is_held(other)
-                and is_covered(other, summary, stands_before=at < place)
+                and is_covered(other, summary, precedes=at < place)
             ]
             return FirstCompaction(summary, [turn, *covered])
     return None
 
 
 def covered_before(
-    told: Mapping[str, Draft | SessionSummary], known: Collection[str]
+    items: Mapping[str, Draft | SessionSummary], known: Collection[str]
 ) -> set[str]:
     """Return the ids of new turns that a compaction known already sums up.
 
     Args:
-        told: The turns and compactions of a session, by id.
-        known: The ids of those that were told before.
+        items: The turns and compactions of a session, by id.
+        known: The ids of those that an earlier call brought.
     """
-    summaries = (told[id_] for id_ in told if id_ in known)
+    summaries = (items[id_] for id_ in items if id_ in known)
     ends = (
         each.end_timestamp for each in summaries if isinstance(each, SessionSummary)
     )
     end = max((end for end in ends if end is not None), default=-math.inf)
     return {
         id_
-        for id_, each in told.items()
+        for id_, each in items.items()
         if id_ not in known
         and isinstance(each, Draft)
         and each.ts is not None

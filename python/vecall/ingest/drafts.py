@@ -32,11 +32,11 @@ class CallMetadata(NamedTuple):
 
     Attributes:
         meta: Metadata of all.
-        ttl: Seconds that they live.
-        revision_ttl: Seconds that what they overwrite is kept.
+        ttl: TTL of the memories, in seconds.
+        revision_ttl: TTL of overwritten revisions, in seconds.
         app: The app that the call names.
         user: The user that the call names.
-        include: What is remembered beside what was said; see `inner_reader`.
+        include: Inner parts to remember besides the text; see `inner_reader`.
     """
 
     meta: dict[str, Any]
@@ -52,8 +52,9 @@ def call_metadata(
 ) -> CallMetadata:
     """Read a call's custom_metadata.
 
-    `ttl` says how long the memories live, `revision_ttl` how long what they overwrite
-    is kept. The values of `metadata` are stored with each memory as all other keys are.
+    `ttl` is the TTL of the memories, `revision_ttl` that of the revisions which they
+    overwrite. The values of `metadata` are stored with each memory, as all other keys
+    are.
     `wait_for_completion` is always so, and not stored.
 
     Raises:
@@ -72,11 +73,11 @@ def _scope(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
     elif inner is not None:
         meta["metadata"] = inner
     meta.pop("wait_for_completion", None)
-    lives = []
+    ttls = []
     for name in ("ttl", "revision_ttl"):
         given = meta.pop(name, None)
-        lives.append(getattr(outer, name) if given is None else ttl_seconds(given))
-    ttl, revision_ttl = lives
+        ttls.append(getattr(outer, name) if given is None else ttl_seconds(given))
+    ttl, revision_ttl = ttls
     meta = {**outer.meta, **meta}
     return outer._replace(meta=meta, ttl=ttl, revision_ttl=revision_ttl)
 
@@ -185,7 +186,7 @@ def _event_draft(
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
-    # What is told in plain values is taken at its word. A framework's objects may carry
+    # Plain values are read strictly. A framework's objects may carry
     # attributes that are no values at all, so there only what fits is read.
     strict = isinstance(event, Mapping | Event)
     event = by_name(event, EVENT, where)
@@ -373,7 +374,7 @@ def _content_json(content: object, texts: Sequence[str]) -> str | None:
         return None
     parts = [{"text": to_valid_utf8(text)} for text in texts]
     role = get_role(content)
-    kept: dict[str, object] = {"parts": parts}
+    stored: dict[str, object] = {"parts": parts}
     if role is not None:
-        kept = {"role": to_valid_utf8(role), **kept}
-    return json.dumps(kept, ensure_ascii=False)
+        stored = {"role": to_valid_utf8(role), **stored}
+    return json.dumps(stored, ensure_ascii=False)

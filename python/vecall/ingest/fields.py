@@ -55,7 +55,7 @@ _SAID = (
 ENTRY = _fields(
     f"{_SAID} event_id valid_until supersedes parts",
     _ALIASES,
-    # What a search answers with beside what was stored.
+    # Fields that a search adds to what was stored.
     "score similarity confidence explanation updated_at scope",
 )
 """An explicit memory."""
@@ -86,7 +86,7 @@ SESSION = _fields(
 def by_name(source: object, known: Fields, where: str) -> object:
     """Return a mapping's values by vecall's names; any other object as it is.
 
-    None is a value that is not given. A `created_at` beside an `updated_at` says when a
+    None is a value that is not given. A `created_at` with an `updated_at` says when a
     memory was stored, and counts as its time only where no other time is given. Of a
     mapping with an invocation id and actions, which google-adk dumped, fields that this
     version does not know are ignored.
@@ -146,8 +146,8 @@ def _is_adk_event(source: Mapping[Any, Any]) -> bool:
     )
 
 
-def _is_same(one: object, other: object) -> bool:
-    return one is other or (type(one) is type(other) and bool(one == other))
+def _is_same(first: object, second: object) -> bool:
+    return first is second or (type(first) is type(second) and bool(first == second))
 
 
 def _unknown(name: object, known: Fields, where: str) -> str:

@@ -42,7 +42,7 @@ class LineReader:
             "hist": self._past,
             "replaced": self._replacement,
             "trig": self._trigger,
-            "told": self._told,
+            "told": self._turn,
         }
 
     def header(self, line: Mapping[str, Any]) -> EmbeddingModel | None:
@@ -159,7 +159,7 @@ class LineReader:
             "state": _optional(values, "state", _tries),
         }
 
-    def _told(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _turn(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "session": self._name_of_gone(values, "told", "session"),
             "id": self._name_of_gone(values, "told", "id"),

@@ -1,4 +1,4 @@
-"""Thoughts, function calls and their responses as texts, where they are asked for.
+"""Thoughts, function calls and their responses as texts, on request.
 
 google-adk's parts and dicts of the same shape are read. Calls of memory tools have no
 text: what they return was remembered before, and may be forgotten meanwhile.
@@ -38,7 +38,7 @@ _CUT = " …"
 
 
 def checked_include(given: object) -> frozenset[str]:
-    """Return what is remembered beside what was said.
+    """Return which inner parts are remembered besides the message texts.
 
     Raises:
         ConfigError: Something else than "thoughts" and "calls".

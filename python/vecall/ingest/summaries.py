@@ -24,7 +24,7 @@ def summary_drafts(
     """Return drafts of the summaries of a session.
 
     Their ids depend on what they cover, so that a summary which is made again, because
-    nobody knows whether the first one was written, replaces the first one.
+    the caller could not tell whether the first one was written, replaces the first one.
 
     Args:
         summaries: The summaries.
@@ -37,14 +37,16 @@ def summary_drafts(
     drafts = []
     for number, summary in enumerate(summaries):
         text = to_valid_utf8("\n".join([summary.summary.strip(), *summary.key_facts]))
-        told = {
+        metadata = {
             "topics": [to_valid_utf8(topic) for topic in summary.topics],
             "key_facts": [to_valid_utf8(fact) for fact in summary.key_facts],
             "start_timestamp": summary.start_timestamp,
             "end_timestamp": summary.end_timestamp,
             "event_count": summary.event_count,
         }
-        meta = {name: value for name, value in told.items() if value not in (None, [])}
+        meta = {
+            name: value for name, value in metadata.items() if value not in (None, [])
+        }
         drafts.append(
             Draft(
                 memory_id(session, SUMMARY, *names, float(number)),
@@ -65,12 +67,14 @@ def as_one(summaries: Sequence[SessionSummary], turns: int) -> SessionSummary:
 
     How many each of them covers does not add up: they may cover the same.
     """
-    starts = [one.start_timestamp for one in summaries]
-    ends = [one.end_timestamp for one in summaries]
+    starts = [summary.start_timestamp for summary in summaries]
+    ends = [summary.end_timestamp for summary in summaries]
     return SessionSummary(
-        "\n".join(one.summary.strip() for one in summaries),
-        topics=tuple(dict.fromkeys(t for one in summaries for t in one.topics)),
-        key_facts=tuple(dict.fromkeys(f for one in summaries for f in one.key_facts)),
+        "\n".join(summary.summary.strip() for summary in summaries),
+        topics=tuple(dict.fromkeys(t for summary in summaries for t in summary.topics)),
+        key_facts=tuple(
+            dict.fromkeys(f for summary in summaries for f in summary.key_facts)
+        ),
         start_timestamp=min((t for t in starts if t is not None), default=None),
         end_timestamp=max((t for t in ends if t is not None), default=None),
         event_count=turns,

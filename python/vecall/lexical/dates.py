@@ -178,7 +178,7 @@ _LOOKED_AT = 512
 
 
 def _ends(folded: str) -> str:
-    """Where a long query asks for days: at its beginning or at its end."""
+    """The parts of a long query that may name days: its beginning and its end."""
     if len(folded) <= 2 * _LOOKED_AT:
         return folded
     return f"{folded[:_LOOKED_AT]} {folded[-_LOOKED_AT:]}"

@@ -1,4 +1,4 @@
-"""What is known about a text beside its words: that it asks, that it tells a time.
+"""Features of a text besides its words: it is a question, it names a time.
 
 A mark is a term that no word can be. The engine finds the marks of a row as it finds
 its words, and a query says which marks it favours.
@@ -30,7 +30,7 @@ _CLOSING = (
 _QUESTION_SIGNS = ("?", "\uff1f", "\u061f", "\u304b\u3002")
 _ASKS = re.compile(rf"(?:[?\uff1f\u061f]|\u304b\u3002)[{_CLOSING}]*\Z")
 
-# Times that are told: words in Latin letters (English, German, Spanish, French,
+# Names of times: words in Latin letters (English, German, Spanish, French,
 # Italian, Portuguese), as `split_words` leaves them; numbers; Russian, Chinese,
 # Japanese and Korean.
 _TIME_WORDS = frozenset(
@@ -108,7 +108,7 @@ class QueryMarks(NamedTuple):
     """What a query favours.
 
     Attributes:
-        time: The mark of rows that tell a time, if the query asks for one, else 0.
+        time: The mark of rows that name a time, if the query wants one, else 0.
         authors: Marks of the authors whom its words may name.
         optional: Terms that add to a score and take nothing where they are not found:
             parts of identifiers and of German compounds, and words as such parts.
@@ -125,7 +125,7 @@ def text_marks(
     """Return the marks of a memory's text.
 
     A question says less than its answer. A longer turn that ends with a question does
-    not: it states facts before it asks. Users' requests to an assistant do so from
+    not: it states facts before the question. Users' requests to an assistant do so from
     fewer words on ("… can you help?").
 
     Args:
@@ -155,7 +155,7 @@ def _tells_time(folded: str, words: Sequence[str]) -> bool:
 
 
 def asks_time(folded: str) -> bool:
-    """Whether a normalised query asks when something is."""
+    """Whether a normalised query is a question for a time."""
     if _ASKS_TIME.match(folded):
         return True
     return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None

@@ -2,7 +2,7 @@
 
 An identifier is found under its whole form and under its parts. Underscores and hyphens
 end words for the tokenizer already; here are the borders without a separator: a capital
-inside of a word, and letters beside digits.
+inside of a word, and letters next to digits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def identifier_parts(text: str, folded: str) -> list[str]:
         folded: The same, normalised.
 
     Returns:
-        Normalised words, repeats kept; empty for a text without identifiers.
+        Normalised words, with repeats; empty for a text without identifiers.
     """
     parts: list[str] = []
     if _MAY_BE_CAMEL.search(text):
@@ -66,7 +66,7 @@ def joined_parts(text: str) -> list[str]:
 
 
 def joined_numbers(words: Sequence[str]) -> list[str]:
-    """Return each word and the number beside it as one: "iphone 15" gives iphone15.
+    """Return each word and the number next to it as one: "iphone 15" gives iphone15.
 
     Args:
         words: Normalised words, in the order of the text.

@@ -1,6 +1,6 @@
 """English words whose forms no stemmer brings together: go and went, child, children.
 
-A question asks with the plain form ("what did she buy") what was told in another one
+A question has the plain form ("what did she buy") and its answer another one
 ("I bought"). Only forms that are one word's alone are here: "saw", "left", "found" and
 "felt" are words of their own often enough, and are still worth more as forms.
 """

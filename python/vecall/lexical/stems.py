@@ -30,7 +30,7 @@ CACHE_WORDS = 100_000
 """Words of a language whose hashes are remembered."""
 
 STOPPED = 0
-"""A hash that stands for "no term"."""
+"""The hash that means "no term"."""
 
 PART = 1 << 63
 """The bit of a term that is a part of a memory's words, or optional in a query. The
@@ -48,7 +48,7 @@ _ALL_STOP_WORDS = {
 
 
 class Language:
-    """Stems of one language's words, a thread at a time: a stemmer keeps state."""
+    """Stems of one language's words, one thread at a time: a stemmer has state."""
 
     def __init__(self, name: str) -> None:
         """Take a language by Snowball's name."""

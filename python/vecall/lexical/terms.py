@@ -92,7 +92,7 @@ class _Analysis(threading.local):
     def author_marks(self, words: Sequence[str]) -> tuple[int, ...]:
         """Return the marks of authors with these words in their names, each once.
 
-        Names are known by their English stems, whatever language is spoken of them.
+        Names are known by their English stems in every language.
         """
         known = self._authors
         marks: dict[int, None] = {}
@@ -120,7 +120,7 @@ class _Analysis(threading.local):
 
 _analysis = _Analysis()
 
-_CHARS_A_TERM = 32  # of a query: far more than a term and the stop words beside it have
+_CHARS_A_TERM = 32  # of a query: far more than a term and the stop words around it have
 
 
 def query_terms(
@@ -179,9 +179,9 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
             terms, in UTC.
 
     Returns:
-        64-bit hashes, repeats kept, stop words left out, marks last. A text in another
+        64-bit hashes, with repeats, stop words left out, marks last. A text in another
         language is found under the stems of that language and under the English ones,
-        so that a name is found whatever language asks for it.
+        so that a name is found from every language.
     """
     folded = normalise(text)
     words = split_words(folded)

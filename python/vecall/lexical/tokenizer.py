@@ -80,17 +80,17 @@ def stream_safe(text: str) -> str:
 
 def _first_marks(run: re.Match[str]) -> str:
     """Drop what is more than 30 marks in a row; a run holds letters of some scripts."""
-    kept = []
+    chars = []
     marks = 0
     for char in run.group():
         marks = marks + 1 if unicodedata.combining(char) else 0
         if marks <= _MOST_MARKS:
-            kept.append(char)
-    return "".join(kept)
+            chars.append(char)
+    return "".join(chars)
 
 
 def words(text: str) -> list[str]:
-    """Split `text` into words, in order, repeats kept.
+    """Split `text` into words, in order, with repeats.
 
     Args:
         text: Any string; lone surrogates and control characters separate words.
@@ -137,7 +137,7 @@ def _split_scripts(word: str) -> list[str]:
 
 
 def _pairs(run: str) -> list[str]:
-    """Overlapping pairs of characters; a single character stands for itself."""
+    """Overlapping pairs of characters; a single character is returned as it is."""
     if len(run) < 2:
         return [run]
     return [run[i : i + 2] for i in range(len(run) - 1)]

@@ -39,8 +39,8 @@ class Signals(NamedTuple):
         place: log(1 + place in the answer), from 0.
         relative: The score's share of the best one.
         seen: 1 if the memory holds a word of the query, else 0.
-        factor: log of the factor on the score: of who said it, and whether it asks or
-            tells a time.
+        factor: log of the factor on the score: of the author, of questions, and of
+            texts that name a time.
         vectors: The vectors' part of the score; 0 without a query vector.
         unsaid: The cosine where the memory holds no word of the query, else 0.
     """
@@ -58,21 +58,21 @@ class Signals(NamedTuple):
         """Return the signals of a memory that a search explained.
 
         Raises:
-            InvalidMemoryError: The search was not asked to explain.
+            InvalidMemoryError: The search ran without explain=True.
         """
-        told = memory.explanation
-        if told is None:
+        explanation = memory.explanation
+        if explanation is None:
             msg = "signals: search with explain=True"
             raise InvalidMemoryError(msg)
-        covered, relative = told["covered"], told["relative"]
+        covered, relative = explanation["covered"], explanation["relative"]
         seen = covered > 0.0
         return Signals(
             covered * relative,
-            math.log1p(told["place"]),
+            math.log1p(explanation["place"]),
             relative,
             float(seen),
-            math.log(max(told["factor"], LEAST_FACTOR)),
-            told["vectors"],
+            math.log(max(explanation["factor"], LEAST_FACTOR)),
+            explanation["vectors"],
             0.0 if seen else memory.similarity or 0.0,
         )
 
@@ -151,11 +151,13 @@ class Calibration:
                 other signals than this version's.
         """
         try:
-            told = json.loads(Path(path).read_text(encoding="utf-8"))
-            models = {str(name): _read(one) for name, one in told["models"].items()}
-            more = [told.get(name) for name in ("other", "matches")]
+            file = json.loads(Path(path).read_text(encoding="utf-8"))
+            models = {
+                str(name): _read(weights) for name, weights in file["models"].items()
+            }
+            more = [file.get(name) for name in ("other", "matches")]
             rest = [None if one is None else _read(one) for one in more]
-            return Calibration(_read(told["words"]), models, *rest)
+            return Calibration(_read(file["words"]), models, *rest)
         except ConfigError:  # which is a ValueError
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -164,14 +166,14 @@ class Calibration:
 
     def save(self, path: str | Path) -> None:
         """Write the weights as JSON."""
-        told: dict[str, object] = {
-            "words": _told(self.words),
-            "models": {name: _told(one) for name, one in self.models.items()},
+        file: dict[str, object] = {
+            "words": _named(self.words),
+            "models": {name: _named(one) for name, one in self.models.items()},
         }
         for name, one in (("other", self.other), ("matches", self.matches)):
             if one is not None:
-                told[name] = _told(one)
-        text = json.dumps(told, indent=1) + "\n"
+                file[name] = _named(one)
+        text = json.dumps(file, indent=1) + "\n"
         Path(path).write_text(text, encoding="utf-8")
 
     def with_model(self, model_id: str, weights: Weights) -> Calibration:
@@ -241,23 +243,23 @@ def _shipped() -> Calibration:
     return Calibration.load(_SHIPPED)
 
 
-def _told(weights: Weights) -> dict[str, float]:
+def _named(weights: Weights) -> dict[str, float]:
     names = Signals._fields
     return {
         "bias": round(weights.bias, 6),
         **{
-            name: round(one, 6)
-            for name, one in zip(names, weights.weights, strict=False)
+            name: round(weight, 6)
+            for name, weight in zip(names, weights.weights, strict=False)
         },
     }
 
 
-def _read(told: Mapping[str, float]) -> Weights:
-    bias = float(told["bias"])
-    count = WORD_SIGNALS if len(told) - 1 <= WORD_SIGNALS else len(Signals._fields)
+def _read(named: Mapping[str, float]) -> Weights:
+    bias = float(named["bias"])
+    count = WORD_SIGNALS if len(named) - 1 <= WORD_SIGNALS else len(Signals._fields)
     names = Signals._fields[:count]
-    lacking = [name for name in names if name not in told]
-    if lacking or len(told) - 1 != count:  # the names of a file are not for a message
+    lacking = [name for name in names if name not in named]
+    if lacking or len(named) - 1 != count:  # the names of a file are not for a message
         what = f"lacks {', '.join(lacking)}" if lacking else "has signals besides"
         msg = (
             f"calibration: the file's weights are for other signals ({what}), such as "
@@ -265,7 +267,7 @@ def _read(told: Mapping[str, float]) -> Weights:
             f"`vecall eval jsonl FILE --calibrate OUT.json`"
         )
         raise ConfigError(msg)
-    weights = tuple(float(told[name]) for name in names)
+    weights = tuple(float(named[name]) for name in names)
     if not all(map(math.isfinite, (bias, *weights))):
         raise ValueError
     return Weights(bias, weights)

@@ -19,8 +19,8 @@ def weight_of(prior: float | None, uses: int | None, age: float) -> float:
 
     The log-odds of what it was stored with, less up to 0.7 as it ages (half of that in
     90 days), more by up to 1.4 as it is used (half of that after four uses). So 0 and 1
-    stay what they are. Age is counted in whole days, so that an answer asked again is
-    the same answer.
+    stay what they are. Age is counted in whole days, so that a repeated
+    search returns the same values.
 
     Args:
         prior: What it was stored with, in [0, 1]; 0.5 where nothing was.

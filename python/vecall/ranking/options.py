@@ -76,7 +76,7 @@ class Ranking:
             that names what "it" and "there" mean, say. The vector is the new text's,
             unless the search has one of its own; the reranker and the scorer see the
             new text, too. Memories that are to be forgotten are never looked for by it.
-        reranker: Orders the memories anew from their texts.
+        reranker: Reorders the memories by their texts.
         collapse: Share of common words, in (0, 1], from which of two memories only the
             better is returned; None returns both.
         diversity: Maximal marginal relevance (Carbonell and Goldstein, 1998): share in
@@ -111,7 +111,7 @@ class Ranking:
             if name not in WEIGHTS:
                 msg = f"ranking.weights: the names are {', '.join(sorted(WEIGHTS))}"
                 raise ConfigError(msg)
-            _check(weight, f"ranking.weights[{name!r}]", _most(name))
+            _check(weight, f"ranking.weights[{name!r}]", _limit_of(name))
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
         fusion: object = self.fusion
         if fusion not in ("convex", "rrf", "words", "vectors"):
@@ -190,15 +190,15 @@ def _check_function(given: object, name: str) -> None:
         raise ConfigError(msg)
 
 
-def _most(name: str) -> float:
+def _limit_of(name: str) -> float:
     return 1.0 if name == "dense" else _MOST_WEIGHT
 
 
-def _check(value: Any, name: str, most: float, *, above: bool = False) -> None:
+def _check(value: Any, name: str, limit: float, *, above: bool = False) -> None:
     number = isinstance(value, float | int) and not isinstance(value, bool)
-    if number and (value > 0.0 if above else value >= 0.0) and value <= most:
+    if number and (value > 0.0 if above else value >= 0.0) and value <= limit:
         return
-    least = "above 0" if above else "at least 0"
-    limit = "" if math.isinf(most) else f" and at most {most:g}"
-    msg = f"{name}: must be a number {least}{limit}"
+    minimum = "above 0" if above else "at least 0"
+    maximum = "" if math.isinf(limit) else f" and at most {limit:g}"
+    msg = f"{name}: must be a number {minimum}{maximum}"
     raise ConfigError(msg)

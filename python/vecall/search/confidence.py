@@ -54,18 +54,18 @@ class Hit:
     score: float
     similarity: float
     lexical: float
-    parts: list[float]  # covered, words, vectors, beside, session, factor
+    parts: list[float]  # covered, words, vectors, neighbours, session, factor
     place: int  # in the engine's answer, from 0
     engine_score: float
     ranked_by: dict[str, float] | None = None  # what the options added
 
     def explanation(self, answer: QueryStats) -> dict[str, float]:
         """Return the parts of the score, by name."""
-        covered, words, vectors, beside, session, factor = self.parts
-        told = {
+        covered, words, vectors, neighbours, session, factor = self.parts
+        parts = {
             "words": words,
             "vectors": vectors,
-            "beside": beside,
+            "beside": neighbours,
             "session": session,
             "factor": factor,
             "bm25": self.lexical,
@@ -76,7 +76,7 @@ class Hit:
             "trust": answer.trust,
             "rows": answer.rows,
         }
-        return {**told, **(self.ranked_by or {})}
+        return {**parts, **(self.ranked_by or {})}
 
     def relative(self, answer: QueryStats) -> float:
         """Return the engine's score as a share of its best one."""

@@ -13,14 +13,14 @@ from vecall.types import Filter
 
 
 def passing_rows(
-    database: Database, key: tuple[str, str], asked: Filter
+    database: Database, key: tuple[str, str], conditions: Filter
 ) -> NDArray[np.int64]:
     """Return the numbers of the live rows whose labels and metadata pass a filter.
 
     Args:
         database: The file.
         key: The names of the partition.
-        asked: A filter that `check_filter` returned.
+        conditions: A filter that `check_filter` returned.
 
     Raises:
         CorruptFileError: The metadata of a row are not a JSON object.
@@ -32,8 +32,10 @@ def passing_rows(
     with database.read_transaction() as connection:
         if partition_state(connection, part, *key) is None:
             return np.empty(0, np.int64)  # forgotten meanwhile
-        rows: Iterable[tuple[int, str | None]] = likely_rows(connection, part, asked)
+        rows: Iterable[tuple[int, str | None]] = likely_rows(
+            connection, part, conditions
+        )
         if database.path is not None:
-            return np.fromiter(passing(rows, asked.metadata), np.int64)
-        rows = list(rows)  # in memory nobody else reads or writes meanwhile
-    return np.fromiter(passing(rows, asked.metadata), np.int64)
+            return np.fromiter(passing(rows, conditions.metadata), np.int64)
+        rows = list(rows)  # in memory no other process reads or writes meanwhile
+    return np.fromiter(passing(rows, conditions.metadata), np.int64)

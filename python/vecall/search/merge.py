@@ -23,7 +23,7 @@ def merge_scopes(
     ranked: list[tuple[float, int, int, MemoryEntry]] = []
     for turn, (scope, answer) in enumerate(answers.items()):
         for place, memory in enumerate(answer.memories):
-            sure = -1.0 if memory.confidence is None else memory.confidence
-            ranked.append((-sure, place, turn, replace(memory, scope=scope)))
+            confidence = -1.0 if memory.confidence is None else memory.confidence
+            ranked.append((-confidence, place, turn, replace(memory, scope=scope)))
     ranked.sort(key=lambda entry: entry[:3])
     return SearchMemoryResponse([memory for *_, memory in ranked[:top_k]])

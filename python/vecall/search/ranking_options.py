@@ -1,4 +1,4 @@
-"""How a service ranks and scores, whatever file it opens."""
+"""Ranking and scoring options of a service, independent of its file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_FACTOR = 1.0
 
 
 class RankingOptions(NamedTuple):
-    """How a service ranks and scores, whatever file it opens."""
+    """Ranking and scoring options of a service, independent of its file."""
 
     ranking: Ranking
     calibration: Calibration

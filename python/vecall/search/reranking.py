@@ -74,7 +74,7 @@ def apply_reranker(hits: list[Hit], numbers: object) -> None:
 def choose(
     ordered: Sequence[tuple[Hit, Row]], ranking: Ranking, top_k: int
 ) -> list[tuple[Hit, Row]]:
-    """Return the first top_k without repetition, or as different as asked for."""
+    """Return the first top_k without repetition, or with diversity."""
     words = {
         hit.rid: frozenset(content_words(row.text)) for hit, row in in_slices(ordered)
     }
@@ -89,12 +89,12 @@ def choose(
 def _collapsed(
     ordered: list[tuple[Hit, Row]], words: dict[int, frozenset[int]], share: float
 ) -> list[tuple[Hit, Row]]:
-    kept: list[tuple[Hit, Row]] = []
+    distinct: list[tuple[Hit, Row]] = []
     for hit, row in in_slices(ordered):
         mine = words[hit.rid]
-        if all(_overlap(mine, words[other.rid]) < share for other, _ in kept):
-            kept.append((hit, row))
-    return kept
+        if all(_overlap(mine, words[other.rid]) < share for other, _ in distinct):
+            distinct.append((hit, row))
+    return distinct
 
 
 def _diverse(

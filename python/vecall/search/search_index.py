@@ -60,7 +60,7 @@ class Use:
 
 
 class SearchIndex:
-    """An engine, what fills it and what asks it."""
+    """An engine, its partition cache and its searcher."""
 
     def __init__(
         self,

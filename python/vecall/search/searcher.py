@@ -70,7 +70,7 @@ class Searcher:
         scoring: Scoring,
         expiry_clock: ExpiryClock,
     ) -> None:
-        """Use an engine that the loader keeps in step with the file."""
+        """Use an engine that the loader keeps in sync with the file."""
         self._expiry_clock = expiry_clock
         self._engine = engine
         self._loader = partitions
@@ -108,7 +108,7 @@ class Searcher:
         """Return the best memories.
 
         Args:
-            request: What is asked.
+            request: The query and its options.
         """
         vector = request.vector
         if vector is None and not has_word(request.query):
@@ -122,7 +122,7 @@ class Searcher:
         hits, answer = await self._search_when_current(request, vector)
         if any(hit.row is None for hit in hits):
             await self._fetch(hits)
-        # A row that is still not there was deleted since the engine was asked.
+        # A row that is still not there was deleted since the engine's answer.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
         now = self._expiry_clock.wall()
         is_plain = request.ranking.is_plain
@@ -140,10 +140,10 @@ class Searcher:
         return self._response(found, answer, request, now)
 
     def _embeds(self, request: SearchRequest) -> bool:
-        """Whether a query is asked by its vector too.
+        """Whether the search needs the query's vector.
 
         Not where its letters are outside of the model's scripts: what the cosine then
-        says is noise. A search that asks for the cosine gets it nevertheless.
+        says is noise. A search that needs the cosine gets it nevertheless.
         """
         fusion = request.ranking.fusion
         if self._embedding is None or fusion == "words":
@@ -239,11 +239,13 @@ class Searcher:
         if not ranking.is_plain:
             top_k = max(top_k, ranking.depth)
         terms, marks = query_terms(request.query)
-        asked = [] if ranking.fusion == "vectors" else [*terms, *marks.optional]
+        searched_terms = (
+            [] if ranking.fusion == "vectors" else [*terms, *marks.optional]
+        )
         ids, scores, similarities, lexical, parts, summary = self._engine.recall(
             request.key,
             vector,
-            asked,
+            searched_terms,
             top_k,
             now=to_micros(self._expiry_clock.now()),
             question_mark=QUESTION,
@@ -308,18 +310,20 @@ _NOTHING = QueryStats(0.0, 0.0, 0.0, 0.0, has_vector=False)
 
 def _options(request: SearchRequest) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    asked = request.filter
-    if asked is not None:
-        if asked.session_id is not None:
-            options["session"] = name_key(asked.session_id)
-        if isinstance(asked.author, str):
-            options["author"] = name_key(asked.author)
-        if isinstance(asked.kind, str):
-            options["kind"] = name_key(asked.kind)
-        if asked.after is not None:
-            options["after"] = to_micros(to_seconds(asked.after, "filter.after"))
-        if asked.before is not None:
-            options["before"] = to_micros(to_seconds(asked.before, "filter.before"))
+    conditions = request.filter
+    if conditions is not None:
+        if conditions.session_id is not None:
+            options["session"] = name_key(conditions.session_id)
+        if isinstance(conditions.author, str):
+            options["author"] = name_key(conditions.author)
+        if isinstance(conditions.kind, str):
+            options["kind"] = name_key(conditions.kind)
+        if conditions.after is not None:
+            options["after"] = to_micros(to_seconds(conditions.after, "filter.after"))
+        if conditions.before is not None:
+            options["before"] = to_micros(
+                to_seconds(conditions.before, "filter.before")
+            )
     if request.min_score is not None:
         options["min_similarity"] = request.min_score
     if request.only is not None:

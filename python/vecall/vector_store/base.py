@@ -28,8 +28,8 @@ class VectorStoreFilter:
         before: Only rows before this time.
         where: Only rows that meet the author, kind, not_kind, source, trust and
             metadata of this filter, which has no session and no times. Only stores
-            whose attribute `applies_where` is True are given one. What it asks for
-            stands in a row's metadata under the same names, and custom metadata as JSON
+            whose attribute `applies_where` is True are given one. What it names
+            is in a row's metadata under the same names, and custom metadata as JSON
             under "meta"; `meets` says whether a row passes.
 
     The time of a row is its metadata's timestamp, or when it was stored. Times are
@@ -61,7 +61,7 @@ class VectorSearchResult:
 
 @runtime_checkable
 class VectorStore(Protocol):
-    """Vectors with metadata, kept apart by app and user.
+    """Vectors with metadata, separated by app and user.
 
     No call reaches across users: a row belongs to the app and the user that its
     metadata names, an id is unique for these two, and every other call must name both.

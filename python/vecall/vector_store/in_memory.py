@@ -40,7 +40,7 @@ T = TypeVar("T")
 _LONG_WORK = 1 << 22
 _LEAST_ROW = 512  # what a short vector costs all the same
 _RESULT = 1 << 15  # what it costs to return one
-_TRIES = 3  # before a search keeps writers out
+_TRIES = 3  # before a search locks writers out
 
 
 class InMemoryVectorStore:
@@ -187,7 +187,7 @@ class InMemoryVectorStore:
             part = self._partitions.get(key) or Partition(engine, key)
             old = part.number_of(id)
             # The new row comes first, so that every search finds one of the two; it
-            # asks again if that is the old one.
+            # searches again if that is the old one.
             part.add(next(self._next), row, vector)
             if old is not None:
                 part.remove([old])

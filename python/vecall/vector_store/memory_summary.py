@@ -1,4 +1,4 @@
-"""The summary of a session, as it is kept beside its vector."""
+"""The summary of a session, as it is stored with its vector."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MemorySummary:
         key_facts: What it says for sure.
         timestamp: Seconds since 1970. A datetime with a time zone or an ISO 8601 string
             with an offset is converted.
-        event_count: How many events it covers; None if nobody counted.
+        event_count: How many events it covers; None if unknown.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The rows of one user: vectors in the engine, the rest in dicts beside it."""
+"""The rows of one user: vectors in the engine, all else in dicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Hit = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a row is beside its vector; its metadata as JSON."""
+    """A row without its vector; its metadata as JSON."""
 
     id: str
     session: str | None
@@ -41,8 +41,8 @@ class Partition:
     """One user's rows, under numbers that are never used again.
 
     Sessions are known to the engine by numbers too, not by hashes, so no two are ever
-    taken for one. `find` may be called at any time; for all else the caller sees to it
-    that nobody else is at it.
+    taken for one. `find` may be called at any time; all other calls need
+    the caller's lock.
     """
 
     def __init__(self, engine: Engine, key: Key) -> None:
@@ -58,7 +58,7 @@ class Partition:
         return self._numbers.get(id)
 
     def candidates(self, scope: PartitionScope) -> list[tuple[int, Row]]:
-        """Return the rows of the scope's session, or all, whatever their time."""
+        """Return the rows of the scope's session, or all, of any time."""
         if scope.session is None:
             return list(self.rows.items())
         session = self._sessions.get(scope.session)
@@ -137,9 +137,9 @@ class Partition:
                 return hits
             wanted *= 4
 
-    def _tie(self, one: Hit, other: Hit) -> bool:
+    def _tie(self, first_hit: Hit, second_hit: Hit) -> bool:
         """Whether only their ids decide; False if one has gone, as the caller sees."""
-        first, second = self.rows.get(one[0]), self.rows.get(other[0])
+        first, second = self.rows.get(first_hit[0]), self.rows.get(second_hit[0])
         if first is None or second is None:
             return False
-        return one[1] == other[1] and first.micros == second.micros
+        return first_hit[1] == second_hit[1] and first.micros == second.micros

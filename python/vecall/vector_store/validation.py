@@ -72,24 +72,24 @@ def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> 
     )
 
 
-def check_scope(asked: object, limits: Limits) -> PartitionScope:
+def check_scope(wanted: object, limits: Limits) -> PartitionScope:
     """Return what a filter means.
 
     Raises:
         InvalidArgumentError: It does not name an app and a user, or has a bad value.
     """
-    if asked is None:
-        asked = VectorStoreFilter()
-    if not isinstance(asked, VectorStoreFilter):
+    if wanted is None:
+        wanted = VectorStoreFilter()
+    if not isinstance(wanted, VectorStoreFilter):
         msg = "filter: expected a VectorStoreFilter"
         raise InvalidTypeError(msg)
-    session, after, before = asked.session_id, asked.after, asked.before
+    session, after, before = wanted.session_id, wanted.after, wanted.before
     return PartitionScope(
-        check_key(asked.app_name, asked.user_id, "filter.", limits),
+        check_key(wanted.app_name, wanted.user_id, "filter.", limits),
         None if session is None else check_name(session, "filter.session_id", limits),
         None if after is None else to_micros(to_seconds(after, "filter.after")),
         None if before is None else to_micros(to_seconds(before, "filter.before")),
-        None if asked.where is None else _where(asked.where, limits),
+        None if wanted.where is None else _where(wanted.where, limits),
     )
 
 
@@ -98,11 +98,11 @@ def _where(given: object, limits: Limits) -> Filter:
     if not isinstance(given, Filter):
         msg = "filter.where: expected a Filter"
         raise InvalidTypeError(msg)
-    asked = check_filter(given, limits, by_metadata=True)
-    if (asked.session_id, asked.after, asked.before) != (None, None, None):
+    wanted = check_filter(given, limits, by_metadata=True)
+    if (wanted.session_id, wanted.after, wanted.before) != (None, None, None):
         msg = "filter.where: session and times are fields of the VectorStoreFilter"
         raise InvalidArgumentError(msg)
-    return asked
+    return wanted
 
 
 def check_metadata(given: object, limits: Limits) -> Described:
@@ -116,16 +116,18 @@ def check_metadata(given: object, limits: Limits) -> Described:
     if not isinstance(given, Mapping):
         msg = "metadata: expected a mapping"
         raise InvalidTypeError(msg)
-    kept = dict(given)
-    key = check_key(kept.get("app_name"), kept.get("user_id"), "metadata.", limits)
-    session, time = kept.get("session_id"), kept.get("timestamp")
+    metadata = dict(given)
+    key = check_key(
+        metadata.get("app_name"), metadata.get("user_id"), "metadata.", limits
+    )
+    session, time = metadata.get("session_id"), metadata.get("timestamp")
     if session is not None:
         session = check_name(session, "metadata.session_id", limits)
     micros = None
     if time is not None:
-        kept["timestamp"] = to_seconds(time, "metadata.timestamp")
-        micros = to_micros(kept["timestamp"])
-    plain = _plain(kept, limits.max_metadata_depth)
+        metadata["timestamp"] = to_seconds(time, "metadata.timestamp")
+        micros = to_micros(metadata["timestamp"])
+    plain = _plain(metadata, limits.max_metadata_depth)
     try:
         text = json.dumps(plain, ensure_ascii=False)
     except ValueError:  # an integer of thousands of digits
