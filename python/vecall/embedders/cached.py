@@ -115,7 +115,8 @@ class CachedEmbedder:
 
     A cached text is answered sooner, whichever user sent it first. Do without the cache
     where users must not learn even that of each other. A deleted memory's vector stays
-    until it is the least recently used or `clear` is called; its text is not stored, only a hash.
+    until it is the least recently used or `clear` is called. Of its text only a hash is
+    stored.
 
     Args:
         embedder: What embeds; if its `embed` is a coroutine function, so is this one's.

@@ -1,9 +1,9 @@
 """Parts of German compounds: `Zahnarzttermin` is found by `Zahnarzt` and by `Termin`.
 
-There is no dictionary. A memory is indexed under each beginning and each end of its long
-words, in a space of hashes of its own, and the words of a query look there too. A
-long word of a query is cut in the same way; of its parts only those count that are words, or
-parts of words, of the memories that are searched.
+There is no dictionary. A memory is indexed under each beginning and each end of its
+long words, in a space of hashes of its own, and the words of a query look there too. A
+long word of a query is cut in the same way; of its parts only those count that are
+words, or parts of words, of the memories that are searched.
 """
 
 from __future__ import annotations
