@@ -1,11 +1,10 @@
-"""The time by which memories expire: it passes, and no clock that is set moves it.
+"""The expiry clock: elapsed time, which setting the wall clock does not change.
 
-A wall clock may be set, by hand or by the network, a year ahead or back. If memories
-expired by it, those that should live would be gone, or those that are gone would be
-back. So expiry counts seconds that really passed. They are counted from the wall clock
-at the time when a file was first opened after the machine was started; the file keeps
-how far the count has come, so that it never goes back and a restart of a process does
-not begin it anew. Only how long a machine was off can nobody but the wall clock say.
+A wall clock may be set a year ahead or back, by hand or by the network. Memories would
+then expire too early or come back. So TTLs use elapsed seconds. The count begins at the
+wall clock's time when a file is first opened after a boot. The file stores a checkpoint
+of the count: it never goes back, and a restart of a process does not reset it. The time
+during which a machine was off is known from the wall clock only.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ class Clock:
 
 
 class ClockCheckpoint(NamedTuple):
-    """How far the count has come, as a file keeps it.
+    """The state of an expiry clock, as a file stores it.
 
     Attributes:
         now: Seconds since 1970.
-        passing: What `Clock.monotonic` said then.
-        boot: What `Clock.boot_id` said then.
+        monotonic: The value of `Clock.monotonic` at that time.
+        boot_id: The value of `Clock.boot_id` at that time.
     """
 
     now: float
@@ -65,43 +64,43 @@ class ClockCheckpoint(NamedTuple):
 
     @classmethod
     def parse(cls, text: str | None) -> ClockCheckpoint | None:
-        """Read what `__str__` wrote; None if it is not that to the letter.
+        """Parse the text of `__str__`; None if the checksum does not match.
 
-        By a time with another digit all would expire, or nothing ever again.
+        A damaged time could expire every memory, or none ever.
         """
-        told, _, crc = (text or "").rpartition("|")
-        if crc != _checksum(told):
+        body, _, crc = (text or "").rpartition("|")
+        if crc != _checksum(body):
             return None
-        now, monotonic, boot_id = told.split("|", 2)
+        now, monotonic, boot_id = body.split("|", 2)
         return cls(float(now), float(monotonic), boot_id)
 
     def __str__(self) -> str:
         """Return it as text, with a checksum."""
-        told = f"{self.now!r}|{self.monotonic!r}|{self.boot_id}"
-        return f"{told}|{_checksum(told)}"
+        body = f"{self.now!r}|{self.monotonic!r}|{self.boot_id}"
+        return f"{body}|{_checksum(body)}"
 
 
-def _checksum(told: str) -> str:
-    return f"{zlib.crc32(told.encode()):08x}"
+def _checksum(body: str) -> str:
+    return f"{zlib.crc32(body.encode()):08x}"
 
 
 class ExpiryClock:
     """Seconds since 1970 that pass as time does. Thread-safe.
 
-    `wall` beside it is the machine's own idea, for what people read.
+    `wall` is the machine's wall clock, for times that people read.
     """
 
-    def __init__(self, clock: Clock, kept: ClockCheckpoint | None = None) -> None:
-        """Begin at the wall clock's time, or at what a file kept.
+    def __init__(self, clock: Clock, checkpoint: ClockCheckpoint | None = None) -> None:
+        """Begin at the wall clock's time, or at a checkpoint.
 
         Args:
             clock: Tells the time.
-            kept: How far the count had come.
+            checkpoint: The state that the file stores.
         """
         self._clock = clock
         self._ahead = clock.wall() - clock.monotonic()
         self._is_far_known = False
-        self.advance_to(kept)
+        self.advance_to(checkpoint)
 
     def wall(self) -> float:
         """Return seconds since 1970, as the machine believes."""
@@ -118,23 +117,23 @@ class ExpiryClock:
             monotonic + self._ahead, monotonic, self._clock.boot_id()
         )
 
-    def advance_to(self, kept: ClockCheckpoint | None) -> None:
-        """Go on from what was kept, unless this count is further already.
+    def advance_to(self, checkpoint: ClockCheckpoint | None) -> None:
+        """Continue from a checkpoint, unless this clock is further already.
 
-        What was kept since the machine was started says exactly how late it is now;
-        what is older says only that it is not earlier.
+        A checkpoint of the same boot gives the exact time. An older one gives a lower
+        bound.
         """
-        if kept is None:
+        if checkpoint is None:
             return
         monotonic = self._clock.monotonic()
         if (
-            kept.boot_id
-            and kept.boot_id == self._clock.boot_id()
-            and kept.monotonic <= monotonic
+            checkpoint.boot_id
+            and checkpoint.boot_id == self._clock.boot_id()
+            and checkpoint.monotonic <= monotonic
         ):
-            self._ahead = kept.now - kept.monotonic
+            self._ahead = checkpoint.now - checkpoint.monotonic
         else:
-            self._ahead = max(self._ahead, kept.now - monotonic)
+            self._ahead = max(self._ahead, checkpoint.now - monotonic)
         self._warn_if_far()
 
     def reset(self) -> float:

@@ -142,11 +142,13 @@ def check_path(path: object) -> Path | None:
         raise ConfigError(msg) from None
 
 
-def check_filter(asked: object, limits: Limits, *, by_metadata: bool = False) -> Filter:
-    """Return `asked` as a filter whose values can be used.
+def check_filter(
+    filter_: object, limits: Limits, *, by_metadata: bool = False
+) -> Filter:
+    """Return a filter whose values were checked.
 
     Args:
-        asked: The filter, or a mapping with the same fields.
+        filter_: The filter, or a mapping with the same fields.
         limits: How large its values may be.
         by_metadata: Whether the caller can filter by metadata.
 
@@ -161,43 +163,46 @@ def check_filter(asked: object, limits: Limits, *, by_metadata: bool = False) ->
             where nothing filters by them; too few or too many names or keys.
         LimitExceededError: A name or the metadata are too long.
     """
-    if isinstance(asked, Mapping):
+    if isinstance(filter_, Mapping):
         known = [field.name for field in fields(Filter)]
-        if not asked.keys() <= set(known):
+        if not filter_.keys() <= set(known):
             msg = f"filter: unknown field; fields are {', '.join(known)}"
             raise InvalidArgumentError(msg)
-        asked = Filter(**asked)
-    if not isinstance(asked, Filter):
+        filter_ = Filter(**filter_)
+    if not isinstance(filter_, Filter):
         msg = "filter: expected a vecall.Filter, or a mapping with its fields"
         raise InvalidTypeError(msg)
-    if asked.session_id is not None:
-        check_name(asked.session_id, "filter.session_id", limits)
-    for value, name in ((asked.after, "filter.after"), (asked.before, "filter.before")):
+    if filter_.session_id is not None:
+        check_name(filter_.session_id, "filter.session_id", limits)
+    for value, name in (
+        (filter_.after, "filter.after"),
+        (filter_.before, "filter.before"),
+    ):
         if value is not None:
             to_seconds(value, name)
-    if asked.metadata is not None and not by_metadata:
+    if filter_.metadata is not None and not by_metadata:
         msg = "filter.metadata: only a search of a MemoryService filters by metadata"
         raise InvalidArgumentError(msg)
     changed: dict[str, Any] = {
-        name: _check_names(getattr(asked, name), f"filter.{name}", limits)
+        name: _check_names(getattr(filter_, name), f"filter.{name}", limits)
         for name in LABEL_FIELDS
-        if getattr(asked, name) is not None
+        if getattr(filter_, name) is not None
     }
-    if asked.metadata is not None:
+    if filter_.metadata is not None:
         most = limits.max_metadata_bytes
-        changed["metadata"] = check_conditions(asked.metadata, most)
-    if asked.min_trust is not None:
-        tiers = _check_floor(asked.min_trust, changed.get("trust"))
+        changed["metadata"] = check_conditions(filter_.metadata, most)
+    if filter_.min_trust is not None:
+        tiers = _check_floor(filter_.min_trust, changed.get("trust"))
         changed |= {"min_trust": None, "trust": tiers}
-    return replace(asked, **changed) if changed else asked
+    return replace(filter_, **changed) if changed else filter_
 
 
-def _check_floor(floor: object, asked: Names | None) -> Names | None:
-    """Return the tiers that reach a floor, of those that are asked for."""
+def _check_floor(floor: object, given: Names | None) -> Names | None:
+    """Return the tiers that reach a floor, of the given ones."""
     lowest = check_tier(floor, "filter.min_trust")
-    if asked is None:
+    if given is None:
         return None if lowest == TRUST_TIERS[-1] else tiers_from(lowest)
-    tiers = tuple(tier for tier in several(asked) if reaches(tier, lowest))
+    tiers = tuple(tier for tier in several(given) if reaches(tier, lowest))
     if not tiers:
         msg = "filter.trust: has no tier that reaches filter.min_trust"
         raise InvalidArgumentError(msg)

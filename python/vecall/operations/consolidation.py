@@ -91,15 +91,15 @@ class Consolidator:
 
     @observed("consolidate")
     async def consolidate(
-        self, app_name: str, user_id: str, asked: ConsolidationRequest
+        self, app_name: str, user_id: str, request: ConsolidationRequest
     ) -> Consolidation:
         """Merge what says the same; sum up what is old."""
-        dry = asked.dry_run is True
+        dry = request.dry_run is True
         key = self._memory.key(app_name, user_id, write=not dry)
-        similarity = checked_similarity(asked.similarity)
-        fold = checked_fold(asked.fold)
-        provider = asked.summarizer or self._observing.summarizer
-        age = None if asked.older_than is None else ttl_seconds(asked.older_than)
+        similarity = checked_similarity(request.similarity)
+        fold = checked_fold(request.fold)
+        provider = request.summarizer or self._observing.summarizer
+        age = None if request.older_than is None else ttl_seconds(request.older_than)
         if age is not None and provider is None and not dry:
             msg = "summarizer: summing up what is older needs one"
             raise ConfigError(msg)
@@ -107,7 +107,7 @@ class Consolidator:
             msg = f"similarity: {_NO_VECTORS}"
             raise ConfigError(msg)
         groups, merged = await self._merge(
-            key, words=asked.merge is True, similarity=similarity, dry=dry
+            key, words=request.merge is True, similarity=similarity, dry=dry
         )
         folded, made = 0, []
         if age is not None:
@@ -218,8 +218,8 @@ class Consolidator:
     async def run_plan(self) -> int:
         """Follow the plan where a run is due; return how many memories it archived.
 
-        A user whose memories cannot be consolidated keeps no other user waiting: it is
-        logged, and tried again with the next run.
+        A user whose memories cannot be consolidated does not delay other users: the
+        error is logged, and the next run tries again.
         """
         plan, memory = self._plan, self._memory
         if plan is None:
@@ -236,7 +236,7 @@ class Consolidator:
             return 0  # another process runs
         age = 0.0 if plan.older_than is None else ttl_seconds(plan.older_than)
         since = None if last is None else last - age - plan.seconds_between()
-        asked = ConsolidationRequest(
+        request = ConsolidationRequest(
             older_than=plan.older_than,
             merge=plan.merge,
             similarity=plan.similarity,
@@ -245,7 +245,7 @@ class Consolidator:
         archived = 0
         for app, user in await Join(scan(self._users, since)):
             try:
-                done: Consolidation = await self.consolidate(app, user, asked)
+                done: Consolidation = await self.consolidate(app, user, request)
             except ClosedError:
                 raise
             except VecallError as error:

@@ -80,21 +80,23 @@ class Corrections:
         _check_changes(changes)
         partitions = self._memory.search_index.partitions
         row: Row = await Join(partitions.submit(self._row, *key, memory_id))
-        # What it replaced was archived when it was told, and may be back since then.
-        kept = {
+        # What it superseded was archived at its first write, and may be live again.
+        unchanged = {
             "importance": row.importance,
             "supersedes": None,
             "trust": at_most(row.trust, max_trust),
         }
-        changed = replace(entry_from_row(row, prior_of(row)), **{**kept, **changes})
+        changed = replace(
+            entry_from_row(row, prior_of(row)), **{**unchanged, **changes}
+        )
         (draft,) = entry_drafts([changed], CallMetadata({}), self._memory.limits)
-        how = WriteOptions(edit=True, scope=scope, told=(app_name, user_id))
+        how = WriteOptions(edit=True, scope=scope, requested_by=(app_name, user_id))
         await self._memory.add_drafts(*key, [draft], how)
         # Whatever its state: what is no longer valid is not found by its id.
-        now: Row = await Join(partitions.submit(self._standing, *key, memory_id))
+        now: Row = await Join(partitions.submit(self._current_row, *key, memory_id))
         return replace(entry_from_row(now, prior_of(now)), scope=scope)
 
-    def _standing(self, app: str, user: str, memory_id: str) -> Row:
+    def _current_row(self, app: str, user: str, memory_id: str) -> Row:
         database = self._memory.database
         with database.read_transaction() as connection:
             now = database.expiry_clock.now()

@@ -71,15 +71,15 @@ class Deletion:
     ) -> int:
         """Delete what a filter lets through."""
         key = self._runtime.key(app_name, user_id, scope, write=True)
-        asked = check_filter(filter_, self._runtime.limits)
-        if asked == Filter():
+        conditions = check_filter(filter_, self._runtime.limits)
+        if conditions == Filter():
             msg = "filter: must name at least one condition; delete_user deletes all"
             raise InvalidArgumentError(msg)
-        after, before = asked.after, asked.before
+        after, before = conditions.after, conditions.before
         job = DeleteMemories(
             *key,
-            session=asked.session_id,
-            labels=asked,
+            session=conditions.session_id,
+            labels=conditions,
             after=None if after is None else to_seconds(after, "filter.after"),
             before=None if before is None else to_seconds(before, "filter.before"),
         )

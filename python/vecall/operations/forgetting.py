@@ -18,9 +18,9 @@ from vecall.telemetry import observed
 from vecall.types import ForgetProposal, MemoryEntry
 from vecall.validation import check_name, check_query, check_top_k
 
-# What stands beside a match is no match: nobody asked to forget it.
-_BESIDE = ("next", "previous", "after_question", "second", "session")
-_ALONE = Ranking(weights=dict.fromkeys(_BESIDE, 0.0))
+# A neighbour of a match is no match: the user did not ask to forget it.
+_NEIGHBOURS = ("next", "previous", "after_question", "second", "session")
+_ALONE = Ranking(weights=dict.fromkeys(_NEIGHBOURS, 0.0))
 
 
 class Forgetting:
@@ -103,5 +103,5 @@ def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
 
 
 def _match(memory: MemoryEntry) -> Match:
-    told = memory.explanation or {}
-    return Match(told["covered"], memory.similarity, told["vectors"])
+    explanation = memory.explanation or {}
+    return Match(explanation["covered"], memory.similarity, explanation["vectors"])

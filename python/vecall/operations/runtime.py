@@ -165,7 +165,7 @@ class Runtime:
         return search_index
 
     def _open_in_child(self) -> None:
-        """Open the file anew after a fork; what is the parent's is left alone."""
+        """Reopen the file after a fork; the parent's handles are not touched."""
         with _reopening:
             if os.getpid() == self._process:
                 return
@@ -316,7 +316,7 @@ class Runtime:
             self._abandoned.detach()
 
     def check_open(self) -> None:
-        """Raise ClosedError after `close`; in a forked child, open the file anew."""
+        """Raise ClosedError after `close`; in a forked child, reopen the file."""
         if self.closed:
             msg = "the memory service is closed"
             raise ClosedError(msg)
@@ -337,7 +337,7 @@ class Runtime:
     async def read_through(
         self,
         work: Callable[..., T],
-        told: list[Any],
+        items: list[Any],
         *args: object,
     ) -> T:
         """Read what was handed in: a little at once, much on another thread.
@@ -345,10 +345,10 @@ class Runtime:
         The caller's list was copied, so it may grow meanwhile; its items must not
         change until the call returns.
         """
-        if len(told) <= _READ_AT_ONCE:
-            return work(told, *args)
+        if len(items) <= _READ_AT_ONCE:
+            return work(items, *args)
         try:
-            future = self.reader.submit(work, told, *args, in_slices)
+            future = self.reader.submit(work, items, *args, in_slices)
         except RuntimeError:
             msg = "the memory service is closed"
             raise ClosedError(msg) from None

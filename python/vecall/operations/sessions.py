@@ -58,7 +58,7 @@ _LONGEST_PAUSE_S = 3_600.0
 
 
 class SessionObserver:
-    """Keeps what is told of sessions until memories are made of it."""
+    """Buffers the turns of sessions until memories are made of them."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SessionObserver:
         self.summarizer = summarizer
         self._summarizing = SummarizerCalls()
         self.on_buffered: Callable[[], None] = lambda: None
-        """Is called when something was kept that may be due soon."""
+        """Called after turns were buffered that may be due soon."""
 
     def restart(self) -> None:
         """Begin with a thread of its own in a forked child."""
@@ -90,13 +90,13 @@ class SessionObserver:
     @observed("observe_session", len)
     async def observe(self, session: object) -> list[str]:
         """Keep what is new in a session; return the ids of memories made of it now."""
-        due, told = await self._read(session)
+        due, parts = await self._read(session)
         delay, count = None, None
         if isinstance(self.trigger, Inactivity):
             delay = self.trigger.inactivity_ms / 1000
         elif isinstance(self.trigger, MessageCount):
             count = self.trigger.message_count
-        await self._buffer(due, told, delay=delay, count=count)
+        await self._buffer(due, parts, delay=delay, count=count)
         if isinstance(self.trigger, Compaction):
             return await self._compacted(due)
         return []
@@ -125,8 +125,8 @@ class SessionObserver:
     ) -> list[str]:
         """Make memories of all that waits of a session; return their ids."""
         if session is not None:
-            due, told = await self._read(session)
-            await self._buffer(due, told, ends=True)
+            due, parts = await self._read(session)
+            await self._buffer(due, parts, ends=True)
         else:
             memory = self._memory
             key = memory.key(app_name, user_id, write=True)  # type: ignore[arg-type]
@@ -144,13 +144,13 @@ class SessionObserver:
         due: list[DueSession] = await Join(
             memory.search_index.partitions.submit(self._due)
         )
-        for each in due:
-            claim = ClaimSession(*each, _LEASE_S)
-            had: Change = await Join(memory.writer.submit(claim))
-            if not had.ids:
+        for session in due:
+            claim = ClaimSession(*session, _LEASE_S)
+            claimed: Change = await Join(memory.writer.submit(claim))
+            if not claimed.ids:
                 continue
             try:
-                await self._flush(each)
+                await self._flush(session)
                 done += 1
             except ClosedError:
                 raise
@@ -159,7 +159,7 @@ class SessionObserver:
                     "no memories could be made of a session: %s; tried again later",
                     type(error).__name__,
                 )
-                later = PostponeSession(*each, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+                later = PostponeSession(*session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
                 await Join(memory.writer.submit(later))
         return done
 
@@ -174,34 +174,34 @@ class SessionObserver:
         memory.check_open()
         head = session_head(session, memory.limits)
         due = DueSession(*memory.key(head.app, head.user, write=True), head.id)
-        told: list[_Part] = []
+        read: list[_Part] = []
         key = (due.app, due.user)
         counted = await memory.counted(key, head.events, head.id)
         parts = await memory.read_through(parted_by_compaction, counted)
         for events, summary in parts:
-            told.append((await memory.read_turns(events, head), summary))
-        return due, told
+            read.append((await memory.read_turns(events, head), summary))
+        return due, read
 
     async def _buffer(
         self,
         due: DueSession,
-        told: list[_Part],
+        parts: list[_Part],
         *,
         delay: float | None = None,
         count: int | None = None,
         ends: bool = False,
     ) -> None:
         """Write down what is new, which is nothing most of the time."""
-        if not any(drafts or summary for drafts, summary in told):
+        if not any(drafts or summary for drafts, summary in parts):
             return
-        found = self._memory.search_index.partitions.submit(self._new, due, told)
+        found = self._memory.search_index.partitions.submit(self._new, due, parts)
         unseen: tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]
         unseen = await Join(found)
         new, drafts = unseen
         if not new:
             return
-        judged = await self._memory.gate.judged(due.app, due.user, drafts)
-        turns = await self._memory.read_through(events_of, new, judged)
+        reviewed = await self._memory.gate.judged(due.app, due.user, drafts)
+        turns = await self._memory.read_through(events_of, new, reviewed)
         bounds = quota_of(self._memory.limits)
         keep = BufferTurns(*due, turns, delay, count, bounds, ends)
         await Join(self._memory.writer.submit(keep))
@@ -211,17 +211,17 @@ class SessionObserver:
         self, due: DueSession, parts: list[_Part]
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
         """What the file has not, and as drafts what of it may be remembered."""
-        told: dict[str, Draft | SessionSummary] = {}
+        items: dict[str, Draft | SessionSummary] = {}
         for turns, summary in parts:
-            told.update({draft.id: draft for draft in in_slices(turns)})
+            items.update({draft.id: draft for draft in in_slices(turns)})
             if summary is not None:
-                told[compaction_id(due.session, summary)] = summary
+                items[compaction_id(due.session, summary)] = summary
         with self._memory.database.read_transaction() as connection:
-            known = seen_turn_ids(connection, *due, list(told))
-        new = [each for each in in_slices(told.items()) if each[0] not in known]
+            known = seen_turn_ids(connection, *due, list(items))
+        new = [item for item in in_slices(items.items()) if item[0] not in known]
         late = set()
         if new and isinstance(self.trigger, Compaction):
-            late = covered_before(told, known)
+            late = covered_before(items, known)
         drafts = [
             each
             if isinstance(each, Draft)
@@ -251,7 +251,7 @@ class SessionObserver:
                 due.session,
                 [compaction.id],
                 source="compaction",
-                trust=None,  # nobody knows all that went into it
+                trust=None,  # the sources of a compaction are unknown
             )
             with suppress(ConflictError):  # others were faster
                 made += await self._remember(due, drafts, found.turns)
@@ -275,11 +275,10 @@ class SessionObserver:
         self, due: DueSession, drafts: list[Draft], turns: Sequence[BufferedTurn]
     ) -> list[str]:
         """Write what was made of turns, which wait no more then."""
-        judged = all(
-            draft.ordered for draft in drafts
-        )  # turns were when they were kept
+        # Turns were reviewed when they were buffered.
+        reviewed = all(draft.ordered for draft in drafts)
         how = WriteOptions(
-            judged=judged, done=(due.session, [turn.id for turn in turns])
+            reviewed=reviewed, done=(due.session, [turn.id for turn in turns])
         )
         return await self._memory.add_drafts(due.app, due.user, drafts, how)
 

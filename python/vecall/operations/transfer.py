@@ -117,8 +117,8 @@ def _export(
         model = active_model(connection) if vectors else None
         number = None if model is None else model.id
         for part, in_app, of_user, made in export_partitions(connection, app, user):
-            told = {"app": in_app, "user": of_user, "created_at": made}
-            _write(file, {"part": told})
+            header = {"app": in_app, "user": of_user, "created_at": made}
+            _write(file, {"part": header})
             lines = export_lines(connection, part, number)
             shown = lines if quarantined else free_lines(lines)
             for kind, values in in_slices(shown, gives_way=True):
@@ -130,9 +130,9 @@ def _export(
 def _write(file: LineTarget, line: dict[str, Any]) -> None:
     # A stream may be a terminal, or have another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
-    told = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
+    text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
     try:
-        file.write(told.replace("\x7f", "\\u007f"))
+        file.write(text.replace("\x7f", "\\u007f"))
         file.write("\n")
     except BrokenPipeError:
         raise  # who reads a pipe has enough

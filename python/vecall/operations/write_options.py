@@ -1,4 +1,4 @@
-"""How memories are added, beside what and where."""
+"""Options of a write: those of the caller and those of other operations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class WriteOptions(NamedTuple):
     Attributes:
         restore: Bring back memories that are gone.
         key: The caller's idempotency key.
-        instead_of: Delete other turns of this session.
-        scope: Where to.
-        told: App and user as the caller named them.
-        edit: They correct memories that must be there.
-        judged: The hook has seen them.
-        done: A session, and its turns that were kept for a trigger and need be no more.
+        replace_session: Delete the other turns of this session.
+        scope: The scope to write to.
+        requested_by: App and user as the caller named them.
+        edit: The drafts correct memories that must exist.
+        reviewed: The write hook has already seen the drafts.
+        done: A session, and its buffered turns that the drafts replace.
         fold: Live memories that these sum up, with the hashes of their texts.
         again: Store facts that were deleted.
     """
@@ -27,9 +27,9 @@ class WriteOptions(NamedTuple):
     key: str | None = None
     replace_session: str | None = None
     scope: str = "user"
-    told: tuple[str, str] | None = None
+    requested_by: tuple[str, str] | None = None
     edit: bool = False
-    judged: bool = False
+    reviewed: bool = False
     done: tuple[str, Sequence[str]] | None = None
     fold: Mapping[str, bytes] = MappingProxyType({})
     again: bool = False

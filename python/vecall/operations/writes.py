@@ -1,8 +1,8 @@
 """Adding and searching, written once.
 
-Every operation is a coroutine that waits for other threads only through a `wait` that
-its caller hands in. `MemoryService` hands in one that waits on the running event loop,
-its blocking twin one that blocks; the operations hold nothing of any loop.
+Every operation is a coroutine that waits for other threads only through `Join`.
+`MemoryService` waits on the running event loop; its blocking twin blocks. The
+operations hold no state of an event loop.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ class Memory(Runtime):
         if session_id is not None:
             check_name(session_id, "session_id", self.limits)
         scope = call_metadata(custom_metadata, app_name, user_id)
-        told = as_list(events, "events")
-        given, taken_back = turns = await self._turns(told, session_id, scope)
+        raw = as_list(events, "events")
+        given, taken_back = turns = await self._turns(raw, session_id, scope)
         await self.take_back(key, taken_back)
-        how = how._replace(told=(app_name, user_id))
+        how = how._replace(requested_by=(app_name, user_id))
         written = await self._added(*key, turns.drafts, how)
         return await self._aligned(given, written)
 
@@ -146,16 +146,16 @@ class Memory(Runtime):
         """Remember explicit entries."""
         key = self.key(app_name, user_id, how.scope, write=True)
         scope = call_metadata(custom_metadata, app_name, user_id)
-        told = as_list(memories, "memories")
-        drafts = await self.read_through(entry_drafts, told, scope, self.limits)
-        how = how._replace(told=(app_name, user_id))
+        raw = as_list(memories, "memories")
+        drafts = await self.read_through(entry_drafts, raw, scope, self.limits)
+        how = how._replace(requested_by=(app_name, user_id))
         written = await self._added(*key, drafts, how)
         return await self._aligned(drafts, written)
 
-    async def read_turns(self, told: list[Any], head: SessionHead) -> list[Draft]:
+    async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Draft]:
         """Return the drafts of a session's turns, of which none is taken back."""
         scope = CallMetadata({}, app=head.app, user=head.user)
-        return (await self._turns(told, head.id, scope)).drafts
+        return (await self._turns(raw_turns, head.id, scope)).drafts
 
     async def counted(
         self, key: tuple[str, str], events: list[Any], session_id: str
@@ -166,7 +166,7 @@ class Memory(Runtime):
         return parted.counted
 
     async def take_back(self, key: tuple[str, str], ids: Sequence[str]) -> None:
-        """Delete turns that a rewind took back after they were told."""
+        """Delete stored turns that a rewind of the session took back."""
         if not ids:
             return
         embedding = self.search_index.embedding
@@ -175,10 +175,12 @@ class Memory(Runtime):
         await Join(self.writer.submit(DeleteMemories(*key, ids)))
 
     async def _turns(
-        self, told: list[Any], session_id: str | None, scope: CallMetadata
+        self, raw_turns: list[Any], session_id: str | None, scope: CallMetadata
     ) -> GivenTurns:
         scope = scope._replace(include=self.rules.include)
-        return await self.read_through(turns_of, told, session_id, scope, self.limits)
+        return await self.read_through(
+            turns_of, raw_turns, session_id, scope, self.limits
+        )
 
     async def add_drafts(
         self, app: str, user: str, drafts: list[Draft], how: WriteOptions
@@ -192,10 +194,10 @@ class Memory(Runtime):
         if how.key is not None:
             check_name(how.key, "idempotency_key", self.limits)
         refused: dict[str, LeftOutReason] = {}
-        if not how.judged:
+        if not how.reviewed:
             given = drafts
             drafts = await self.gate.judged(
-                *(how.told or (app, user)),
+                *(how.requested_by or (app, user)),
                 drafts,
                 scope=how.scope,
                 explicit=how.done is None and not how.fold,
@@ -203,7 +205,7 @@ class Memory(Runtime):
             if drafts is not given:
                 passed = {draft.id for draft in drafts}
                 refused = {
-                    each.id: "rejected" for each in given if each.id not in passed
+                    draft.id: "rejected" for draft in given if draft.id not in passed
                 }
         if not drafts and how.replace_session is None and how.done is None:
             return Written([], refused)
@@ -281,12 +283,12 @@ class Memory(Runtime):
             return aligned(given, written)
 
     @observed("search", _found)
-    async def search(self, asked: SearchArguments) -> SearchMemoryResponse:
+    async def search(self, arguments: SearchArguments) -> SearchMemoryResponse:
         """Find the best memories for a query."""
         while True:  # as `served` does; it is called most often by far
             with self.begin_use() as search_index:
                 try:
-                    return await self._search(search_index, asked)
+                    return await self._search(search_index, arguments)
                 except RetiredModelError:
                     continue
 
@@ -297,11 +299,11 @@ class Memory(Runtime):
                 return await work(search_index)
 
     async def _search(
-        self, search_index: SearchIndex, asked: SearchArguments
+        self, search_index: SearchIndex, arguments: SearchArguments
     ) -> SearchMemoryResponse:
-        key = self.key(asked.app_name, asked.user_id, write=False)
-        check_query(asked.query)
-        min_score, min_confidence = asked.min_score, asked.min_confidence
+        key = self.key(arguments.app_name, arguments.user_id, write=False)
+        check_query(arguments.query)
+        min_score, min_confidence = arguments.min_score, arguments.min_confidence
         if min_score is None:
             min_score = self.min_score
         elif search_index.embedding is None:
@@ -312,16 +314,16 @@ class Memory(Runtime):
             min_confidence = self.min_confidence
         else:
             min_confidence = check_share(min_confidence, "min_confidence")
-        ranking = self.ranking if asked.ranking is None else asked.ranking
+        ranking = self.ranking if arguments.ranking is None else arguments.ranking
         if not isinstance(ranking, Ranking):
             msg = "ranking: expected a vecall.Ranking"
             raise InvalidTypeError(msg)
         if ranking.fusion == "words":  # no memory has a cosine then
-            if asked.min_score is not None:
+            if arguments.min_score is not None:
                 raise ConfigError(FLOOR_OF_WORDS)
             min_score = None
-        top_k, limits = asked.top_k, self.limits
-        query = asked.query[: limits.max_query_chars]
+        top_k, limits = arguments.top_k, self.limits
+        query = arguments.query[: limits.max_query_chars]
         request = SearchRequest(
             key,
             query,
@@ -329,14 +331,14 @@ class Memory(Runtime):
             min_score,
             min_confidence,
             None
-            if asked.filter is None
-            else check_filter(asked.filter, limits, by_metadata=True),
+            if arguments.filter is None
+            else check_filter(arguments.filter, limits, by_metadata=True),
             ranking,
-            bool(asked.explain),
-            vector=checked_query_vector(asked.vector, search_index.model, ranking),
+            bool(arguments.explain),
+            vector=checked_query_vector(arguments.vector, search_index.model, ranking),
             authors=self.authors if ranking.authors is None else ranking.authors,
         )
-        others = self._other_keys(asked)
+        others = self._other_keys(arguments)
         if ranking.rewriter is not None:
             text = await search_index.recall.rewritten(ranking.rewriter, query)
             request = request._replace(query=text[: limits.max_query_chars])
@@ -352,12 +354,12 @@ class Memory(Runtime):
         self, search_index: SearchIndex, request: SearchRequest
     ) -> SearchMemoryResponse:
         """Search one partition, of it the rows that pass what the engine cannot see."""
-        asked = request.filter
-        if asked is None or not needs_rows(asked):
+        filter_ = request.filter
+        if filter_ is None or not needs_rows(filter_):
             return await search_index.recall.search(request)
         only: NDArray[np.int64] = await Join(
             search_index.partitions.submit_scan(
-                passing_rows, self.database, request.key, asked
+                passing_rows, self.database, request.key, filter_
             )
         )
         if not len(only):
@@ -368,21 +370,23 @@ class Memory(Runtime):
             [
                 memory
                 for memory in found.memories
-                if passes(memory, memory.custom_metadata, asked)
+                if passes(memory, memory.custom_metadata, filter_)
             ]
         )
 
-    def _other_keys(self, asked: SearchArguments) -> dict[str, tuple[str, str]]:
-        """The partitions beside the user's own in which a search looks."""
+    def _other_keys(self, arguments: SearchArguments) -> dict[str, tuple[str, str]]:
+        """The other partitions that a search reads, by scope."""
         scopes = self.rules.scopes
-        if asked.scopes is None and not scopes.read:
+        if arguments.scopes is None and not scopes.read:
             return {}
-        if asked.scopes is None:
+        if arguments.scopes is None:
             named: Iterable[object] = sorted(scopes.read)
         else:
-            named = as_list(asked.scopes, "scopes")
+            named = as_list(arguments.scopes, "scopes")
         return {
-            str(scope): self.key(asked.app_name, asked.user_id, scope, write=False)
+            str(scope): self.key(
+                arguments.app_name, arguments.user_id, scope, write=False
+            )
             for scope in named
             if scope != "user"
         }
