@@ -23,7 +23,7 @@ HIDDEN_APP = ""
 """The app of users whose names are hidden; no caller can have it."""
 
 Why = Literal["expired", "evicted"]
-"""Why a memory is gone that nobody deleted. A fact that is told again then lives on; a
+"""Why a memory is gone that nobody deleted. A fact that is added again is stored; a
 turn of a session that is merely ingested again does not."""
 
 _MARK = "\0"  # begins no id of a caller
@@ -46,7 +46,7 @@ def is_hidden(id_: str) -> bool:
 
 
 def is_key(id_: str) -> bool:
-    """Whether what stands in place of an id is a key."""
+    """Whether what replaces an id is a key."""
     return id_.startswith(_KEY_MARK)
 
 
@@ -56,7 +56,7 @@ def is_well_formed(id_: str) -> bool:
 
 
 def hide(key: bytes, name: str) -> str:
-    """Return what stands for an id, or another name, where it is hidden."""
+    """Return what replaces an id, or another name, where it is hidden."""
     digest = blake2b(name.encode(), digest_size=_ID_BYTES, key=key).digest()
     return _MARK + urlsafe_b64encode(digest).decode("ascii")
 
@@ -108,7 +108,7 @@ def tombstones(
     """Yield those of some ids that are gone.
 
     Yields:
-        The id, what stands for it in the file, and why it is gone.
+        The id, its hidden form in the file, and why it is gone.
     """
     some = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
     if not ids or connection.execute(some, (part,)).fetchone() is None:

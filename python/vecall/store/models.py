@@ -11,7 +11,7 @@ from vecall.errors import CorruptFileError, EmbeddingMismatchError
 from vecall.store.values import NO_VALUE, require_counts
 
 _MAX_DIM = 65_536
-_SAME_MODEL = 0.99  # cosine of the same text's vectors, whatever machine computed them
+_SAME_MODEL = 0.99  # cosine of the same text's vectors from any two machines
 
 
 class EmbeddingModel(NamedTuple):
@@ -70,7 +70,7 @@ def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
 
 
 def has_memories(connection: sqlite3.Connection) -> bool:
-    """Return whether the file holds any memory, in whatever state."""
+    """Return whether the file holds any memory, in any state."""
     found = connection.execute("SELECT EXISTS (SELECT 1 FROM mem)").fetchone()
     return bool(found[0])
 

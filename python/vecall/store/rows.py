@@ -55,13 +55,13 @@ class Draft:
     valid_until: float | None = None
     supersedes: str | None = None
     ttl: float | None = None
-    """Seconds that it lives."""
+    """TTL in seconds."""
     revision_ttl: float | None = None
-    """Seconds that what it overwrites is kept."""
+    """TTL of the revision that it overwrites, in seconds."""
     ordered: bool = field(default=False, kw_only=True)
     """Whether it is a turn of a conversation, with neighbours."""
     quarantined: bool = field(default=False, kw_only=True)
-    """Whether it is kept, but not found before somebody releases it."""
+    """Whether it is stored, but not found until it is released."""
 
     @property
     def hash(self) -> bytes:
@@ -131,13 +131,13 @@ def checksum(row: Row, vec: bytes | None) -> int:
         summed += [row.uses, row.last_used]
     if row.valid_until is not None or row.supersedes is not None:
         summed += ["valid", row.valid_until, row.supersedes]
-    told = "\0".join(
+    text = "\0".join(
         [
             "" if value is None else value if isinstance(value, str) else repr(value)
             for value in summed
         ]
     )
-    return zlib.crc32(vec or b"", zlib.crc32(told.encode()))
+    return zlib.crc32(vec or b"", zlib.crc32(text.encode()))
 
 
 def is_whole(row: Row, vec: object, crc: object) -> bool:

@@ -1,6 +1,6 @@
 """Many rows in one statement.
 
-sqlite3 lets go of the interpreter in every call, and beside a busy thread each time
+sqlite3 lets go of the interpreter in every call, and next to a busy thread each time
 costs a switch interval of five milliseconds to get it back. So a session of a hundred
 turns is a handful of statements, not hundreds.
 """

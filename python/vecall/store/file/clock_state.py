@@ -22,22 +22,22 @@ def save_boot(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None
 
     What the wall clock says later does not matter then, also if nothing is written.
     """
-    kept = load_checkpoint(connection)
-    if kept is None or kept.boot_id != expiry_clock.mark().boot_id:
+    checkpoint = load_checkpoint(connection)
+    if checkpoint is None or checkpoint.boot_id != expiry_clock.mark().boot_id:
         save_checkpoint(connection, expiry_clock, None)
 
 
 def save_checkpoint(
     connection: sqlite3.Connection,
     expiry_clock: ExpiryClock,
-    kept: ClockCheckpoint | None,
+    checkpoint: ClockCheckpoint | None,
 ) -> None:
     """Write down how far the time has come, unless that was done a moment ago."""
     mark = expiry_clock.mark()
     if (
-        kept is None
-        or kept.boot_id != mark.boot_id
-        or not 0.0 <= mark.monotonic - kept.monotonic < _EVERY_S
+        checkpoint is None
+        or checkpoint.boot_id != mark.boot_id
+        or not 0.0 <= mark.monotonic - checkpoint.monotonic < _EVERY_S
     ):
         connection.execute(
             "INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (str(mark),)
@@ -49,12 +49,12 @@ def begun(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> Iterator
     """Write in one transaction, by whose time memories expire."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        kept = load_checkpoint(connection)
-        expiry_clock.advance_to(kept)
+        checkpoint = load_checkpoint(connection)
+        expiry_clock.advance_to(checkpoint)
         before = connection.total_changes
         yield
         if connection.total_changes != before:
-            save_checkpoint(connection, expiry_clock, kept)
+            save_checkpoint(connection, expiry_clock, checkpoint)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -10,7 +10,7 @@ from pathlib import Path
 from vecall.clock import Clock, ExpiryClock
 
 _CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
-BUSY_TIMEOUT_MS = 5_000  # a second line; the gate keeps writers apart
+BUSY_TIMEOUT_MS = 5_000  # a second line; the file lock separates writers
 
 
 Connection = sqlite3.Connection
@@ -35,7 +35,7 @@ class LockedConnection:
         """Begin with a connection that works."""
         self.connection = connection
         self.lock = threading.RLock()
-        self.broken = False  # by an error of the disk, or a fork; to be connected anew
+        self.broken = False  # by an error of the disk, or a fork; to be reconnected
 
 
 def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:

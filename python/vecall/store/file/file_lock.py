@@ -71,7 +71,7 @@ class FileLock:
         while not self._lock(_HEAD):
             if time.monotonic() >= deadline:
                 raise _busy(timeout_s)
-            # At random, so that nobody in the queue has the better chance.
+            # At random, so that all in the queue have the same chance.
             time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
         try:
             pause = _SHORT_S

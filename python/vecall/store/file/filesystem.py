@@ -20,7 +20,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def require_plain(path: Path) -> None:
-    """Check that a file and what lies beside it are no symbolic links.
+    """Check that a file and its companions are no symbolic links.
 
     Raises:
         ConfigError: One is, or `path` is a folder or no name of a file, or its folder

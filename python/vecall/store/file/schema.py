@@ -137,7 +137,7 @@ def _to_3(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = '3' WHERE key = 'schema'")
 
 
-# Each index begins with the partition wherever one user's rows are asked for, so that
+# Each index begins with the partition wherever one user's rows are read, so that
 # the rows of other users cost nothing. The text is stored as it stands here, so it has
 # no spaces but those that it needs. What `embed_cache` was to hold, the rows themselves
 # have: `mem_hash` finds the vector of a text.
@@ -207,7 +207,7 @@ def check_origin(connection: sqlite3.Connection) -> int:
 
 
 def require_plain_tables(connection: sqlite3.Connection) -> None:
-    """Check that reading the file runs nothing that stands in it.
+    """Check that reading the file runs no code from it.
 
     Raises:
         CorruptFileError: It has a view, a trigger, a virtual table or a column that is

@@ -143,7 +143,7 @@ def free_frames(error: BaseException) -> None:
 def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
     """Return work that, where it fails, frees what all of its frames hold.
 
-    The frame that holds a connection still runs when the connection is given back, so
+    The frame that holds a connection still runs when the connection is returned, so
     a cursor in one of its variables is freed only here.
     """
 

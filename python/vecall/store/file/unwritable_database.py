@@ -1,10 +1,10 @@
-"""A file that is only read, where no lock, log or snapshot can be made beside it.
+"""A file that is only read, where no lock, log or snapshot can be made.
 
 On a read-only mount, or in a folder of another user, SQLite cannot make the files by
 which its connections agree. Two cases can be read all the same. Where a log and its
 index are there, SQLite reads them as they are. Where there is no log, the file has
 everything, and SQLite reads it as one that never changes ("immutable"). Others may
-still change it: whatever was read while the file changed is refused.
+still change it: a read during which the file changed is refused.
 """
 
 from __future__ import annotations

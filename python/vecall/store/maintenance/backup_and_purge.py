@@ -27,7 +27,7 @@ from vecall.store.writes.snapshot_files import SnapshotFolder, count_purge
 
 _PATIENCE_S = 10.0  # for readers who keep the log from being emptied
 _PAUSE_S = 0.02
-_CHANGES_KEPT = 16  # by a purge, of a partition; who is further behind loads it anew
+_CHANGES_KEPT = 16  # by a purge, of a partition; a reader further behind reloads it
 
 
 def backup(database: Database, target: Path) -> None:
@@ -74,7 +74,7 @@ def purge(database: Database) -> int:
     Writers of all processes wait meanwhile; searches go on.
 
     Raises:
-        BusyError: Somebody kept on reading an old state. What was deleted may still be
+        BusyError: A reader held an old state. What was deleted may still be
             in the log; purge again.
         StorageFullError: The disk has no room to rewrite the file; nothing changed.
     """

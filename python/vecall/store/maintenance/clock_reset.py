@@ -1,7 +1,7 @@
 """Setting the time by which a file's memories expire to the wall clock's.
 
 That time never goes back by itself. If a wall clock stood years ahead when the file was
-opened, the time stays years ahead, and whatever has a `valid_until` before that is
+opened, the time stays years ahead, and every memory with a `valid_until` before that is
 not found. All that is counted from the time is moved with it, so that as many seconds
 are left of every ttl as before. A `valid_until` is a date and stays as it is.
 """

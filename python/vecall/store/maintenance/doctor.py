@@ -95,8 +95,8 @@ def _surroundings(path: Path) -> Iterator[Finding]:
         yield Finding("ok", "permissions", f"{mode:o}")
     free = free_bytes(path.parent)
     short = free < MIN_FREE_BYTES
-    told = f"{free // 2**20} MiB free" + ("; adds are refused" if short else "")
-    yield Finding("warning" if short else "ok", "disk", told)
+    message = f"{free // 2**20} MiB free" + ("; adds are refused" if short else "")
+    yield Finding("warning" if short else "ok", "disk", message)
     yield _sqlite()
 
 
@@ -148,14 +148,16 @@ def _rows(connection: sqlite3.Connection) -> Finding:
     rids = [rid for (rid,) in held]
     aside = len(rids) - len(load_rows(connection, rids, any_state=True))
     if damaged:
-        told = (
+        message = (
             f"{len(damaged)} of {checked} fail their checksum; --repair sets them aside"
         )
-        return Finding("error", "memories", told)
-    told = f"{checked} pass their checksum"
+        return Finding("error", "memories", message)
+    message = f"{checked} pass their checksum"
     if aside:
-        return Finding("warning", "memories", f"{told}, {aside} damaged are set aside")
-    return Finding("ok", "memories", told)
+        return Finding(
+            "warning", "memories", f"{message}, {aside} damaged are set aside"
+        )
+    return Finding("ok", "memories", message)
 
 
 _MISCOUNTED = """
@@ -170,8 +172,8 @@ WHERE part.live <> coalesce(real.live, 0) OR part.bytes <> coalesce(real.bytes, 
 def _counts(connection: sqlite3.Connection) -> Finding:
     wrong = connection.execute(_MISCOUNTED).fetchone()[0]
     if wrong:
-        told = f"{wrong} users have a wrong count; --repair counts anew"
-        return Finding("warning", "counts", told)
+        message = f"{wrong} users have a wrong count; --repair counts anew"
+        return Finding("warning", "counts", message)
     return Finding("ok", "counts", "right")
 
 
@@ -180,38 +182,42 @@ def _snapshots(path: Path) -> Iterator[Finding]:
     sizes = folder.sizes()
     left = [name for name in sizes if not name.endswith(".vs")]
     if left:
-        told = f"{len(left)} unfinished files; --repair removes them"
-        yield Finding("note", "snapshots", told)
+        message = f"{len(left)} unfinished files; --repair removes them"
+        yield Finding("note", "snapshots", message)
     else:
-        told = f"{len(sizes)} of {sum(sizes.values()) // 1024} KiB"
-        yield Finding("ok", "snapshots", told)
+        message = f"{len(sizes)} of {sum(sizes.values()) // 1024} KiB"
+        yield Finding("ok", "snapshots", message)
 
 
 def _unfinished(connection: sqlite3.Connection) -> Iterator[Finding]:
     coming = migrating_model(connection)
     if coming is not None:
-        told = f"a move to {coming} is not finished; `vecall reembed` goes on with it"
-        yield Finding("note", "model", told)
+        message = (
+            f"a move to {coming} is not finished; `vecall reembed` goes on with it"
+        )
+        yield Finding("note", "model", message)
     elif unmoved_vectors(connection):
-        told = "vectors of a new model are being put in place; the next opening goes on"
-        yield Finding("note", "model", told)
+        message = (
+            "vectors of a new model are being put in place; the next opening goes on"
+        )
+        yield Finding("note", "model", message)
 
 
 def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
-    kept = load_checkpoint(connection)
-    if kept is None:
+    checkpoint = load_checkpoint(connection)
+    if checkpoint is None:
         return
     clock = Clock()
-    ahead = ExpiryClock(clock, kept).now() - clock.wall()
+    ahead = ExpiryClock(clock, checkpoint).now() - clock.wall()
     if abs(ahead) <= DAY_S:
         yield Finding("ok", "clock", "as the wall clock says")
         return
     where = "ahead of" if ahead > 0 else "behind"
-    told = (
+    message = (
         f"the time by which memories expire is {abs(ahead) / DAY_S:.1f} days {where} "
         "the wall clock; if the wall clock is right, --reset-clock mends that"
     )
-    yield Finding("warning", "clock", told)
+    yield Finding("warning", "clock", message)
 
 
 def repair(path: Path) -> list[str]:

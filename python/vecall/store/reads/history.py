@@ -1,4 +1,4 @@
-"""What became of memories: what was overwritten, and what stands in whose place."""
+"""History of memories: overwritten revisions, and replacements."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class RevisionRow(NamedTuple):
 
     Attributes:
         row: What it says.
-        state: "live", "archived" or "quarantined" as it stands there now; for what was
+        state: "live", "archived" or "quarantined" as it is now; for what was
             overwritten "overwritten", or "quarantined" where it was so until then.
-        at: When it was overwritten or archived, in seconds; None for what stands.
+        at: When it was overwritten or archived, in seconds; None for the current one.
         why: The operation that did it, or the reason why it is archived.
-        by: The id of the memory that stands in its place.
+        by: The id of the memory that replaces it.
     """
 
     row: Row
@@ -47,26 +47,26 @@ def history(
     if found is None:
         return []
     part: int = found[0]
-    told: list[RevisionRow] = []
+    revisions: list[RevisionRow] = []
     seen: set[str] = set()
     waiting = [id_]
     while waiting:
-        each = waiting.pop()
-        if each not in seen:
-            seen.add(each)
-            told = _of_one(connection, part, each, now) + told
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            revisions = _of_one(connection, part, current, now) + revisions
             replaced = connection.execute(
                 "SELECT id FROM replaced WHERE part = ? AND by = ? ORDER BY at, id",
-                (part, each),
+                (part, current),
             )
             waiting += [older for (older,) in replaced]
-    return told
+    return revisions
 
 
 def as_it_stands(
     connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
 ) -> Row | None:
-    """Return a memory as it is, in whatever state, without its past.
+    """Return a memory as it is, in any state, without its past.
 
     None where this user has no memory of that id, or it has expired by `now`.
     """

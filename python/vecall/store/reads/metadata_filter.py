@@ -20,26 +20,26 @@ _LITERALS = {True: "true", False: "false", None: "null"}
 _LABELS = ("author", "kind", "source", "trust")
 
 
-def needs_rows(asked: Filter) -> bool:
+def needs_rows(wanted_labels: Filter) -> bool:
     """Whether the engine cannot apply a filter alone: it knows one author, one kind."""
     return (
-        asked.metadata is not None
-        or asked.trust is not None
-        or asked.source is not None
-        or asked.not_kind is not None
-        or len(several(asked.author)) > 1
-        or len(several(asked.kind)) > 1
+        wanted_labels.metadata is not None
+        or wanted_labels.trust is not None
+        or wanted_labels.source is not None
+        or wanted_labels.not_kind is not None
+        or len(several(wanted_labels.author)) > 1
+        or len(several(wanted_labels.kind)) > 1
     )
 
 
-def label_conditions(asked: Filter) -> tuple[str, list[str]]:
+def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
     """Return what labels a row of `mem` must have, as SQL that begins with AND."""
     condition, values = "", list[str]()
     for name in _LABELS:
-        if names := several(getattr(asked, name)):
+        if names := several(getattr(wanted_labels, name)):
             condition += f" AND {name} IN ({', '.join('?' * len(names))})"
             values += names
-    if names := several(asked.not_kind):
+    if names := several(wanted_labels.not_kind):
         marks = ", ".join("?" * len(names))
         condition += f" AND (kind IS NULL OR kind NOT IN ({marks}))"
         values += names
@@ -47,18 +47,18 @@ def label_conditions(asked: Filter) -> tuple[str, list[str]]:
 
 
 def likely_rows(
-    connection: sqlite3.Connection, part: int, asked: Filter
+    connection: sqlite3.Connection, part: int, conditions: Filter
 ) -> Iterator[tuple[int, str | None]]:
     """Return number and metadata of the live rows of a partition that may pass.
 
     The labels of each are what the filter wants. Without a condition on metadata, these
     are None.
     """
-    condition, values = label_conditions(asked)
+    condition, values = label_conditions(conditions)
     meta = "NULL"
-    if asked.metadata is not None:
+    if conditions.metadata is not None:
         meta = "meta"
-        needles = list(_needles(asked.metadata))
+        needles = list(_needles(conditions.metadata))
         if needles:
             literally = " AND ".join(["instr(meta, ?)"] * len(needles))
             condition += (
@@ -98,7 +98,7 @@ def passing(
 def _needles(wanted: Mapping[str, Condition]) -> Iterator[str]:
     """Yield what the JSON of a row that passes holds, unless it holds an escape.
 
-    A lone surrogate is always escaped, so what stands here in its place is not found.
+    A lone surrogate is always escaped, so its replacement here is not found.
     """
     for name, operator, value in comparisons(wanted):
         if not needs_key(operator):

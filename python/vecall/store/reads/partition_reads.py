@@ -138,7 +138,7 @@ def find(
 def turns_around(
     connection: sqlite3.Connection, row: Row, before: int, after: int, now: float
 ) -> list[Row]:
-    """Return a row with the turns told before and after it in its session, in order.
+    """Return a row with the turns before and after it in its session, in order.
 
     Turns that are gone, or have expired, are not counted.
     """

@@ -40,7 +40,7 @@ from vecall.store.writes.waiting_counts import Waits
 Away = Literal["deleted", "expired", "evicted"]
 """Why a memory that is given again is not stored."""
 
-_ROW_BYTES = 500  # of a row beside its text and vector, with indexes and log
+_ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
 
 
 @dataclass(slots=True)
@@ -56,11 +56,11 @@ class AddMemories:
         again: Store facts that were deleted; without it these stay gone too.
         replace: Also delete the memories of this session that are not among the drafts.
         key: A second call with the same key changes nothing.
-        ttl: Seconds that new memories live for which nobody says how long.
-        revision_ttl: Seconds that what is overwritten is kept.
+        ttl: TTL in seconds of new memories without one of their own.
+        revision_ttl: TTL of overwritten revisions, in seconds.
         bounds: How much a user may have.
         edit: This corrects memories that must be there.
-        done: Turns of this session, by the ids under which they were kept for a
+        done: Turns of this session, by the ids under which they were buffered for a
             trigger, that are taken care of with this.
         fold: Live memories that those which are added sum up, with the hashes of their
             texts. They are archived; if they are not all as they were, nothing happens.
@@ -94,13 +94,13 @@ class AddMemories:
         """
         require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
-        told = (
+        record = (
             None
             if self.key is None
             else IdempotencyRecord(partition, self.key, self.drafts)
         )
         self.left_out = {}
-        if told is not None and (ids := told.kept()) is not None:
+        if record is not None and (ids := record.earlier_ids()) is not None:
             self._explain(partition, ids)
             return partition.unchanged(ids)
         if self.answered:
@@ -126,12 +126,12 @@ class AddMemories:
         if self.bounds is not None:
             less = Waits(-done.turns, -done.nbytes)
             removed += evict(partition, self.bounds, written, less)
-        if told is not None:
-            told.keep(list(drafts))
+        if record is not None:
+            record.keep(list(drafts))
         partition.finish()
         gone = set(removed)
-        kept = [entry for entry in written if entry.row.rid not in gone]
-        return partition.changed(kept, removed, list(drafts))
+        indexed = [entry for entry in written if entry.row.rid not in gone]
+        return partition.changed(indexed, removed, list(drafts))
 
     @property
     def estimated_bytes(self) -> int:
@@ -204,9 +204,9 @@ class AddMemories:
     def _remove_others(self, partition: PartitionWriter) -> list[int]:
         if self.replace is None:
             return []
-        told = {draft.id for draft in self.drafts}
+        ids = {draft.id for draft in self.drafts}
         turns = rows_of_session(partition, self.replace)
-        gone = [turn for turn in turns if turn.id not in told]
+        gone = [turn for turn in turns if turn.id not in ids]
         delete_rows(partition, gone)
         return [turn.rid for turn in gone]
 
@@ -311,14 +311,14 @@ class AddMemories:
 def _positions(
     partition: PartitionWriter, drafts: dict[str, Draft], stored: dict[str, ExistingRow]
 ) -> Positions:
-    told = [draft for draft in drafts.values() if draft.ordered]
-    session = told[0].session if told else None
+    turns = [draft for draft in drafts.values() if draft.ordered]
+    session = turns[0].session if turns else None
     known = {
         id_: old.pos
         for id_, old in stored.items()
         if old.pos is not None and old.session == session
     }
-    return Positions(partition, session, [draft.id for draft in told], known)
+    return Positions(partition, session, [draft.id for draft in turns], known)
 
 
 def _move(partition: PartitionWriter, moved: dict[str, float]) -> list[RowWithVector]:

@@ -28,7 +28,7 @@ _ROW_BYTES = 200  # what the change of a standing takes, with the log
 
 @dataclass(slots=True)
 class ArchiveMemories:
-    """Takes live memories of one user out of what is found, and keeps them.
+    """Archives live memories of one user: they are stored, but not found.
 
     Attributes:
         app: The app.
@@ -113,8 +113,8 @@ class RestoreMemory:
             removed += evict(partition, self.bounds, written)
         partition.finish()
         gone = set(removed)
-        kept = [entry for entry in written if entry.row.rid not in gone]
-        return partition.changed(kept, removed, [row.id for row in rows])
+        indexed = [entry for entry in written if entry.row.rid not in gone]
+        return partition.changed(indexed, removed, [row.id for row in rows])
 
     def _check_seen(self, partition: PartitionWriter) -> None:
         if self.seen is None:
@@ -163,21 +163,21 @@ class MergeMemories:
             "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
         )
         written, removed = [], []
-        for kept, others in self.groups:
-            ids = [kept, *others]
+        for survivor, others in self.groups:
+            ids = [survivor, *others]
             found = list(select_in(connection, query, [partition.id], ids))
             if any(self.hashes[id_] != hash_ for id_, _, hash_ in found):
                 continue  # changed since it was looked at
             rids = {id_: rid for id_, rid, _ in found}
-            if kept not in rids or len(rids) < 2:
+            if survivor not in rids or len(rids) < 2:
                 continue  # deleted since it was looked at
             entries = load_rows(connection, rids.values())
-            (stays,) = (entry for entry in entries if entry.row.id == kept)
+            (stays,) = (entry for entry in entries if entry.row.id == survivor)
             rows = [entry.row for entry in entries]
             uses = sum(row.uses or 0 for row in rows)
             used = [row.last_used for row in rows if row.last_used is not None]
             priors = [row.importance for row in rows if row.importance is not None]
-            # It was told once without an end, or with a later one: that counts.
+            # The latest end of the group counts, and none is later than any.
             ends = [row.expires_at for row in rows if row.expires_at is not None]
             until = [row.valid_until for row in rows if row.valid_until is not None]
             row = stays.row._replace(
@@ -189,8 +189,8 @@ class MergeMemories:
                 updated_at=partition.now,
             )
             written.append(rewrite(partition, stays, row))
-            gone = [row.rid for row in rows if row.id != kept]
-            removed += archive(partition, gone, "merged", kept)
+            gone = [row.rid for row in rows if row.id != survivor]
+            removed += archive(partition, gone, "merged", survivor)
         partition.finish()
         return partition.changed(written, removed)
 

@@ -146,15 +146,15 @@ def rows_of_session(partition: PartitionWriter, session: str) -> list[RowToDelet
 
 
 def delete_rows(partition: PartitionWriter, found: Sequence[RowToDelete]) -> None:
-    """Delete memories and all that was kept of their past."""
+    """Delete memories and their history."""
     for row in found:
         live = 1 if row.state == "live" else 0
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
     execute = partition.connection
     delete_in(execute, "DELETE FROM mem WHERE rid IN", [], [row.rid for row in found])
     for table in ("hist", "replaced") if found else ():
-        kept = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
-        if execute.execute(kept, (partition.id,)).fetchone():
+        remaining = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
+        if execute.execute(remaining, (partition.id,)).fetchone():
             past = f"DELETE FROM {table} WHERE part = ? AND id IN"
             delete_in(execute, past, [partition.id], [row.id for row in found])
 

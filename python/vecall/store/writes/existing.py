@@ -1,4 +1,4 @@
-"""What a file knows of memories that are told, before they are embedded."""
+"""Looks up memories that are being added, before they are embedded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vecall.store.sql import select_in
 from vecall.store.writes.row_diff import corrected, was_overwritten
 
 Said = tuple[bytes, str | None]
-"""The hash of a text, and who said it: what the embedder is asked about."""
+"""The hash of a text, and its author: the embedder's input."""
 
 _AT_ONCE = 400  # texts, two values each
 _LOOKED_AT = 8  # rows of the same text, newest first, whoever said it
@@ -76,7 +76,7 @@ def lookup_existing(
         connection: The file.
         app: The app.
         user: The user.
-        drafts: What is told of the memories.
+        drafts: The memories to add.
         now: The time by which memories expire.
         model: The model of the vectors that can be used.
     """

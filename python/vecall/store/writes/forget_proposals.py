@@ -28,7 +28,7 @@ class ProposeForget:
         app: The app.
         user: The user.
         shown: The texts that somebody looks at before confirming, by id.
-        token: What confirms it; nobody can guess it.
+        token: Confirms it; it cannot be guessed.
     """
 
     app: str

@@ -12,7 +12,7 @@ from vecall.store.erased_names import forms_of, is_hidden, part_of, tombstones
 from vecall.store.rows import Draft
 from vecall.store.writes.partition_writer import PartitionWriter
 
-_DROPPED = b""  # a purge keeps no digest of what was asked
+_DROPPED = b""  # a purge leaves no digest of the call
 _KEPT_S = 30 * 86_400.0
 
 
@@ -21,7 +21,7 @@ class ForgottenKeyError(VecallError):
 
 
 class IdempotencyRecord:
-    """One user's key and what was asked under it."""
+    """One user's key and the memories of its call."""
 
     def __init__(
         self, partition: PartitionWriter, key: str, drafts: Sequence[Draft]
@@ -32,7 +32,7 @@ class IdempotencyRecord:
         self._hash = _hash(drafts)
         self._drafts = {draft.id: draft for draft in drafts}
 
-    def kept(self) -> list[str] | None:
+    def earlier_ids(self) -> list[str] | None:
         """Return the ids of the call that came first; None if this one does.
 
         Raises:
@@ -42,25 +42,27 @@ class IdempotencyRecord:
         found = _find(connection, part, self._key)
         if found is None:
             return None
-        told: list[str] = json.loads(found[1])
-        if found[0] == self._hash and not any(map(is_hidden, told)):
-            return told
+        stored_ids: list[str] = json.loads(found[1])
+        if found[0] == self._hash and not any(map(is_hidden, stored_ids)):
+            return stored_ids
         forms = forms_of(connection, part, self._drafts)
-        ids = [forms[id_] for id_ in told if id_ in forms]
+        ids = [forms[id_] for id_ in stored_ids if id_ in forms]
         same = found[0] == self._hash
-        if not same and (found[0] != _DROPPED or not self._may_have_given(told, ids)):
+        if not same and (
+            found[0] != _DROPPED or not self._may_have_given(stored_ids, ids)
+        ):
             msg = "idempotency_key: was used for other memories of this user"
             raise ConflictError(msg)
         return ids
 
-    def _may_have_given(self, told: Sequence[str], ids: Sequence[str]) -> bool:
-        """Whether a call with these memories may have given what was told.
+    def _may_have_given(self, stored_ids: Sequence[str], ids: Sequence[str]) -> bool:
+        """Whether a call with these memories may have stored those ids.
 
         Args:
-            told: The ids that the file has.
+            stored_ids: The ids that the file has.
             ids: Those of them that this call has.
         """
-        if len(ids) < len(told):
+        if len(ids) < len(stored_ids):
             return False
         # The first call left out what was gone, and turns that had expired.
         missing = self._drafts.keys() - set(ids)
@@ -82,7 +84,7 @@ class IdempotencyRecord:
 
 
 def is_used(connection: sqlite3.Connection, app: str, user: str, key: str) -> bool:
-    """Whether a call of this user had this key, whatever it was about."""
+    """Whether a call of this user had this key, with any memories."""
     part = part_of(connection, app, user)
     return part is not None and _find(connection, part, key) is not None
 

@@ -17,7 +17,7 @@ from vecall.ranking.importance import DAY, DEFAULT_PRIOR, weight_of
 from vecall.store.writes.partition_writer import PartitionWriter
 
 _IN_A_SLICE = 500  # rows that are weighed: half of a millisecond at most
-_LEVELS = 3  # of priors, each with an age of its own, beside one that has none
+_LEVELS = 3  # of priors, each with an age of its own, besides one that has none
 _DAYS = 4_000_000  # more than from the year 1 to the year 9999
 _KNOWN = 10_000  # weights that are remembered
 _PRIOR = f"ifnull(importance_prior, {DEFAULT_PRIOR})"

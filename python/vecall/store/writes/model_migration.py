@@ -2,7 +2,7 @@
 
 1. The new model is on record as migrating. Vectors of all rows are prepared in
    `vec_next`, in the order of rows; `cursor` remembers how far. Every row that is
-   written meanwhile, by whatever process, leaves an entry without a vector there
+   written meanwhile, by any process, leaves an entry without a vector there
    (see `PartitionWriter`), so nothing has to be looked for twice.
 2. When no such entry is left, one small transaction makes the new model the active one.
    From then on the prepared vectors count.
@@ -168,7 +168,7 @@ def switch_models(connection: sqlite3.Connection, model: int) -> bool:
     rows, cursor = to_be_embedded(connection, 1)
     if rows or cursor is not None:
         return False
-    # An entry without a vector whose row is gone or set aside is for nobody.
+    # An entry without a vector whose row is gone or set aside has no use.
     connection.execute("DELETE FROM vec_next WHERE vec = x''")
     connection.execute("UPDATE model SET state = 'retired' WHERE state = 'active'")
     connection.execute("UPDATE model SET state = 'active' WHERE id = ?", (model,))

@@ -39,7 +39,7 @@ class PartitionWriter:
         self.app = app
         self.user = user
         expiry_clock = expiry_clock_of(connection)
-        self.now = expiry_clock.wall()  # what is told to people
+        self.now = expiry_clock.wall()  # for timestamps
         self.expiry_now = expiry_clock.now()  # what decides about expiry
         self._changes: list[tuple[int, int, int, str]] = []
         self._live = 0
@@ -131,10 +131,10 @@ class PartitionWriter:
         self._revise_next_vectors()
         if self.seq // _KEPT_CHANGES != self.seq_before // _KEPT_CHANGES:
             live = self._live_before + self._live
-            kept = max(_KEPT_CHANGES, live // _KEPT_SHARE)
+            change_limit = max(_KEPT_CHANGES, live // _KEPT_SHARE)
             self.connection.execute(
                 "DELETE FROM chg WHERE part = ? AND seq <= ?",
-                (self.id, self.seq - kept),
+                (self.id, self.seq - change_limit),
             )
 
     def changed(

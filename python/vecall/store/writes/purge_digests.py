@@ -88,11 +88,15 @@ def _hide_links(connection: sqlite3.Connection) -> None:
 def _hide_ids(connection: sqlite3.Connection, hidden: _Hiding) -> None:
     """Hide tombstones, observed turns, and ids of calls, if the memory is gone."""
     execute = connection.execute
-    told = f"event IS NULL AND {_PLAIN} AND {_GONE.format('told', 'id')}"
+    tombstoned_turns = f"event IS NULL AND {_PLAIN} AND {_GONE.format('told', 'id')}"
     by = f"by >= char(1) AND {_GONE.format('replaced', 'by')}"
     changes = (
         ("tomb", "id = hide(part, id)", _PLAIN),
-        ("told", "session = hide(part, session), id = hide(part, id)", told),
+        (
+            "told",
+            "session = hide(part, session), id = hide(part, id)",
+            tombstoned_turns,
+        ),
         ("replaced", "by = hide(part, by)", by),
     )
     for table, change, which in changes:
@@ -106,10 +110,10 @@ def _hide_ids(connection: sqlite3.Connection, hidden: _Hiding) -> None:
         if not gone:
             continue
         hidden.prepare([(part,)])
-        kept = [hidden(part, id_) if id_ in gone else id_ for id_ in known]
+        new_ids = [hidden(part, id_) if id_ in gone else id_ for id_ in known]
         execute(
             "UPDATE idem SET ids = ? WHERE part = ? AND key = ?",
-            (json.dumps(kept), part, key),
+            (json.dumps(new_ids), part, key),
         )
 
 

@@ -16,10 +16,10 @@ from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.waiting_counts import Waits, waits_of
 
 _ALL = 1 << 62
-_MORE = 16  # rows looked at beside those that must go, for where their size counts
+_MORE = 16  # rows looked at besides those that must go, for where their size counts
 _OLDEST = "coalesce(ts, created_at)"  # as the index mem_old has it
 _LAST_TOUCHED = "max(created_at, updated_at, ifnull(last_used, 0))"
-_AT_ONCE = 100  # a limit divided by this goes beside what must, where no index orders
+_AT_ONCE = 100  # a limit divided by this goes besides what must, where no index orders
 
 
 class UserQuota(NamedTuple):
@@ -76,7 +76,7 @@ def evict(
     if not (count or size):
         return over
     if bounds.eviction == "reject" and not partition.has_grown(*more):
-        return over  # nothing is asked for that was not there
+        return over  # there was no excess before
     if bounds.eviction == "reject":
         raise _exceeded(bounds, count, size, waits)
     new = {entry.row.rid for entry in written}
@@ -111,7 +111,7 @@ def _first(
     """At least so many memories and bytes; what is new only after all else.
 
     Where no index gives the order, every memory is looked at. For that to be rare, a
-    hundredth of the limit goes beside what must, but nothing new.
+    hundredth of the limit goes besides what must, but nothing new.
     """
     more = larger = 0
     if bounds.eviction != "oldest":

@@ -45,8 +45,8 @@ class ExistingRow(NamedTuple):
 
     def is_whole(self, id_: str) -> bool:
         """Whether it has its checksum."""
-        told = {name: getattr(self, name) for name in Row._fields if name != "id"}
-        return is_whole(Row(id=id_, **told), self.vec, self.crc)
+        fields = {name: getattr(self, name) for name in Row._fields if name != "id"}
+        return is_whole(Row(id=id_, **fields), self.vec, self.crc)
 
     def has_expired(self, now: float) -> bool:
         """Whether its time to live is over."""
@@ -111,13 +111,13 @@ def expiry(
     """Return when a memory expires once the draft is written.
 
     A time to live that is given counts. Without one the old time stays, except that a
-    fact which has expired and is told again lives on.
+    fact which has expired and is added again is live again.
 
     Args:
-        draft: What is told.
+        draft: The new version.
         old: What is there.
         now: The time.
-        default: Seconds that memories live for which nobody says how long.
+        default: TTL in seconds of memories without one of their own.
     """
     if draft.ttl is not None:
         return now + draft.ttl
@@ -128,8 +128,8 @@ def expiry(
 
 def same_content(draft: Draft, old: ExistingRow) -> bool:
     """Whether a draft says what is there; no tier of trust says nothing of trust."""
-    told, there = _compared(draft), _compared(old)
-    if told == there:
+    new, old_fields = _compared(draft), _compared(old)
+    if new == old_fields:
         return True
     return draft.trust is None and _but_trust(draft) == _but_trust(old)
 
@@ -141,8 +141,8 @@ def is_noop(
 
     With `exact` also an end that the draft does not name is one that it takes away.
 
-    An archived memory that is told again as it was stays archived, one that waits for a
-    release goes on waiting; what was set aside as damaged is written anew.
+    An archived memory that is added again unchanged stays archived, one that waits for
+    a release goes on waiting. A damaged one is rewritten.
     """
     if old.state == "quarantined" and not old.is_whole(draft.id):
         return False
@@ -193,7 +193,7 @@ def row_merged(
     """Return the row of a memory over what is there under its id."""
     row = row_of(draft, old.rid, pos, now, expires_at)
     row = row._replace(created_at=old.created_at)
-    if not old.is_whole(draft.id):  # nobody knows how often it was used
+    if not old.is_whole(draft.id):  # its use count is not reliable
         return row
     if row.valid_until is None and old.state != "archived":
         row = row._replace(valid_until=old.valid_until)
@@ -219,11 +219,11 @@ def append_history(
         draft: What overwrites it.
         old: What is there.
         operation: "update" by a later ingest, or "edit" by somebody who corrects it.
-        default_ttl: Seconds that this is kept if the draft does not say.
+        default_ttl: TTL of the revision in seconds if the draft has none.
     """
-    kept = {name: getattr(old, name) for name in COMPARED}
+    old_fields = {name: getattr(old, name) for name in COMPARED}
     if old.state == "quarantined":
-        kept["state"] = old.state
+        old_fields["state"] = old.state
     if same_content(draft, old):
         return
     if old.state == "quarantined" and not old.is_whole(draft.id):
@@ -238,7 +238,7 @@ def append_history(
             partition.seq,
             partition.now,
             operation,
-            json.dumps({**kept, "updated_at": old.updated_at}),
+            json.dumps({**old_fields, "updated_at": old.updated_at}),
             None if ttl is None else partition.expiry_now + ttl,
         ),
     )
@@ -260,16 +260,16 @@ def corrected(
 
 def was_overwritten(draft: Draft, digests: set[str]) -> bool:
     """Whether a draft says what a correction has overwritten."""
-    told = digest_of(draft)
-    return told in digests or told[:_SHORT] in digests
+    digest = digest_of(draft)
+    return digest in digests or digest[:_SHORT] in digests
 
 
 def shorten_digests(connection: sqlite3.Connection) -> None:
     """Keep so little of digests of overwritten texts that they prove no text.
 
-    The text of a correction that was kept for its time is gone. What is left of its
-    digest still keeps an older copy of the session from undoing the correction; of
-    65,536 other texts one would be kept out with it.
+    The text of a correction whose TTL is over is gone. What is left of its
+    digest still prevents an older copy of the session from undoing the correction; of
+    65,536 other texts one would be refused with it.
     """
     rows = connection.execute(
         "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?",
@@ -289,12 +289,12 @@ def digest_of(draft: Draft) -> str:
 
 
 def digest_of_old(old: str) -> str:
-    """Return the digest of what a history keeps; it may keep no more than that."""
-    kept: dict[str, object] = stored_object(old)
-    digest = kept.get("digest")
-    return digest if isinstance(digest, str) else _digest(kept)
+    """Return the digest of a revision; the history may hold only the digest."""
+    revision: dict[str, object] = stored_object(old)
+    digest = revision.get("digest")
+    return digest if isinstance(digest, str) else _digest(revision)
 
 
 def _digest(values: Mapping[str, object]) -> str:
-    told = json.dumps([values.get(name) for name in COMPARED])
-    return blake2b(told.encode(), digest_size=16).hexdigest()
+    text = json.dumps([values.get(name) for name in COMPARED])
+    return blake2b(text.encode(), digest_size=16).hexdigest()

@@ -67,7 +67,7 @@ def archive(
         partition: Their partition.
         rids: Their rows.
         why: The reason.
-        by: The id of the memory that stands in their place.
+        by: The id of the memory that replaces them.
 
     Returns:
         The rows that were live.

@@ -43,7 +43,7 @@ class DueSession(NamedTuple):
 
 @dataclass(slots=True)
 class BufferTurns:
-    """Keeps those turns of an observed session that were not told before.
+    """Buffers those turns of an observed session that are new.
 
     Attributes:
         app: The app.
@@ -244,17 +244,17 @@ def buffered_turns(
 
 
 def _turn(id_: str, event: str) -> BufferedTurn:
-    """A turn that waits, as it was kept.
+    """A buffered turn, as it was stored.
 
     Raises:
         CorruptFileError: It is not as vecall writes it.
     """
-    told = stored_object(event)
+    fields = stored_object(event)
     try:
-        check_turn(told, "")
+        check_turn(fields, "")
     except InvalidArgumentError:
         raise CorruptFileError(NO_VALUE) from None
-    return BufferedTurn(id_, told)
+    return BufferedTurn(id_, fields)
 
 
 def _tries(state: str) -> int:
@@ -269,7 +269,7 @@ def seen_turn_ids(
     session: str,
     ids: Sequence[str],
 ) -> set[str]:
-    """Return those of some turns of a session that were told before."""
+    """Return those of some turns of a session that were buffered before."""
     part = part_of(connection, app, user)
     return (
         set()

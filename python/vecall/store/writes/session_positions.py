@@ -1,4 +1,4 @@
-"""Where turns stand in their session, told in one piece, in deltas, or trimmed.
+"""Positions of turns in their session, ingested whole, in deltas, or trimmed.
 
 Positions are numbers of which neighbours are at most 1 apart. A turn that comes between
 two others gets a number between theirs, so that no other turn is written again; only
@@ -29,7 +29,7 @@ class Positions:
     """The positions of a call's turns in one session.
 
     New turns go to the end unless the call shows that they belong before a turn that is
-    known already; then they come right before it. Where a call tells known turns in
+    known already; then they come right before it. Where a call has known turns in
     another order than they stand, as few of them as possible move. Turns without a
     session go into one bucket with a gap between calls, so that only turns of one call
     are neighbours.
@@ -39,7 +39,7 @@ class Positions:
         self,
         partition: PartitionWriter,
         session: str | None,
-        told: Sequence[str],
+        ids: Sequence[str],
         known: Mapping[str, float],
     ) -> None:
         """Work out the positions.
@@ -47,22 +47,22 @@ class Positions:
         Args:
             partition: The partition being written.
             session: The session, None for the bucket.
-            told: Memory ids of the call's turns, in order, each once.
+            ids: Memory ids of the call's turns, in order, each once.
             known: Positions of those of them that are in the session already.
         """
         self.of: dict[str, float] = {}
         self.moved: dict[str, float] = {}
         self._connection = partition.connection
         self._own = (partition.id, session)
-        new = [id_ for id_ in told if id_ not in known]
-        if session is None or _in_order(told, known):
+        new = [id_ for id_ in ids if id_ not in known]
+        if session is None or _in_order(ids, known):
             if new:
                 gap = 2 if session is None else 1
                 self._append(new, gap)
-        elif _ascending([known[id_] for id_ in told if id_ in known]):
-            self._insert(_runs(told, known), known)
+        elif _ascending([known[id_] for id_ in ids if id_ in known]):
+            self._insert(_runs(ids, known), known)
         else:
-            self._reorder(told)
+            self._reorder(ids)
 
     def _append(self, new: Sequence[str], gap: int = 1) -> None:
         start = _end_of(self._connection, self._own) + gap
@@ -121,7 +121,7 @@ class Positions:
         """The position of a stored turn, which this call may have moved."""
         return self.moved.get(*row)
 
-    def _reorder(self, told: Sequence[str]) -> None:
+    def _reorder(self, ids: Sequence[str]) -> None:
         """Bring known turns into the order of the call, and new ones among them."""
         rows: sqlite3.Cursor = self._connection.execute(
             "SELECT id, pos FROM mem WHERE part = ? AND session = ? "
@@ -129,7 +129,7 @@ class Positions:
             self._own,
         )
         stored: dict[str, float] = dict(rows.fetchall())
-        merged = _merge(list(stored), told)
+        merged = _merge(list(stored), ids)
         stay = _longest_ascent([id_ for id_ in merged if id_ in stored], stored)
         places: dict[str, float] = {}
         for leader, run, follower in _runs(merged, stay):
@@ -148,12 +148,12 @@ class Positions:
                 self.moved[id_] = place
 
 
-def _in_order(told: Sequence[str], known: Mapping[str, float]) -> bool:
-    """Whether the known turns stand as they were told, and the new ones follow them."""
-    first_new = next((i for i, id_ in enumerate(told) if id_ not in known), len(told))
-    if any(id_ in known for id_ in told[first_new:]):
+def _in_order(ids: Sequence[str], known: Mapping[str, float]) -> bool:
+    """Whether the known turns are in stored order, and the new ones follow them."""
+    first_new = next((i for i, id_ in enumerate(ids) if id_ not in known), len(ids))
+    if any(id_ in known for id_ in ids[first_new:]):
         return False
-    return _ascending([known[id_] for id_ in told[:first_new]])
+    return _ascending([known[id_] for id_ in ids[:first_new]])
 
 
 def _ascending(places: Sequence[float]) -> bool:
@@ -203,18 +203,18 @@ def _longest_ascent(order: Sequence[str], places: Mapping[str, float]) -> set[st
     return stay
 
 
-def _merge(stored: Sequence[str], told: Sequence[str]) -> list[str]:
-    """Put the stored turns that were not told where they stood: after the same turn."""
-    told_ids = set(told)
+def _merge(stored: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Put the stored turns that the call lacks where they were: after the same turn."""
+    ids_of_call = set(ids)
     after: dict[str | None, list[str]] = {}
     anchor: str | None = None
     for id_ in stored:
-        if id_ in told_ids:
+        if id_ in ids_of_call:
             anchor = id_
         else:
             after.setdefault(anchor, []).append(id_)
     merged = after.get(None, [])
-    for id_ in told:
+    for id_ in ids:
         merged.append(id_)
         merged.extend(after.get(id_, ()))
     return merged

@@ -3,8 +3,8 @@
 `<file>.snap/<partition>.vs` holds the engine's form of a large partition, so that it
 need not be built from rows again. It is a cache: the folder may be deleted at any time.
 A snapshot is believed if the file has its nonce and its digest on record for the
-partition, so nobody makes a snapshot who cannot write the file itself. Since the nonce
-is drawn anew for every snapshot and recorded after the snapshot is in place, the record
+partition, so only a process that can write the file makes a snapshot. Since the nonce
+is new for every snapshot and recorded after the snapshot is in place, the record
 proves that the file's history contains the very state of the snapshot, also after a
 backup was put in the file's place.
 """
@@ -65,7 +65,7 @@ class SnapshotTag(NamedTuple):
 
 
 def recorded(nonce: bytes, data: bytes) -> bytes:
-    """Return what the file keeps of a snapshot: its nonce and its digest."""
+    """Return what the file stores of a snapshot: its nonce and its digest."""
     return nonce + blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
 
@@ -96,7 +96,7 @@ _NAMES = re.compile(r"\d+\.vs|\d+\.\d+\.tmp")
 
 
 class SnapshotFolder:
-    """The folder beside one database file. It is made when it is first written to.
+    """The folder next to one database file. It is made when it is first written to.
 
     All that is done in it is done relative to its descriptor, which is never one of a
     symbolic link, and only to files with names of its own.

@@ -78,15 +78,15 @@ _MAX_DIM = 65_536
 def export_header(connection: sqlite3.Connection, vectors: bool) -> dict[str, Any]:
     """Return the first line."""
     model = active_model(connection) if vectors else None
-    told = None
+    model_fields = None
     if model is not None:
         print_ = model.fingerprint
-        told = {
+        model_fields = {
             "name": model.name,
             "dim": model.dim,
             "fingerprint": None if print_ is None else _text(print_),
         }
-    return {"vecall": "export", "format": FORMAT, "model": told}
+    return {"vecall": "export", "format": FORMAT, "model": model_fields}
 
 
 def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
@@ -98,13 +98,13 @@ def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
     if header.get("vecall") != "export" or header.get("format") != FORMAT:
         msg = f"expected the header of a vecall export of format {FORMAT}"
         raise InvalidArgumentError(msg)
-    told = header.get("model")
-    if told is None:
+    model_fields = header.get("model")
+    if model_fields is None:
         return None
     try:
-        print_ = told.get("fingerprint")
+        print_ = model_fields.get("fingerprint")
         fingerprint = None if print_ is None else base64.b64decode(print_)
-        name, dim = told["name"], told["dim"]
+        name, dim = model_fields["name"], model_fields["dim"]
         name.encode()  # a lone surrogate cannot be stored
     except (AttributeError, KeyError, TypeError, ValueError):
         name = dim = fingerprint = None
@@ -278,8 +278,8 @@ class ImportLines:
             self._removed += evict(partition, self.bounds, self._written, more)
         partition.finish()
         gone = set(self._removed)
-        kept = [entry for entry in self._written if entry.row.rid not in gone]
-        return partition.changed(kept, self._removed, self._ids)
+        indexed = [entry for entry in self._written if entry.row.rid not in gone]
+        return partition.changed(indexed, self._removed, self._ids)
 
     def _memory(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
         execute = partition.connection.execute
@@ -299,8 +299,8 @@ class ImportLines:
         else:
             size *= live
         rid = partition.change(0 if old is None else old[0], "u", live=live, size=size)
-        told: list[Any] = [values.get(name) for name in _ROW]
-        row = Row(rid, *told)
+        fields: list[Any] = [values.get(name) for name in _ROW]
+        row = Row(rid, *fields)
         if old is not None and old[4]:
             row = _as_used_here(partition.connection, row)
         vec = None if self.model is None else values.get("vec")

@@ -101,7 +101,7 @@ def _prepared(
 def _carry(
     connection: sqlite3.Connection, old: Row, new: Row, vec: object, crc: object
 ) -> None:
-    """Keep a prepared vector for a row that was marked; make a damaged one anew."""
+    """Keep a prepared vector for a row that was marked; replace a damaged one."""
     if isinstance(vec, bytes) and is_whole(old, vec, crc):
         crc = checksum(new, vec)
     else:

@@ -76,8 +76,8 @@ def _known(partition: PartitionWriter) -> Waits | None:
     ).fetchone()
     if found is None:
         return None
-    told = stored_list(found[0])
-    if len(told) != len(Waits._fields):
+    counts = stored_list(found[0])
+    if len(counts) != len(Waits._fields):
         raise CorruptFileError(NO_VALUE)
-    require_counts(*told)
-    return Waits(*told)
+    require_counts(*counts)
+    return Waits(*counts)

@@ -41,7 +41,7 @@ class _Pending:
 
 
 class _Abandoned:
-    """The mark that ends the thread of a service that nobody has any more."""
+    """The mark that ends the thread of a service that was garbage-collected."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -76,7 +76,7 @@ class Writer:
                 anybody learns what became of the jobs behind it.
         """
         pending = _Pending(job, then)
-        # The lock keeps a job from slipping in behind the mark that ends the thread.
+        # The lock prevents a job from slipping in behind the mark that ends the thread.
         with self._closing:
             if self._closed:
                 msg = "the memory service is closed"
@@ -133,7 +133,7 @@ class Writer:
                 last.database.close()
 
     def _write_surely(self, group: list[_Pending]) -> None:
-        """Answer every job of a group, and go on, whatever goes wrong."""
+        """Answer every job of a group, and go on after any error."""
         try:
             self._write(group)
         except BaseException as error:
@@ -223,7 +223,7 @@ class Writer:
             if pending.then is not None:
                 pending.then(change)
         except Exception as error:
-            # It is in the file, whatever became of the engine: the next search finds
+            # It is in the file, even if the engine failed: the next search finds
             # the engine behind the file and reads what is missing.
             _log.error(
                 "a committed change was not applied (%s); it will be read back",
