@@ -109,8 +109,8 @@ def _entries(folder: Path, name: str) -> Iterator[tuple[Finding, bool]]:
         services = (load_yaml_file(folder / name) or {}).get("services") or []
         entries = [(each.get("scheme"), each.get("class"), each) for each in services]
     except Exception as error:
-        told = f"cannot be read ({_line(error)}); google-adk only logs that"
-        yield Finding("error", name, told), False
+        message = f"cannot be read ({_line(error)}); google-adk only logs that"
+        yield Finding("error", name, message), False
         return
     for scheme, path, entry in entries:
         is_ours = scheme == SCHEME and entry.get("type") == "memory"
@@ -118,14 +118,16 @@ def _entries(folder: Path, name: str) -> Iterator[tuple[Finding, bool]]:
             finding = _class(name, folder, path)
             yield finding, finding.level == "ok"
         elif scheme == SCHEME:
-            told = f'no memory: expected "type: memory" and "class: {_CLASS}"'
-            yield Finding("warning", name, told), False
+            message = f'no memory: expected "type: memory" and "class: {_CLASS}"'
+            yield Finding("warning", name, message), False
         elif isinstance(path, str) and not _is_there(folder, path):
-            told = f"class {path}: there is no such module; later entries do not count"
-            yield Finding("error", name, told), False
+            message = (
+                f"class {path}: there is no such module; later entries do not count"
+            )
+            yield Finding("error", name, message), False
     if not any(scheme == SCHEME for scheme, *_ in entries):
-        told = f'has no service with "scheme: {SCHEME}"'
-        yield Finding("note", name, told), False
+        message = f'has no service with "scheme: {SCHEME}"'
+        yield Finding("note", name, message), False
 
 
 def _class(name: str, folder: Path, path: str) -> Finding:
@@ -155,32 +157,32 @@ def _services_module(path: Path) -> tuple[list[Finding], bool]:
     try:
         names = names_in(path)
     except (SyntaxError, ValueError, OSError) as error:
-        told = f"cannot be read ({_line(error)}); google-adk only logs that"
-        return [Finding("error", path.name, told)], False
+        message = f"cannot be read ({_line(error)}); google-adk only logs that"
+        return [Finding("error", path.name, message)], False
     if names & _REGISTERING:
         return [Finding("ok", path.name, "calls vecall.adk.register")], True
     if any(name.rpartition(".")[2] == "register_memory_service" for name in names):
-        told = "registers memories of its own, which were not looked at"
-        return [Finding("ok", path.name, told)], True
+        message = "registers memories of its own, which were not looked at"
+        return [Finding("ok", path.name, message)], True
     return [Finding("note", path.name, "does not call vecall.adk.register")], False
 
 
 def _unknown_scheme(folder: Path, uri: str | None) -> Finding:
-    told = (
+    message = (
         f"no services file in {folder} makes {SCHEME}:// known; write services.yaml "
         f'with "scheme: {SCHEME}", "type: memory" and "class: {_CLASS}"'
     )
     needed = uri is not None and uri.startswith(f"{SCHEME}:")
-    return Finding("error" if needed else "warning", "services", told)
+    return Finding("error" if needed else "warning", "services", message)
 
 
 def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
     if uri is None:
-        told = (
+        message = (
             "none given: without --memory_service_uri google-adk's server has a memory "
             "that ends with it"
         )
-        yield Finding("warning", "uri", told)
+        yield Finding("warning", "uri", message)
         return
     if not uri.startswith(f"{SCHEME}:"):
         yield _other_address(folder, uri)
@@ -212,8 +214,10 @@ def _other_address(folder: Path, uri: str) -> Finding:
     others = any((folder / name).is_file() for name in (*_YAML, "services.py"))
     if scheme in _BUILT_IN or (scheme and others):
         return Finding("warning", "uri", "names another memory than vecall")
-    told = f'google-adk knows no such scheme and will not start; vecall has "{SCHEME}"'
-    return Finding("error", "uri", told)
+    message = (
+        f'google-adk knows no such scheme and will not start; vecall has "{SCHEME}"'
+    )
+    return Finding("error", "uri", message)
 
 
 def _try_options(options: dict[str, Any]) -> None:
@@ -254,8 +258,8 @@ def _agent(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Finding]:
         try:
             names |= names_in(path)
         except (SyntaxError, ValueError, OSError) as error:
-            told = f"{path.relative_to(folder)} cannot be read ({_line(error)})"
-            yield Finding("error", folder.name, told)
+            message = f"{path.relative_to(folder)} cannot be read ({_line(error)})"
+            yield Finding("error", folder.name, message)
     names |= _tools_in_yaml(folder / "root_agent.yaml")
     by_name = {name.rpartition(".")[2]: name for name in names}
     reading, writing = (sorted(by_name.keys() & some) for some in (_READING, _WRITING))
@@ -263,31 +267,33 @@ def _agent(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Finding]:
     # A memory that is made in code is another door than the one examined here.
     makes = "VecallMemoryService" in by_name
     if own and not (is_ours or makes):
-        told = f"{', '.join(own)} of vecall.adk: needs a VecallMemoryService, see uri"
-        yield Finding("warning", folder.name, told)
+        message = (
+            f"{', '.join(own)} of vecall.adk: needs a VecallMemoryService, see uri"
+        )
+        yield Finding("warning", folder.name, message)
     if reading and not writing:
-        told = (
+        message = (
             f"uses {', '.join(reading)}, but nothing here writes to the memory, as "
             "VecallMemoryPlugin does; google-adk writes only on PATCH …/memory"
         )
-        yield Finding("note", folder.name, told)
+        yield Finding("note", folder.name, message)
     elif reading or writing:
-        told = f"uses {', '.join(reading + writing)}"
-        yield Finding("ok", folder.name, told)
+        message = f"uses {', '.join(reading + writing)}"
+        yield Finding("ok", folder.name, message)
     else:
         yield Finding("note", folder.name, "uses no memory")
     if waits and "VecallMemoryPlugin" in by_name and "end_session" not in by_name:
-        told = (
+        message = (
             "trigger=session_end remembers nothing here until end_session is called, "
             "and nothing here calls it; inactivity and message_count need no call"
         )
-        yield Finding("warning", folder.name, told)
+        yield Finding("warning", folder.name, message)
     if reading and "AgentTool" in by_name:
-        told = (
+        message = (
             "an AgentTool has an empty memory of its own; inside it, name the memory: "
             "LoadMemoryTool(memory=service)"
         )
-        yield Finding("note", folder.name, told)
+        yield Finding("note", folder.name, message)
 
 
 def _tools_in_yaml(path: Path) -> set[str]:

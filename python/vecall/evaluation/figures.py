@@ -95,16 +95,16 @@ def ablation_figures(
 
 def time_figures(seconds: Sequence[float]) -> dict[str, Any]:
     """Return percentiles in milliseconds."""
-    told = {}
+    values = {}
     for percent in (50, 99):
         value = metrics.percentile(seconds, percent)
-        told[f"p{percent}_ms"] = None if value is None else 1000 * value
-    return told
+        values[f"p{percent}_ms"] = None if value is None else 1000 * value
+    return values
 
 
 def _shares(found: Sequence[Measured]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         share: metrics.mean([one.shares[i] for one in found])
         for i, share in enumerate(SHARES)
     }
-    return {**told, "questions": len(found)}
+    return {**values, "questions": len(found)}

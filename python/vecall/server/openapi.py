@@ -45,8 +45,8 @@ def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schem
     """
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
-        told = paths.setdefault(operation.path, {})
-        told[operation.method.lower()] = _operation(operation)
+        document = paths.setdefault(operation.path, {})
+        document[operation.method.lower()] = _operation(operation)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -76,7 +76,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         }
         for name, schema in operation.query.items()
     ]
-    told = {
+    document = {
         "operationId": operation.id,
         "summary": operation.summary,
         "parameters": parameters,
@@ -85,8 +85,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
     }
     if operation.body is not None:
         content = {"application/json": {"schema": ref(operation.body)}}
-        told["requestBody"] = {"required": True, "content": content}
-    return told
+        document["requestBody"] = {"required": True, "content": content}
+    return document
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
@@ -95,26 +95,26 @@ def _responses(operation: Operation) -> dict[str, Any]:
         statuses.add(200)  # nothing was stored, and the answer says why
     answers = {str(each): _success(operation, each) for each in sorted(statuses)}
     for status in sorted(_errors(operation)):
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "description": _SAYS[status],
             "content": {"application/json": {"schema": ref("Error")}},
         }
         if status in _HEADERS:
             header = {"required": True, "schema": {"type": "string"}}
-            told["headers"] = {_HEADERS[status]: header}
-        answers[str(status)] = told
+            document["headers"] = {_HEADERS[status]: header}
+        answers[str(status)] = document
     return answers
 
 
 def _success(operation: Operation, status: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": _SAYS[status]}
+    document: dict[str, Any] = {"description": _SAYS[status]}
     if operation.answer is None:
-        return told
+        return document
     if "/" in operation.answer:
-        told["content"] = {operation.answer: {"schema": {"type": "string"}}}
+        document["content"] = {operation.answer: {"schema": {"type": "string"}}}
     else:
-        told["content"] = {"application/json": {"schema": ref(operation.answer)}}
-    return told
+        document["content"] = {"application/json": {"schema": ref(operation.answer)}}
+    return document
 
 
 def _errors(operation: Operation) -> set[int]:

@@ -109,8 +109,12 @@ def internal() -> HttpError:
 
 def as_response(error: HttpError, request_id: str) -> Response:
     """Return an error as JSON."""
-    told = {"code": error.code, "message": error.message, "request_id": request_id}
-    return json_response({"error": told}, error.status, error.headers)
+    error_body = {
+        "code": error.code,
+        "message": error.message,
+        "request_id": request_id,
+    }
+    return json_response({"error": error_body}, error.status, error.headers)
 
 
 def json_response(

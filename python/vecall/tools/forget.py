@@ -85,16 +85,16 @@ class ForgetMemory(MemoryTool):
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
         # Where every argument must be there, models send "" for what they leave out.
-        asked = {name: value for name, value in given.items() if value != ""}
-        if ("query" in asked) == ("token" in asked):
+        arguments = {name: value for name, value in given.items() if value != ""}
+        if ("query" in arguments) == ("token" in arguments):
             msg = "query, token: expected exactly one of them"
             raise InvalidArgumentError(msg)
-        if "token" in asked:
-            return await self._confirm(memory, asked["token"], asked.get("ids"))
-        if asked.get("ids"):
+        if "token" in arguments:
+            return await self._confirm(memory, arguments["token"], arguments.get("ids"))
+        if arguments.get("ids"):
             msg = "ids: expected together with the token of the first call"
             raise InvalidArgumentError(msg)
-        return await self._propose(memory, check_query(asked["query"]))
+        return await self._propose(memory, check_query(arguments["query"]))
 
     async def _propose(self, memory: Any, query: str) -> dict[str, Any]:
         proposal = await memory.propose_forget(

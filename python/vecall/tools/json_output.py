@@ -117,22 +117,22 @@ def as_json(piece: Piece, look: Look) -> dict[str, Any]:
     """
     memory, cut = piece
     safe = _neutral if look.neutralise else strip_invisible
-    told: dict[str, Any] = {"text": safe(memory.text)}
+    shown_fields: dict[str, Any] = {"text": safe(memory.text)}
     for name in _NAMES:
         if (value := getattr(memory, name)) is not None:
-            told[name] = safe(value)
+            shown_fields[name] = safe(value)
     if cut is not None:
-        told["cut"] = {"from": cut.begin, "to": cut.end, "of": cut.length}
+        shown_fields["cut"] = {"from": cut.begin, "to": cut.end, "of": cut.length}
     if memory.scope != "user":
-        told["scope"] = memory.scope
+        shown_fields["scope"] = memory.scope
     moment = memory.created_at if memory.timestamp is None else memory.timestamp
     if moment is not None:
-        told["timestamp"] = to_iso(moment)
+        shown_fields["timestamp"] = to_iso(moment)
     if look.scores and memory.score is not None:
-        told["relevance"] = _digits(memory.score)
+        shown_fields["relevance"] = _digits(memory.score)
     if look.scores and memory.confidence is not None:
-        told["confidence"] = _digits(memory.confidence)
-    return told
+        shown_fields["confidence"] = _digits(memory.confidence)
+    return shown_fields
 
 
 def shown_id(id_: str, look: Look) -> str:
