@@ -15,6 +15,8 @@ from vecall import MemoryService
 if TYPE_CHECKING:
     from types import ModuleType
 
+pytest_plugins = ["helpers.workers"]
+
 
 @pytest.fixture(scope="session")
 def references() -> ModuleType:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import helpers.flipping
 import pytest
-from helpers.campaigns import SCALE
+from helpers.campaigns import scaled
+
+pytestmark = pytest.mark.campaign
 
 
 def outcomes(folder: Path, kind: str, count: int, seed: int) -> dict[str, int]:
@@ -31,6 +33,7 @@ def outcomes(folder: Path, kind: str, count: int, seed: int) -> dict[str, int]:
 @pytest.mark.parametrize(("kind", "count"), [("flips", 400), ("cuts", 50)])
 def test_damage_is_an_error_or_changes_no_answer(tmp_path, kind, count):
     """Guarantee 6, bug class 1: no crash, no wrong answer, nobody else's memory."""
-    seen = outcomes(tmp_path, kind, count * SCALE, seed=11)
+    count = scaled(count)
+    seen = outcomes(tmp_path, kind, count, seed=11)
     assert "wrong" not in seen, seen
-    assert seen["an error"] > count * SCALE // 50, seen
+    assert seen["an error"] > count // 50, seen

@@ -6,11 +6,14 @@ import os
 import sys
 
 import pytest
-from helpers.campaigns import SCALE
+from helpers.campaigns import REPEATS, scaled
 from helpers.killing import WORKLOADS, Campaign
 from helpers.nursery import Nursery
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill")
+pytestmark = [
+    pytest.mark.campaign,
+    pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill"),
+]
 
 KILLS = {"reembed": 8, "migration": 10}
 
@@ -30,8 +33,8 @@ def test_nothing_acknowledged_is_lost_when_processes_are_killed(
     Of each thread at most the one call whose acknowledgement nobody heard is there too.
     """
     workload = WORKLOADS[name]
-    seed = 9 if SCALE == 1 else int.from_bytes(os.urandom(4), "little")
+    seed = 9 if REPEATS else int.from_bytes(os.urandom(4), "little")
     campaign = Campaign(nursery, tmp_path, workload, seed)
-    for _ in range(KILLS.get(name, 14) * SCALE):
+    for _ in range(scaled(KILLS.get(name, 14), least=3)):
         campaign.kill()
         assert not campaign.tally.problems, f"seed {seed}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers.campaigns import SCALE
+from helpers.campaigns import SCALE, scaled
 from helpers.power_loss import (
     MODELS,
     Disk,
@@ -34,7 +34,7 @@ from helpers.storage_work import (
 
 USERS, CALLS = 3, 100  # some 4 checkpoints
 POINTS = 34  # of one run; three runs, more at a larger scale
-RUNS = max(1, SCALE // 4)
+RUNS = max(1, int(SCALE) // 4)
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,7 @@ def log_of(run: Run, shim: Path, folder: Path) -> list[Record]:
     return records
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("repeat", range(RUNS))
 @pytest.mark.parametrize(
     "how",
@@ -90,7 +91,7 @@ def test_a_power_cut_tears_no_call_and_damages_no_file(
     snapshots = any(".snap/" in record.path for record in records)
     assert snapshots == (run.most_at_once > 100)
     calls = run.plans()
-    points = crash_points(records, POINTS * SCALE // RUNS, run.seed)
+    points = crash_points(records, scaled(POINTS) // RUNS, run.seed)
     disk = Disk()
     replayed = 0
     for number, point in enumerate(points):

@@ -6,12 +6,14 @@ import os
 import sys
 
 import pytest
+from helpers.campaigns import scaled
 from helpers.nursery import Nursery
 from helpers.soak import Soak
 
-SECONDS = float(os.environ.get("VECALL_TEST_SOAK_S", "8"))
+SECONDS = float(os.environ.get("VECALL_TEST_SOAK_S", scaled(8, least=3)))
 
 
+@pytest.mark.campaign
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill")
 def test_many_processes_share_a_file_though_some_are_killed(tmp_path):
     """Guarantees 1, 4 and 7: nothing lost, nothing stale, nobody busy or starved.

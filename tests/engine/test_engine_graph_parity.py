@@ -10,7 +10,8 @@ import time
 from collections import Counter
 
 import numpy as np
-from helpers.campaigns import campaign
+import pytest
+from helpers.campaigns import SCALE, campaign
 from helpers.engines import MARKS, ranking_options, some_marks
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -249,6 +250,7 @@ class TierMachine(RuleBasedStateMachine):
         assert self.engine.nbytes > 0 or not self.model
 
 
+@pytest.mark.campaign
 def test_any_sequence_of_calls_gives_what_rows_in_a_dict_give_with_a_graph_too(
     references,
 ):
@@ -257,4 +259,4 @@ def test_any_sequence_of_calls_gives_what_rows_in_a_dict_give_with_a_graph_too(
         lambda: TierMachine(references, seen), settings=campaign(110, 30)
     )
     for what in ("broad", "broad, filtered", "narrow", "recalled"):
-        assert seen[what] > 10, seen
+        assert seen[what] > (10 if SCALE >= 1 else 0), seen

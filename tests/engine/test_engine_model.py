@@ -8,8 +8,9 @@ from bisect import bisect_right
 from itertools import count
 
 import numpy as np
+import pytest
+from helpers.campaigns import campaign
 from helpers.engines import ranking_options, some_marks
-from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -158,16 +159,11 @@ class EngineMachine(RuleBasedStateMachine):
             assert self.engine.size(key) == len(self.model.get(key, {}))
 
 
+@pytest.mark.campaign
 def test_any_sequence_of_calls_gives_what_a_dict_of_rows_gives(references):
     run_state_machine_as_test(
         lambda: EngineMachine(references),
-        settings=settings(
-            derandomize=True,
-            max_examples=60,
-            stateful_step_count=30,
-            deadline=None,
-            phases=[Phase.generate],  # add Phase.shrink for the smallest case: minutes
-        ),
+        settings=campaign(60, 30),
     )
 
 

@@ -8,7 +8,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from helpers.campaigns import SCALE
+from helpers.campaigns import SCALE, scaled
 from helpers.engines import KEY, NEVER, random_query, random_row
 from vecall import Engine
 from vecall.errors import (
@@ -341,6 +341,7 @@ MUTATIONS = """
 """
 
 
+@pytest.mark.campaign
 def test_bytes_with_right_checksums_are_refused_or_do_no_harm(tmp_path):
     done = subprocess.run(
         [
@@ -348,12 +349,12 @@ def test_bytes_with_right_checksums_are_refused_or_do_no_harm(tmp_path):
             "-c",
             textwrap.dedent(MUTATIONS),
             tmp_path,
-            f"{600 * SCALE}",
+            f"{scaled(600)}",
             "1",
         ],
         capture_output=True,
         text=True,
-        timeout=90 * SCALE,
+        timeout=90 * max(1, SCALE),
         check=False,
     )
     last = done.stdout.split()[-1:]

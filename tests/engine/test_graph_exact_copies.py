@@ -139,5 +139,5 @@ class CopiesOfAFewVectors(RuleBasedStateMachine):
                 assert scores[0] < ONE
 
 
-CopiesOfAFewVectors.TestCase.settings = campaign(12, 25)
-TestCopiesOfAFewVectors = CopiesOfAFewVectors.TestCase
+TestCopiesOfAFewVectors = pytest.mark.campaign(CopiesOfAFewVectors.TestCase)
+TestCopiesOfAFewVectors.settings = campaign(12, 25)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers.campaigns import CENTRES, SCALE, centres, clusters, unit
+from helpers.campaigns import CENTRES, centres, clusters, grown, unit
 from vecall import Index
 
-DIM, K, ROWS = 48, 10, 8000 * SCALE
+DIM, K, ROWS = 48, 10, grown(8000)
 IDS = np.arange(ROWS, dtype=np.int64)
 QUERIES = clusters(1, 40, DIM)
 VECTORS = clusters(2, ROWS, DIM)

@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 from helpers.campaigns import (
-    SCALE,
     answers,
     best_of,
     clusters,
+    grown,
     recall_of,
     unit,
     wait_until_linked,
@@ -18,7 +18,7 @@ from helpers.campaigns import (
 from vecall import Index
 
 DIM, K, EF = 48, 10, 100
-ROWS = 3000 * SCALE
+ROWS = grown(3000)
 IDS = np.arange(ROWS, dtype=np.int64)
 QUERIES = clusters(1, 200, DIM)
 VECTORS = clusters(2, ROWS, DIM)

@@ -6,10 +6,10 @@ import functools
 
 import numpy as np
 import pytest
-from helpers.campaigns import SCALE, best_of, recall_of, unit
+from helpers.campaigns import best_of, grown, recall_of, unit
 from vecall import Index
 
-ROWS, QUERIES, K = 2000 * SCALE, 250, 10
+ROWS, QUERIES, K = grown(2000), 250, 10
 IDS = np.arange(ROWS, dtype=np.int64)
 DIMS = [64, 256, 384, 768]
 

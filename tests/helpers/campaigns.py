@@ -10,15 +10,27 @@ import numpy as np
 from hypothesis import Phase, settings
 from vecall import Index
 
-# Multiplies the examples and rows of campaigns: VECALL_TEST_SCALE=20 runs for minutes.
-SCALE = max(1, int(os.environ.get("VECALL_TEST_SCALE", "1")))
+# Multiplies the sizes of campaigns. CI runs them at 1; 20 runs for minutes.
+SCALE = float(os.environ.get("VECALL_TEST_SCALE", "0.25"))
+REPEATS = SCALE <= 1  # above that a campaign looks where nobody has looked
 WAIT_S = 60.0
 
 
+def scaled(count: float, least: int = 1) -> int:
+    """The size of a campaign that is `count` at scale 1; its tests have the marker."""
+    return max(least, round(count * SCALE))
+
+
+def grown(count: int) -> int:
+    """A size that is `count` up to scale 1: what the thresholds of a test need."""
+    return round(count * max(1.0, SCALE))
+
+
 def campaign(examples: int, steps: int) -> settings:
+    """Hypothesis settings for a state machine of `examples` programs at scale 1."""
     return settings(
-        derandomize=SCALE == 1,  # a long campaign looks where nobody has looked
-        max_examples=examples * SCALE,
+        derandomize=REPEATS,
+        max_examples=scaled(examples, least=2),
         stateful_step_count=steps,
         deadline=None,
         database=None,

@@ -314,6 +314,8 @@ def _spread(count: int, most: int) -> list[int]:
     """So many numbers of 1 to `count`, the first and the last among them; few: all."""
     if count <= max(most, _FEW):
         return list(range(1, count + 1))
+    if most == 1:
+        return [1 + count // 2]
     return sorted({1 + round(n * (count - 1) / (most - 1)) for n in range(most)})
 
 

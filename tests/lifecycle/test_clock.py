@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from helpers.campaigns import campaign
 from helpers.clocks import DAY, START, YEAR, SettableClock, UnnamedClock
 from helpers.memories import ALICE, texts
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from vecall import ConfigError, MemoryEntry, MemoryService, NotFoundError
@@ -381,7 +381,5 @@ class ClockPrograms(RuleBasedStateMachine):
                     assert name in alive
 
 
-TestClockPrograms = ClockPrograms.TestCase
-TestClockPrograms.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, derandomize=True
-)
+TestClockPrograms = pytest.mark.campaign(ClockPrograms.TestCase)
+TestClockPrograms.settings = campaign(25, 25)

@@ -270,5 +270,5 @@ class Lives(RuleBasedStateMachine):
                 assert last.by == memory.by
 
 
-TestLives = Lives.TestCase
+TestLives = pytest.mark.campaign(Lives.TestCase)
 TestLives.settings = campaign(20, 25)

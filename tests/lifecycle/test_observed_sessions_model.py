@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.campaigns import campaign
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
 from helpers.observing import Llm, compaction, due, kept, memories
 from helpers.sessions import session, turn
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -200,7 +200,5 @@ class Lives(RuleBasedStateMachine):
         assert len(self.recorder.asked) == len(set(self.recorder.asked))
 
 
-Lives.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=20, deadline=None, derandomize=True
-)
-TestLives = Lives.TestCase
+TestLives = pytest.mark.campaign(Lives.TestCase)
+TestLives.settings = campaign(25, 20)

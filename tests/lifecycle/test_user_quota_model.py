@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from helpers.campaigns import campaign
 from helpers.clocks import DAY, SettableClock
 from helpers.memories import ALICE, BOB, texts
 from helpers.sessions import session
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from vecall import LimitExceededError, Limits, MemoryEntry, MemoryService
@@ -288,12 +288,9 @@ class ValuePrograms(LimitPrograms):
     policy = "lowest_value"
 
 
-_SETTINGS = settings(
-    max_examples=15, stateful_step_count=25, deadline=None, derandomize=True
-)
 TestOldest = LimitPrograms.TestCase
 TestReject = RejectPrograms.TestCase
 TestLru = LruPrograms.TestCase
 TestLowestValue = ValuePrograms.TestCase
 for _case in (TestOldest, TestReject, TestLru, TestLowestValue):
-    _case.settings = _SETTINGS
+    pytest.mark.campaign(_case).settings = campaign(15, 25)

@@ -12,7 +12,7 @@ pytest.importorskip("httpx")
 pytest.importorskip("jsonschema")
 
 import jsonschema
-from helpers.campaigns import SCALE
+from helpers.campaigns import REPEATS, scaled
 from helpers.http import ALICE, Door, bearing
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -36,7 +36,7 @@ BODIES = [
     "Turns",
     "DeleteWhere",
 ]
-EXAMPLES = 5 * SCALE
+EXAMPLES = scaled(5, least=2)
 ROLES = {"user": {"app": "hotel"}, "admin": {"admin": True}}
 
 
@@ -127,6 +127,7 @@ def schema(doors):
     return schemathesis.openapi.from_asgi("/openapi.json", doors["user"].app)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("operation_id", "mode"), MODES)
 def test_what_is_made_from_the_document_is_answered_as_it_says(
     doors, schema, operation_id, mode
@@ -139,7 +140,7 @@ def test_what_is_made_from_the_document_is_answered_as_it_says(
     @given(case=operation.as_strategy(generation_mode=generation))
     @settings(
         max_examples=EXAMPLES,
-        derandomize=SCALE == 1,  # a long campaign looks where nobody has looked
+        derandomize=REPEATS,
         deadline=None,
         database=None,
         phases=[Phase.generate],

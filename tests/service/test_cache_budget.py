@@ -295,5 +295,5 @@ class Programs(RuleBasedStateMachine):
             assert stats["deleted_ids"] == sum(map(len, seen))
 
 
-TestPrograms = Programs.TestCase
+TestPrograms = pytest.mark.campaign(Programs.TestCase)
 TestPrograms.settings = campaign(12, 30)

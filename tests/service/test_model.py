@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import settings
+import pytest
+from helpers.campaigns import campaign
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -215,7 +216,5 @@ class Programs(RuleBasedStateMachine):
         assert self.service.sync.stats()["memories"] == total
 
 
-TestPrograms = Programs.TestCase
-TestPrograms.settings = settings(
-    max_examples=25, stateful_step_count=20, deadline=None, derandomize=True
-)
+TestPrograms = pytest.mark.campaign(Programs.TestCase)
+TestPrograms.settings = campaign(25, 20)

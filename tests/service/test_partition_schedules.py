@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from helpers.campaigns import SCALE
+from helpers.campaigns import SCALE, scaled
 from helpers.every_schedule import every_schedule
 from helpers.schedule_programs import (
     ONE_PROCESS,
@@ -26,10 +26,12 @@ from helpers.scheduled_world import Program, World, play
 from helpers.scheduler import ByChance, Scheduler, run_one
 from vecall.store import Database
 
+pytestmark = pytest.mark.campaign
+
 _log = logging.getLogger(__name__)
 
-MOST = 10 * SCALE**2
-PROGRAMS_BY_CHANCE = 15 * SCALE
+MOST = max(2, round(10 * SCALE**2))
+PROGRAMS_BY_CHANCE = scaled(15)
 USERS = {"a": 2, "b": 1, "new": 0}
 
 

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 import pytest
-from helpers.campaigns import SCALE
+from helpers.campaigns import grown, scaled
 from helpers.every_schedule import every_schedule
 from helpers.scheduled_parts import ScheduledLock, ScheduledPool
 from helpers.scheduler import HangError, Scheduler, run_one
 
-PROGRAMS = 12 * SCALE
-MOST = 300 * SCALE
+PROGRAMS = scaled(12, least=4)
+MOST = grown(300)
 
 Operation = tuple[str, int]
 
@@ -114,6 +114,7 @@ def outcomes(works: list[list[Operation]], schedules: Callable[..., Any]) -> set
     return ends if schedules(run) else set()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("threads", [2, 3])
 def test_the_schedules_that_are_run_end_in_all_the_ways_there_are(threads):
     compared = ends = 0

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.campaigns import campaign
 from helpers.vector_stores.reference import ReferenceVectorStore
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from vecall.vector_store import InMemoryVectorStore, VectorStoreFilter
@@ -94,7 +94,5 @@ class Programs(RuleBasedStateMachine):
             self.search(pair, [1, 2, 3], 6, None, None, None)
 
 
-TestPrograms = Programs.TestCase
-TestPrograms.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
-)
+TestPrograms = pytest.mark.campaign(Programs.TestCase)
+TestPrograms.settings = campaign(60, 40)

@@ -1,0 +1,104 @@
+"""A plugin of pytest: how many processes run the tests, and which tests go together.
+
+pytest-xdist runs a file in one process, so that what a module shares is made once.
+Tests that read clocks run one after the other: `@pytest.mark.xdist_group("timing")`.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MOST_WORKERS = 8
+# Where VECALL_TEST_STRICT_TIME is set, an unmarked test that takes longer fails: in CPU
+# seconds of the test and of its children, which the load of the machine changes little.
+MOST_CPU_S = float(os.environ.get("VECALL_TEST_STRICT_TIME") or "inf")
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _names_one_file(config: pytest.Config) -> bool:
+    names = [Path(str(argument).split("::")[0]) for argument in config.args]
+    return len(names) == 1 and names[0].is_file()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Without `-n` there is a process for each core; one file needs no second one."""
+    option = config.option
+    if (
+        not config.pluginmanager.hasplugin("xdist")
+        or hasattr(config, "workerinput")  # this is one of the processes
+        or option.numprocesses is not None
+        or option.dist != "no"
+        or option.usepdb
+        or option.capture == "no"
+        or option.collectonly
+        or _names_one_file(config)
+    ):
+        return
+    count = min(cores(), MOST_WORKERS)
+    if count > 1:
+        option.numprocesses = count
+        option.dist = "loadgroup"
+        option.loadscopereorder = False
+        option.benchmark_disable = True  # else pytest-benchmark warns that it is
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under `--dist loadgroup` a file is a group, unless a marker names another."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class FilesAndGroups(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return super()._split_scope(nodeid).split("::")[0]
+
+    return FilesAndGroups(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Long groups come first, so that the processes end at about the same time."""
+    if getattr(config.option, "loadgroup", False):
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("campaign"):
+        return 0
+    return 1 if item.get_closest_marker("xdist_group") else 2
+
+
+def pytest_collection_finish() -> None:
+    """Nothing of what was imported and collected is garbage: no search looks there."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    begin = _cpu_s()
+    yield
+    took = _cpu_s() - begin
+    if took > MOST_CPU_S and item.get_closest_marker("campaign") is None:
+        pytest.fail(f"{took:.1f} CPU seconds, more than {MOST_CPU_S:g}")
+
+
+def _cpu_s() -> float:
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
