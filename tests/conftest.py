@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers import references as reference_module
 from vecall import MemoryService
+from vecall.embedders import LocalEmbedder
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -22,6 +23,17 @@ pytest_plugins = ["helpers.workers"]
 def references() -> ModuleType:
     """The module helpers/references.py."""
     return reference_module
+
+
+@pytest.fixture(scope="session", autouse=True)
+def local_weights() -> Iterator[None]:
+    """The local embedder reads its weights once, not for each service."""
+    try:
+        held = LocalEmbedder()
+    except ImportError:
+        held = None
+    yield
+    del held
 
 
 @pytest.fixture

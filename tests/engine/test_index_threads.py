@@ -12,6 +12,8 @@ import pytest
 from helpers.campaigns import SCALE, unit, wait_until_linked
 from vecall import Index
 
+pytestmark = pytest.mark.xdist_group("timing")
+
 DIM, WRITERS, IDS_OF_ONE, VERSIONS = 40, 2, 300, 4
 SECONDS = 0.9 * max(1.0, SCALE)
 TOLERANCE = 6e-4  # of a score; versions are farther apart

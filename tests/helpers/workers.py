@@ -36,9 +36,12 @@ def _names_one_file(config: pytest.Config) -> bool:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Without `-n` there is a process for each core; one file needs no second one."""
     option = config.option
+    if hasattr(config, "workerinput"):  # this is one of the processes
+        option.loadgroup = config.workerinput["dist"] == "loadgroup"
+        option.benchmark_disable = True
+        return
     if (
         not config.pluginmanager.hasplugin("xdist")
-        or hasattr(config, "workerinput")  # this is one of the processes
         or option.numprocesses is not None
         or option.dist != "no"
         or option.usepdb
@@ -53,6 +56,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.dist = "loadgroup"
         option.loadscopereorder = False
         option.benchmark_disable = True  # else pytest-benchmark warns that it is
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """A process gets the words of the command line, not what was set above."""
+    node.workerinput["dist"] = node.config.getvalue("dist")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.lexical import QueryMarks, memory_terms, query_terms, words
 
+pytestmark = pytest.mark.xdist_group("timing")
+
 LENGTH = 32_000
 MOST_S = 1.0  # the slowest takes a third of that
 

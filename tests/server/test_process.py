@@ -18,6 +18,8 @@ from helpers.processes import HOLDER, child, said, tell
 from vecall import MemoryService
 from vecall.server import TokenFile, mint
 
+pytestmark = pytest.mark.xdist_group("timing")
+
 SEARCH = f"{ALICE}/memories/search"
 JSON = "Content-Type: application/json"
 

@@ -17,6 +17,8 @@ from vecall.server import TokenFile, mint
 from vecall.server.listener import Listener
 from vecall.server.run import Binding, listen
 
+pytestmark = pytest.mark.xdist_group("timing")
+
 EXPORTS = 16
 
 

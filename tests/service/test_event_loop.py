@@ -19,6 +19,8 @@ from helpers.processes import HOLDER
 from vecall import FunctionEmbedder
 from vecall.store import Draft
 
+pytestmark = pytest.mark.xdist_group("timing")
+
 
 async def longest_stall(work: Awaitable[Any]) -> tuple[float, int]:
     """Run some work beside a coroutine that reads the loop's own clock at every turn.
