@@ -311,11 +311,11 @@ def _try(shim: Shim, base: Path, folder: Path, fault: Fault) -> dict[str, Any]:
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """So many numbers of 1 to `count`, the first and the last among them; few: all."""
+    """So many numbers of 1 to `count`, first and last among them; few: all; or one."""
+    if most == 1:
+        return [1 + count // 2] if count else []
     if count <= max(most, _FEW):
         return list(range(1, count + 1))
-    if most == 1:
-        return [1 + count // 2]
     return sorted({1 + round(n * (count - 1) / (most - 1)) for n in range(most)})
 
 

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 MOST_WORKERS = 8
+# Threads of OpenBLAS wait for each other by spinning where all cores are taken.
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+BLAS_SET = pytest.StashKey[bool]()
 # Where VECALL_TEST_STRICT_TIME is set, an unmarked test that takes longer fails: in CPU
 # seconds of the test and of its children, which the load of the machine changes little.
 MOST_CPU_S = float(os.environ.get("VECALL_TEST_STRICT_TIME") or "inf")
@@ -39,6 +42,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):  # this is one of the processes
         option.loadgroup = config.workerinput["dist"] == "loadgroup"
         option.benchmark_disable = True
+        if config.workerinput["blas"]:
+            import numpy as np  # noqa: F401 (it reads the variable)
+
+            del os.environ[BLAS_THREADS]  # what tests start is as it is for users
         return
     if (
         not config.pluginmanager.hasplugin("xdist")
@@ -55,6 +62,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.numprocesses = count
         option.dist = "loadgroup"
         option.loadscopereorder = False
+        config.stash[BLAS_SET] = BLAS_THREADS not in os.environ
+        os.environ.setdefault(BLAS_THREADS, "1")
         option.benchmark_disable = True  # else pytest-benchmark warns that it is
 
 
@@ -62,6 +71,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """A process gets the words of the command line, not what was set above."""
     node.workerinput["dist"] = node.config.getvalue("dist")
+    node.workerinput["blas"] = node.config.stash.get(BLAS_SET, False)
 
 
 @pytest.hookimpl(optionalhook=True)

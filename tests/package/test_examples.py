@@ -147,17 +147,13 @@ CONCIERGE = [
     "blind", [pytest.param(False, marks=NEEDS_LOCAL, id="local"), True]
 )
 def test_the_concierge_recalls_the_room_on_the_second_trip(
-    run_example, blind: bool
+    run_example, tmp_path: Path, blind: bool
 ) -> None:
-    """S0.52: by the tool where nothing is preloaded, and by what is preloaded."""
+    """S0.52: by the tool where nothing is preloaded, and by what is preloaded.
+
+    Without a file to keep, the memory goes with the process.
+    """
     done = run_example("hotel_concierge.py", blind=blind)
     assert lines_of(done) == CONCIERGE
     assert done.returncode == 0
-
-
-def test_an_example_leaves_nothing_in_the_temporary_folder(
-    run_example, tmp_path: Path
-) -> None:
-    """Without a file to keep, the memory goes with the process."""
-    assert run_example("hotel_concierge.py", blind=True).returncode == 0
     assert list((tmp_path / "folder").iterdir()) == []

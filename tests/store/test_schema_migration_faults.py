@@ -155,21 +155,26 @@ for line in sys.stdin:
 """
 
 
-def test_processes_that_open_an_old_file_together_migrate_it_once(
-    open_old, old, schema
-):
-    """The number is read again inside of the transaction."""
+@pytest.fixture(scope="module")
+def openers():
+    """Four processes that open the files they are given."""
     with ExitStack() as stack:
         running = [stack.enter_context(child(OPENER, number)) for number in range(4)]
-        for process in running:
-            assert said(process) == "ready"
-        for round_ in range(3):
-            path = copied(schema, old.with_name(f"together{round_}.db"))
-            for process in running:
-                tell(process, f"{path} {len(ZEBRAS[schema])}")
-            assert [said(process) for process in running] == ["done"] * 4
-            assert version(path) == NEWEST
-            service = open_old(path)
-            okapis = {f"okapi number {number}" for number in range(4)}
-            assert okapis <= set(texts(service, "alice", "okapi"))
-            service.close()
+        assert [said(process) for process in running] == ["ready"] * 4
+        yield running
+
+
+def test_processes_that_open_an_old_file_together_migrate_it_once(
+    open_old, old, schema, openers
+):
+    """The number is read again inside of the transaction."""
+    for round_ in range(3):
+        path = copied(schema, old.with_name(f"together{round_}.db"))
+        for process in openers:
+            tell(process, f"{path} {len(ZEBRAS[schema])}")
+        assert [said(process) for process in openers] == ["done"] * 4
+        assert version(path) == NEWEST
+        service = open_old(path)
+        okapis = {f"okapi number {number}" for number in range(4)}
+        assert okapis <= set(texts(service, "alice", "okapi"))
+        service.close()
