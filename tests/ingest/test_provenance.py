@@ -188,9 +188,11 @@ def test_a_correction_keeps_the_tier(open_service, told):
     ):
         changed = service.sync.update_memory(**ALICE, memory_id="f", **changes)
         assert changed.trust == told
-    for wrong in ("trust", "id", "session_id", "event_id", "created_at", "scope"):
-        with pytest.raises(InvalidArgumentError):
+    for wrong in ("trust", "id", "session_id", "event_id", "created_at"):
+        with pytest.raises(TypeError, match=wrong):
             service.sync.update_memory(**ALICE, memory_id="f", **{wrong: "first-party"})
+    with pytest.raises(InvalidArgumentError):
+        service.sync.update_memory(**ALICE, memory_id="f", scope="first-party")
     assert one(service).trust == told
     assert one(service).id == "f"
 
