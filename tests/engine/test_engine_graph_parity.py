@@ -258,5 +258,7 @@ def test_any_sequence_of_calls_gives_what_rows_in_a_dict_give_with_a_graph_too(
     run_state_machine_as_test(
         lambda: TierMachine(references, seen), settings=campaign(110, 30)
     )
-    for what in ("broad", "broad, filtered", "narrow", "recalled"):
-        assert seen[what] > (10 if SCALE >= 1 else 0), seen
+    assert seen["broad"] > 0, seen
+    if SCALE >= 1:
+        for what in ("broad", "broad, filtered", "narrow", "recalled"):
+            assert seen[what] > 10, seen

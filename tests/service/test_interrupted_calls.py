@@ -163,7 +163,7 @@ def test_an_interrupted_cached_embedder_leaves_the_text_to_others(in_time):
         embedder = CachedEmbedder(Recorder())
         found = interrupted_at(step, lambda: embedder.embed(["zebra"]))
         assert len(in_time(lambda: embedder.embed(["zebra"]), timeout_s=5)) == 1
-        assert embedder._kept()._asked == {}
+        assert embedder._cache()._in_flight == {}
         return found
 
     assert every_step(interrupted) > 20
