@@ -66,7 +66,7 @@ def test_a_block_does_not_say_again_what_its_turn_forgot(
 
 
 def test_what_turns_keep_is_bounded_by_its_length(memory: Any) -> None:
-    """S0.40: many turns with long blocks do not fill the process: here 24 MB of them."""
+    """S0.40: many turns with long blocks do not fill the process: here 24 MB."""
     long = [f"okapi {n} " + "lorem ipsum " * 4_000 for n in range(5)]
     memory.sync.add_memory(**ME, memories=long)
     preload = PreloadMemory(memory, *SCOPE, max_tokens=None)

@@ -483,7 +483,7 @@ class SyncMemoryService(ClosesBlocking):
 
         Args:
             path: The file, or a stream of bytes that has `readline`.
-            vectors: Take its vectors; without them memories are embedded anew.
+            vectors: Take its vectors; without them memories are embedded again.
             restore: Bring back what was deleted here.
             app_name: Only this app's; an export of another one is refused. Give both
                 names where the export comes from a user: an export can name anybody.
