@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import Stemmer
-from vecall import Engine
+from vecall import Engine, Ranking
 from vecall.embedders.local import LocalEmbedder
 from vecall.evaluation import datasets
 from vecall.evaluation.ablation import FIRST, NO_MARKS, NO_NEIGHBOURS, PREVIOUS
@@ -248,7 +248,7 @@ def _rank(
         question_mark=QUESTION,
         time_mark=marks.time,
         author_marks=list(marks.authors),
-        weights=dict(setting.weights),
+        ranking=Ranking(weights=setting.weights).engine_ranking,
         candidates=50,
     )
     if own:

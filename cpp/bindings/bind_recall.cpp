@@ -2,11 +2,8 @@
 
 #include <pybind11/stl.h>
 
-#include <array>
 #include <cmath>
 #include <optional>
-#include <string>
-#include <utility>
 
 #include "casters.hpp"
 #include "filters.hpp"
@@ -25,55 +22,6 @@ using namespace py::literals;
 
 namespace {
 
-constexpr std::array<std::pair<const char*, float Ranking::*>, 11> kWeights = {
-    {{"dense", &Ranking::dense},
-     {"coverage_power", &Ranking::coverage_power},
-     {"next", &Ranking::next},
-     {"previous", &Ranking::previous},
-     {"after_question", &Ranking::after_question},
-     {"second", &Ranking::second},
-     {"session", &Ranking::session},
-     {"question", &Ranking::question},
-     {"time", &Ranking::time},
-     {"author", &Ranking::author},
-     {"favoured", &Ranking::favoured}}};
-
-void set_weight(Ranking& ranking, const std::string& name, float value) {
-  for (const auto& [known, member] : kWeights) {
-    if (name != known) continue;
-    const float most = member == &Ranking::dense ? 1.0F : 10.0F;
-    if (!(value >= 0.0F && value <= most)) {
-      throw InvalidArgumentError("weights: " + name + " must be within [0, " +
-                                 (most == 1.0F ? "1]" : "10]"));
-    }
-    ranking.*member = value;
-    return;
-  }
-  throw InvalidArgumentError("weights: a name is unknown");
-}
-
-Ranking parse_weights(const py::dict& weights) {
-  Ranking ranking;
-  for (const auto& [name, weight] : weights) {
-    if (!py::isinstance<py::str>(name)) {
-      throw InvalidTypeError("weights: expected names");
-    }
-    if (!PyFloat_Check(weight.ptr()) && !PyLong_Check(weight.ptr())) {
-      throw InvalidTypeError("weights: expected a number for each name");
-    }
-    const double value = PyFloat_AsDouble(weight.ptr());
-    Py_ssize_t length = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
-    if (PyErr_Occurred() != nullptr) {  // Python's message would print the argument
-      PyErr_Clear();
-      throw InvalidArgumentError("weights: a name or a number is not allowed");
-    }
-    set_weight(ranking, std::string(text, static_cast<std::size_t>(length)),
-               static_cast<float>(value));
-  }
-  return ranking;
-}
-
 RecallArrays recall(
     const Engine& engine, const Key& key,
     const std::optional<FloatVector<"query">>& query, const TermList<"terms">& terms,
@@ -85,11 +33,9 @@ RecallArrays recall(
     HashArg<"question_mark"> question_mark, HashArg<"time_mark"> time_mark,
     const TermList<"author_marks">& author_marks,
     const TermList<"favoured_authors">& favoured_authors,
-    const py::typing::Dict<py::str, py::float_>& weights, Candidates candidates,
-    Ef ef) {
+    const std::optional<Ranking>& ranking, Candidates candidates, Ef ef) {
   RecallQuery request;
-  // First of all: a number's __float__ may be any Python code, which may call this.
-  request.ranking = parse_weights(weights);
+  if (ranking) request.ranking = *ranking;
   thread_local std::vector<float> unit;
   thread_local std::vector<RecallHit> hits;
   hits.clear();
@@ -124,7 +70,7 @@ void bind_recall(py::class_<Engine>& bound) {
              "min_similarity"_a = py::none(),
              "question_mark"_a = HashArg<"question_mark">{0},
              "time_mark"_a = HashArg<"time_mark">{0}, "author_marks"_a = py::list(),
-             "favoured_authors"_a = py::list(), "weights"_a = py::dict(),
+             "favoured_authors"_a = py::list(), "ranking"_a = py::none(),
              "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
              R"(Finds the best rows of one partition by words and vector together.
 
@@ -145,9 +91,7 @@ Args:
     time_mark: Hash among the words of rows that tell a time, if the query asks for one.
     author_marks: Hashes among the words of rows by the authors that the query names.
     favoured_authors: Hashes of the authors whose rows are favoured.
-    weights: Other weights than the default ones, by name: dense (0 to 1),
-        coverage_power, next, previous, after_question, second, session, question, time,
-        author, favoured (0 to 10).
+    ranking: How much each part of a score weighs; None is Ranking().
     candidates: How many rows each side proposes, before their neighbours join.
     ef: Breadth of a search of the graph; scans do not use it.
 

@@ -9,7 +9,7 @@ import numpy.typing
 import os
 import typing
 
-__all__: list[str] = ["Engine", "Index", "build_info", "testing"]
+__all__: list[str] = ["Engine", "Index", "Ranking", "build_info", "testing"]
 
 class Index:
     """
@@ -186,6 +186,47 @@ class Index:
         Memory that the index holds.
         """
 
+class Ranking:
+    """
+    How much each part of a score weighs in Engine.recall.
+
+    Does not change once it is made.
+
+    Args:
+        dense: Weight of the vectors against the words, 0 to 1.
+        coverage_power: Words count by (share of the query that they cover) ** this, 0 to 10,
+            as for all that follow.
+        next: Share of the next row's score that a row receives.
+        previous: Share of the previous row's score.
+        after_question: The same where the previous row is a question.
+        second: Share of the score of a row two positions away.
+        session: Share of the sum of the session's best three.
+        question: Factor on the score of a question.
+        time: Factor on a row that tells a time, if the query asks for one.
+        author: Factor on a row by an author whom the query names.
+        favoured: Factor on a row by a favoured author.
+
+    Raises:
+        InvalidArgumentError: a weight is outside of its range.
+        InvalidTypeError: a weight is no number.
+    """
+    def __init__(
+        self,
+        *,
+        dense: float = 0.4,
+        coverage_power: float = 0.5,
+        next: float = 0.5,
+        previous: float = 0.4,
+        after_question: float = 0.8,
+        second: float = 0.3,
+        session: float = 0.15,
+        question: float = 0.8,
+        time: float = 1.3,
+        author: float = 1.2,
+        favoured: float = 1.2,
+    ) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+
 class Engine:
     """
     Many partitions, one for each (app, user).
@@ -300,7 +341,7 @@ class Engine:
         time_mark: int = 0,
         author_marks: list[int] = [],
         favoured_authors: list[int] = [],
-        weights: dict[str, float] = {},
+        ranking: Ranking | None = None,
         candidates: int = 50,
         ef: int = 64,
     ) -> tuple[
@@ -331,9 +372,7 @@ class Engine:
             time_mark: Hash among the words of rows that tell a time, if the query asks for one.
             author_marks: Hashes among the words of rows by the authors that the query names.
             favoured_authors: Hashes of the authors whose rows are favoured.
-            weights: Other weights than the default ones, by name: dense (0 to 1),
-                coverage_power, next, previous, after_question, second, session, question, time,
-                author, favoured (0 to 10).
+            ranking: How much each part of a score weighs; None is Ranking().
             candidates: How many rows each side proposes, before their neighbours join.
             ef: Breadth of a search of the graph; scans do not use it.
 
@@ -476,4 +515,4 @@ def build_info() -> dict[str, typing.Any]:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
 
-__version__: str = "0.1.0"
+__version__: str = "unknown"

@@ -11,7 +11,7 @@ from helpers.arrays import (
     engine_with_two_rows,
 )
 from vecall import Engine, Index
-from vecall._core import testing
+from vecall._core import Ranking, testing
 from vecall.errors import VecallError
 
 WRONG_CALLS = {
@@ -26,10 +26,12 @@ WRONG_CALLS = {
     "time as float": lambda e, i: e.recall(KEY, QUERY, [7], 1, now=31337.5),
     "time too large": lambda e, i: e.recall(KEY, QUERY, [7], 1, after=2**63),
     "weight by itself": lambda e, i: e.recall(KEY, QUERY, [7], 1, dense=31337),
-    "weights as text": lambda e, i: e.recall(KEY, QUERY, [7], 1, weights="s3cret"),
-    "weights as pairs": lambda e, i: e.recall(
-        KEY, QUERY, [7], 1, weights=[("s3cret", 31337)]
+    "ranking as text": lambda e, i: e.recall(KEY, QUERY, [7], 1, ranking="s3cret"),
+    "ranking as a dict": lambda e, i: e.recall(
+        KEY, QUERY, [7], 1, ranking={"s3cret": 31337}
     ),
+    "weight by position": lambda e, i: Ranking(31337),
+    "unknown weight": lambda e, i: Ranking(s3kret=31337),
     "mark as text": lambda e, i: e.recall(KEY, QUERY, [7], 1, time_mark="s3cret"),
     "negative mark": lambda e, i: e.recall(KEY, QUERY, [7], 1, question_mark=-31337),
     "mark too large": lambda e, i: e.recall(KEY, QUERY, [7], 1, time_mark=2**64),

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
 from helpers.arrays import QUERY, assert_says_nothing, engine_with_two_rows
 from helpers.engines import AUTHORS, KEY, QUESTION, TIME, corner, engine_of
 from helpers.ranking import DEFAULTS
+from vecall._core import Ranking
 from vecall.errors import InvalidArgumentError, InvalidTypeError
 
 NAMES = sorted(DEFAULTS)
 MOST = {name: 1.0 if name == "dense" else 10.0 for name in NAMES}
 
 
-def refused(weights: object, error: type[Exception]) -> str:
-    engine = engine_with_two_rows()
-    for key in (KEY, ("no", "body")):
-        with pytest.raises(error, match=r"^weights: ") as raised:
-            engine.recall(key, QUERY, [7], 5, weights=weights)
-        assert_says_nothing(raised.value)
+def refused(error: type[Exception], **weights: object) -> str:
+    with pytest.raises(error) as raised:
+        Ranking(**weights)
+    assert type(raised.value) is error
+    assert_says_nothing(raised.value)
     return str(raised.value)
 
 
@@ -28,16 +30,18 @@ def refused(weights: object, error: type[Exception]) -> str:
 def test_a_weight_outside_its_range_is_refused_by_its_name(name):
     above = float(np.nextafter(np.float32(MOST[name]), np.float32(math.inf)))
     for value in (math.nan, math.inf, -math.inf, -1e-9, -31337, above, 31337, 1e300):
-        said = refused({name: value}, InvalidArgumentError)
-        assert f"{name} must be within [0, {MOST[name]:g}]" in said
-        refused({"second": 0.5, name: value}, InvalidArgumentError)
+        expected = f"{name}: must be within [0, {MOST[name]:g}]"
+        assert refused(InvalidArgumentError, **{name: value}) == expected
+        both = {"second": 0.5, name: value}
+        assert refused(InvalidArgumentError, **both) == expected
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_weight_may_be_any_number_of_its_range(name):
     engine = engine_with_two_rows()
     for value in (0, 0.0, -0.0, 1e-45, 1, np.float64(0.5), MOST[name]):
-        found = engine.recall(KEY, QUERY, [7, 8], 5, weights={name: value})
+        ranking = Ranking(**{name: value})
+        found = engine.recall(KEY, QUERY, [7, 8], 5, ranking=ranking)
         assert np.all(np.isfinite(found[1]))
         assert len(found[0]) == 2
 
@@ -46,39 +50,59 @@ def test_a_weight_may_be_any_number_of_its_range(name):
     "value",
     ["s3cret", "0.5", b"1", None, [0.5], (1,), 1j, np.array([0.7182]), object()],
 )
-def test_a_weight_that_is_no_number_is_refused(value):
-    refused({"dense": value}, InvalidTypeError)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_weight_that_is_no_number_is_refused_by_its_name(name, value):
+    assert refused(InvalidTypeError, **{name: value}) == f"{name}: expected a float"
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400)], ids=["huge", "negative"])
+def test_a_weight_that_no_float_can_hold_is_refused(value):
+    assert refused(InvalidTypeError, next=value) == "next: expected a float"
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["s3cret", "", "Dense", "dense ", "dense\0", "dense_weight", "neighbour_weight"],
+    "name", ["", "Dense", "dense ", "dense_weight", "neighbour_weight"]
 )
-def test_an_unknown_name_is_refused(name):
-    refused({name: 0.5}, InvalidArgumentError)
-    refused({"dense": 0.5, name: 0.5}, InvalidArgumentError)
-
-
-@pytest.mark.parametrize("name", [b"dense", 31337, None, ("dense",), 0.7182])
-def test_a_name_that_is_no_text_is_refused(name):
-    refused({name: 0.5}, InvalidTypeError)
+def test_an_unknown_name_is_refused_with_those_that_are_known(name):
+    said = refused(InvalidTypeError, **{"dense": 0.5, name: 0.5})
+    assert said.startswith(f"Ranking(): unknown argument '{name}'; it takes dense, ")
+    assert all(known in said for known in NAMES)
 
 
 @pytest.mark.parametrize(
-    "weights",
-    [{"s3cret\ud800": 0.5}, {"next": 10**400}, {"next": -(10**400)}],
-    ids=["lone surrogate", "huge", "hugely negative"],
+    "ranking", [[], (), {}, "s3cret", {31337}, [("dense", 1)], {"dense": 1.0}, Ranking]
 )
-def test_what_cannot_be_read_is_refused_like_the_rest(weights):
-    refused(weights, (InvalidArgumentError, InvalidTypeError))
-
-
-@pytest.mark.parametrize("weights", [None, [], (), "s3cret", {31337}, [("dense", 1)]])
-def test_weights_other_than_a_dict_are_refused(weights):
+def test_a_ranking_of_another_type_is_refused_by_the_arguments_name(ranking):
     engine = engine_with_two_rows()
-    with pytest.raises(InvalidTypeError) as raised:
-        engine.recall(KEY, QUERY, [7], 5, weights=weights)
-    assert_says_nothing(raised.value)
+    for key in (KEY, ("no", "body")):
+        with pytest.raises(InvalidTypeError, match=r"^ranking: expected") as raised:
+            engine.recall(key, QUERY, [7], 5, ranking=ranking)
+        assert_says_nothing(raised.value)
+
+
+def test_one_ranking_serves_many_engines_and_does_not_change(references):
+    _, engine, marks = a_conversation(references)
+    ranking = Ranking(dense=0.9, next=0.1)
+    asked = {**marks, "ranking": ranking}
+    first = engine.recall(KEY, corner(0), [1, 2], 9, **asked)
+    other = engine_with_two_rows()
+    other.recall(KEY, QUERY, [7], 5, ranking=ranking)
+    again = engine.recall(KEY, corner(0), [1, 2], 9, **asked)
+    assert [c.tobytes() for c in first] == [c.tobytes() for c in again]
+    with pytest.raises(AttributeError):
+        ranking.dense = 0.5
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_ranking_cannot_be_copied_without_its_weights(copied):
+    with pytest.raises(InvalidTypeError, match="pickled or copied"):
+        copied(Ranking())
+
+
+def test_a_ranking_without_init_is_refused():
+    engine = engine_with_two_rows()
+    with pytest.raises(InvalidTypeError, match=r"^ranking: __init__ was not called"):
+        engine.recall(KEY, QUERY, [7], 5, ranking=Ranking.__new__(Ranking))
 
 
 def a_conversation(references):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from vecall._core import Ranking
 
 from helpers.ranking import DEFAULTS, Answer, Asked, Expected, Summary, rank
 
@@ -59,7 +60,8 @@ class Query:
     vector: np.ndarray | None = None
     words: tuple[int, ...] = ()
     k: int = 5
-    options: dict[str, Any] = field(default_factory=dict)  # keywords of Engine.recall
+    # Keywords of Engine.recall; its ranking as "weights", by name.
+    options: dict[str, Any] = field(default_factory=dict)
 
     def option(self, name: str, default: Any = None) -> Any:
         value = self.options.get(name)
@@ -103,9 +105,10 @@ def add_rows(engine: Any, key: tuple[str, str], new: Sequence[Row]) -> None:
 
 
 def ask(engine: Any, key: tuple[str, str], query: Query) -> tuple[np.ndarray, ...]:
-    found = engine.recall(
-        key, query.vector, list(query.words), query.k, **query.options
-    )
+    options = dict(query.options)
+    if "weights" in options:
+        options["ranking"] = Ranking(**options.pop("weights"))
+    found = engine.recall(key, query.vector, list(query.words), query.k, **options)
     names = [column.dtype.name for column in found]
     assert names == ["int64", *4 * ["float32"], "float64"]
     count = len(found[0])

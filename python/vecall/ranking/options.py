@@ -9,6 +9,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Literal
 
+from vecall import _core
 from vecall.errors import ConfigError
 
 Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]
@@ -83,6 +84,7 @@ class Ranking:
             [0, 1] by which likeness to a better memory counts against a memory; None
             and 0 do not count it.
         depth: How many memories the options choose from, at least top_k.
+        engine_ranking: The weights as `Engine.recall` takes them; made of `weights`.
 
     Raises:
         ConfigError: A value outside what is allowed.
@@ -97,6 +99,7 @@ class Ranking:
     collapse: float | None = None
     diversity: float | None = None
     depth: int = 50
+    engine_ranking: _core.Ranking = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -113,6 +116,7 @@ class Ranking:
                 raise ConfigError(msg)
             _check(weight, f"ranking.weights[{name!r}]", _limit_of(name))
         object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        object.__setattr__(self, "engine_ranking", _core.Ranking(**self.weights))
         fusion: object = self.fusion
         if fusion not in ("convex", "rrf", "words", "vectors"):
             msg = 'ranking.fusion: must be "convex", "rrf", "words" or "vectors"'

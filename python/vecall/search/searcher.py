@@ -252,7 +252,7 @@ class Searcher:
             time_mark=marks.time,
             author_marks=list(marks.authors),
             favoured_authors=_author_keys(tuple(request.authors)),
-            weights=dict(ranking.weights),
+            ranking=ranking.engine_ranking,
             **_options(request),
         )
         rids, by_score = ids.tolist(), scores.tolist()
