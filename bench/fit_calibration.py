@@ -40,11 +40,11 @@ from vecall.evaluation.runner import (
     APP,
     TOP_K,
     Mode,
-    Subject,
-    name_of,
+    SystemUnderTest,
+    evidence_id,
+    ingested,
     own_questions,
     strangers,
-    told,
 )
 from vecall.ranking.calibration import Calibration, Signals, Weights, fit
 from vecall.ranking.options import Ranking
@@ -108,12 +108,14 @@ def collected(
     for conversations, embedder in groups:
         users = {each.user_id for each in conversations}
         mode = Mode("fit", embedder, Ranking())
-        with told(conversations, embedder, None) as subject:
-            for is_own, asked in (
+        with ingested(conversations, embedder, None) as subject:
+            for is_own, questions in (
                 (True, own_questions(conversations)),
                 (False, [pair for pair in others if pair[0] in users]),
             ):
-                for answer in subject.ask(asked, mode, Progress(one.name, len(asked))):
+                for answer in subject.run(
+                    questions, mode, Progress(one.name, len(questions))
+                ):
                     signals += [hit.signals for hit in answer.hits]
                     relevant += [hit.relevant for hit in answer.hits]
                     own += [is_own] * len(answer.hits)
@@ -126,7 +128,7 @@ def matched(one: Set) -> Hits:
     relevant: list[int] = []
     own: list[bool] = []
     with InMemoryMemoryService("words", top_k=TOP_K) as memory:
-        Subject(memory, None).tell(one.conversations, Progress(one.name, 1))
+        SystemUnderTest(memory, None).ingest(one.conversations, Progress(one.name, 1))
         asked = [(True, pair) for pair in own_questions(one.conversations)]
         asked += [(False, pair) for pair in strangers(one.conversations)]
         for is_own, (user, question) in asked:
@@ -134,7 +136,7 @@ def matched(one: Set) -> Hits:
                 app_name=APP, user_id=user, query=question.text, explain=True
             ).memories
             signals += map(Signals.of, found)
-            relevant += [name_of(hit) in question.evidence for hit in found]
+            relevant += [evidence_id(hit) in question.evidence for hit in found]
             own += [is_own] * len(found)
     return _hits(signals, relevant, own)
 

@@ -28,7 +28,7 @@ from vecall.embedders.local import LocalEmbedder
 from vecall.evaluation import datasets
 from vecall.evaluation.ablation import FIRST, NO_MARKS, NO_NEIGHBOURS, PREVIOUS
 from vecall.evaluation.figures import LOCOMO_GROUPS, measured, recall_figures
-from vecall.evaluation.runner import DEEPEST, DEPTHS, Answer
+from vecall.evaluation.runner import DEEPEST, DEPTHS, QuestionResult
 from vecall.index.embedding import embedded_text
 from vecall.index.rows import name_key
 from vecall.lexical import QUESTION, QueryMarks, memory_terms, query_terms, words
@@ -160,10 +160,10 @@ class Ablation:
 
     def __init__(self, conversations: Sequence[datasets.Conversation]) -> None:
         self.conversations = conversations
-        self.turns = [_turns(told) for told in conversations]
+        self.turns = [_turns(conversation) for conversation in conversations]
         self.asked = [
-            [question for question in told.questions if question.evidence]
-            for told in conversations
+            [question for question in conversation.questions if question.evidence]
+            for conversation in conversations
         ]
         self._vectors: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
 
@@ -189,14 +189,14 @@ class Ablation:
         """Return the shares of all questions, and of each group."""
         vectors = None if setting.vectors == "none" else self.vectors(setting.vectors)
         answers = []
-        for number, asked in enumerate(self.asked):
+        for number, questions in enumerate(self.asked):
             engine = self._engine(setting, number)
             turns = self.turns[number]
-            for i, question in enumerate(asked):
+            for i, question in enumerate(questions):
                 vector = None if vectors is None else vectors[number][1][i]
                 found = _rank(engine, setting, question.text, vector)
                 ranked = tuple(turns[row].id for row in found)
-                answers.append(Answer("", question, ranked))
+                answers.append(QuestionResult("", question, ranked))
         return recall_figures(measured(answers))
 
     def _engine(self, setting: Setting, number: int) -> Engine:
@@ -223,11 +223,11 @@ class Ablation:
         return engine
 
 
-def _turns(told: datasets.Conversation) -> list[Turn]:
+def _turns(conversation: datasets.Conversation) -> list[Turn]:
     return [
         Turn(str(event.content), event.author,
              to_seconds(event.timestamp, "timestamp"), s.id, position, str(event.id))
-        for s in told.sessions
+        for s in conversation.sessions
         for position, event in enumerate(s.events)
     ]  # fmt: skip
 

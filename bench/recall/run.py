@@ -31,12 +31,12 @@ from vecall.evaluation.confidence import calibration_figures, silence_figures
 from vecall.evaluation.figures import SHARES, measured
 from vecall.evaluation.metrics import mean
 from vecall.evaluation.runner import (
-    Answer,
     Mode,
+    QuestionResult,
     chosen_modes,
+    ingested,
     own_questions,
     strangers,
-    told,
 )
 from vecall.ranking.calibration import Calibration
 
@@ -48,21 +48,25 @@ Shares = dict[str, dict[str, dict[str, list[float]]]]
 """Set, mode, share: a number for each question that has an answer, in order."""
 
 
-def ask(one: Set, modes: Sequence[Mode]) -> Iterator[tuple[str, list[Answer], Any]]:
+def ask(
+    one: Set, modes: Sequence[Mode]
+) -> Iterator[tuple[str, list[QuestionResult], Any]]:
     """Yield each mode's name, its answers and what its confidences are worth."""
     for embedder in {id(mode.embedder): mode.embedder for mode in modes}.values():
-        with told(
+        with ingested(
             one.conversations, embedder, Calibration.shipped(), Progress
         ) as subject:
             for mode in modes:
                 if mode.embedder is not embedder:
                     continue
-                asked = own_questions(one.conversations)
-                own = subject.ask(asked, mode, Progress(one.name, len(asked)))
+                questions = own_questions(one.conversations)
+                own = subject.run(questions, mode, Progress(one.name, len(questions)))
                 yield mode.name, own, _confidence(one, own, mode, subject)
 
 
-def ask_rivals(one: Set, modes: Sequence[Mode]) -> Iterator[tuple[str, list[Answer]]]:
+def ask_rivals(
+    one: Set, modes: Sequence[Mode]
+) -> Iterator[tuple[str, list[QuestionResult]]]:
     """Yield the rivals' answers; cosines are of the first embedder, without a map."""
     embedder = next((mode.embedder for mode in modes if mode.embedder), None)
     if isinstance(embedder, LocalEmbedder):
@@ -70,19 +74,19 @@ def ask_rivals(one: Set, modes: Sequence[Mode]) -> Iterator[tuple[str, list[Answ
     yield from simple_means(one, embedder)
 
 
-def _confidence(one: Set, own: list[Answer], mode: Mode, subject: Any) -> Any:
+def _confidence(one: Set, own: list[QuestionResult], mode: Mode, subject: Any) -> Any:
     figures = calibration_figures(hit for answer in own for hit in answer.hits)
     if figures is None or not mode.is_default:
         return None
     others = strangers(one.conversations)
-    strange = subject.ask(others, mode, Progress(one.name, len(others)))
+    strange = subject.run(others, mode, Progress(one.name, len(others)))
     (floor,) = [
         row for row in silence_figures(own, strange) if row["min_confidence"] == FLOOR
     ]
     return {**figures, "silence": floor}
 
 
-def shares_of(answers: Sequence[Answer]) -> dict[str, list[float]]:
+def shares_of(answers: Sequence[QuestionResult]) -> dict[str, list[float]]:
     """Return each share of the questions that have an answer."""
     found = measured(answers)
     return {
@@ -91,24 +95,26 @@ def shares_of(answers: Sequence[Answer]) -> dict[str, list[float]]:
     }
 
 
-def row_of(one: Set, name: str, answers: Sequence[Answer], sure: Any) -> list[str]:
+def row_of(
+    one: Set, name: str, answers: Sequence[QuestionResult], confidence: Any
+) -> list[str]:
     """Return one line of the table."""
     shares = shares_of(answers)
     cells = [f"{100 * (mean(shares[share]) or 0.0):.1f}" for share in SHARES[:4]]
     tokens = f"{mean([answer.tokens for answer in answers]) or 0.0:,.0f}"
     count = f"{len(shares['mrr']):,}"
-    if sure is None:
+    if confidence is None:
         return [one.name, name, count, *cells, tokens, "", "", "", ""]
-    silence = sure["silence"]
+    silence = confidence["silence"]
     return [
         one.name,
         name,
         count,
         *cells,
         tokens,
-        f"{sure['ece']:.3f}",
-        f"{sure['brier']:.3f} ({sure['constant_brier']:.3f})",
-        f"{sure['auroc'] or 0.0:.2f}",
+        f"{confidence['ece']:.3f}",
+        f"{confidence['brier']:.3f} ({confidence['constant_brier']:.3f})",
+        f"{confidence['auroc'] or 0.0:.2f}",
         " ".join(
             "-" if silence[who] is None else f"{100 * silence[who]:.0f}"
             for who in ("answerable", "unanswerable", "strangers", "evidence_kept")

@@ -62,8 +62,8 @@ def all_sets(*, locomo: Path | None = None, beam: Path | None = None) -> Iterato
         yield from _both("beam", "assistants", read_beam(beam, APP))
 
 
-def _both(name: str, kind: str, told: list[Conversation]) -> Iterator[Set]:
-    yield Set(name, kind, told)
+def _both(name: str, kind: str, conversations: list[Conversation]) -> Iterator[Set]:
+    yield Set(name, kind, conversations)
     if kind == "assistants":
-        widened = [with_other_half(one) for one in told]
+        widened = [with_other_half(one) for one in conversations]
         yield Set(f"{name}, lenient", kind, widened, lenient=True)

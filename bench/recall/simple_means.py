@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sets import Set
 from vecall.embedders import Embedder
 from vecall.evaluation.datasets import Conversation, Question
-from vecall.evaluation.runner import DEEPEST, READ, Answer
+from vecall.evaluation.runner import DEEPEST, READ, QuestionResult
 from vecall.prompts.budget import estimate_tokens
 from vecall.types import MemoryEntry
 
@@ -31,15 +31,15 @@ _ENDS = re.compile(r"(?<=[.!?\u3002\n])\s+")
 
 def simple_means(
     one: Set, embedder: Embedder | None
-) -> Iterator[tuple[str, list[Answer]]]:
+) -> Iterator[tuple[str, list[QuestionResult]]]:
     """Yield each rival's name and its answers to a set's questions.
 
     Without an embedder only words rank.
     """
-    found: dict[str, list[Answer]] = {}
-    for told in one.conversations:
-        ids, texts = _texts(told)
-        questions = [asked.text for asked in told.questions]
+    found: dict[str, list[QuestionResult]] = {}
+    for conversation in one.conversations:
+        ids, texts = _texts(conversation)
+        questions = [question.text for question in conversation.questions]
         sides = {WORDS: _by_words(texts, questions)}
         if embedder is not None:
             sides[COSINE] = _by_cosine(texts, questions, embedder)
@@ -47,16 +47,16 @@ def simple_means(
             sides[BOTH] = _scaled(sides[WORDS]) + _scaled(sides[COSINE])
         for name, scores in sides.items():
             found.setdefault(name, []).extend(
-                _answer(told.user_id, asked, row, ids, texts)
-                for asked, row in zip(told.questions, scores, strict=True)
+                _answer(conversation.user_id, question, row, ids, texts)
+                for question, row in zip(conversation.questions, scores, strict=True)
             )
     yield from found.items()
 
 
-def _texts(told: Conversation) -> tuple[list[str], list[str]]:
-    events = [event for session in told.sessions for event in session.events]
+def _texts(conversation: Conversation) -> tuple[list[str], list[str]]:
+    events = [event for session in conversation.sessions for event in session.events]
     pairs = [(str(event.id), MemoryEntry(event.content).text) for event in events]
-    pairs += [(str(memory.id), memory.text) for memory in told.memories]
+    pairs += [(str(memory.id), memory.text) for memory in conversation.memories]
     return [name for name, _ in pairs], [text for _, text in pairs]
 
 
@@ -69,11 +69,11 @@ def _by_words(texts: list[str], questions: list[str]) -> NDArray[np.float64]:
     index = bm25s.BM25()
     tokens = bm25s.tokenize(texts, stopwords="en", stemmer=stem, show_progress=False)
     index.index(tokens, show_progress=False)
-    asked = bm25s.tokenize(
+    question = bm25s.tokenize(
         questions, stopwords="en", stemmer=stem, show_progress=False, return_ids=False
     )
     rows = np.zeros((len(questions), len(texts)))
-    for row, words in zip(rows, asked, strict=True):
+    for row, words in zip(rows, question, strict=True):
         known = [word for word in words if word in index.vocab_dict]
         if known:
             row[:] = index.get_scores(known)
@@ -129,8 +129,10 @@ def _answer(
     scores: NDArray[np.float64],
     ids: Sequence[str],
     texts: Sequence[str],
-) -> Answer:
+) -> QuestionResult:
     order = np.argsort(-scores, kind="stable")[:DEEPEST]
     best = [int(row) for row in order if scores[row] > 0.0]
     tokens = sum(estimate_tokens(texts[row]) for row in best[:READ])
-    return Answer(user, question, tuple(ids[row] for row in best), tokens=tokens)
+    return QuestionResult(
+        user, question, tuple(ids[row] for row in best), tokens=tokens
+    )

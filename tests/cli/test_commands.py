@@ -131,13 +131,13 @@ def test_stats_count_what_is_there(run, tmp_path):
 def test_the_demo_survives_its_kill_and_keeps_its_wall(run, tmp_path):
     """S2.1, S4.63: all that was acknowledged is there after the process was killed."""
     report = run("demo", "--embedder", "none", "--path", tmp_path / "d.db", "--json")
-    assert report["kept"] == report["written"]["turns"] >= 150
+    assert report["stored"] == report["written"]["turns"] >= 150
     assert report["written"]["sessions"] >= 12
-    assert report["wall"]["leaked"] == 0
+    assert report["isolation"]["leaked"] == 0
     assert len({answer["user"] for answer in report["answers"]}) >= 3
     shown = run("demo", "--embedder", "none")
     assert "kill -9" in shown
-    assert "One wall a user" in shown
+    assert "Users are isolated" in shown
 
 
 def test_eval_reports_shares_for_each_mode(run, tmp_path):

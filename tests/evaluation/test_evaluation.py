@@ -91,11 +91,11 @@ def test_every_mode_sees_every_text_once(run, tiny, recorder):
 
 def test_the_tables_come_by_default_and_the_ablation_can_be_left_out(run, tiny):
     shown = run("jsonl", tiny, "--modes", "lexical")
-    titles = ("worth: lexical", "Recall", "Reliability", "Silence", "Time")
+    titles = ("ranking: lexical", "Recall", "Reliability", "Silence", "Time")
     places = [shown.index(title) for title in titles]
     assert places == sorted(places)
     shown = run("jsonl", tiny, "--modes", "lexical", "--no-ablation")
-    assert "worth" not in shown
+    assert "Gain of each part" not in shown
     assert "recall@10" in shown
 
 
@@ -303,4 +303,4 @@ def test_one_user_is_too_few_to_judge_what_was_fitted(run, tmp_path):
     file = written(tmp_path / "one.jsonl", told + others)
     shown = run("jsonl", file, "--no-ablation", "--modes", "lexical",
                 "--calibrate", tmp_path / "out.json")  # fmt: skip
-    assert "one user is too few" in shown
+    assert "weights need two users" in shown

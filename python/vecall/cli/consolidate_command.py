@@ -1,4 +1,4 @@
-"""`vecall consolidate`: merge what says or means the same, sum up what is old."""
+"""`vecall consolidate`: merges duplicate memories and summarizes old ones."""
 
 from __future__ import annotations
 

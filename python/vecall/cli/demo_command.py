@@ -1,8 +1,7 @@
-"""`vecall demo`: remember, be killed, come back, and recall.
+"""`vecall demo`: ingest, kill the process, reopen the file, and search.
 
-The first half runs in a process of its own, which is killed without warning as soon as
-it has reported its last acknowledged write. The second half opens what that left
-behind.
+The first half runs in a subprocess. The demo kills it as soon as it has reported its
+last acknowledged write. The second half opens the file that it wrote.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from vecall.service.memory_service import MemoryService
 from vecall.types import MemoryEntry
 from vecall.validation import check_top_k
 
-# Who asks what; the last one asks for another user's memories.
+# Users and their questions.
 _QUESTIONS = (
     ("alice", "What kind of room do I prefer?"),
     ("bob", "What bird did I like?"),
@@ -45,9 +44,9 @@ def add_commands(commands: Any) -> None:
     """Add the command."""
     command = commands.add_parser(
         "demo",
-        help="see recall over conversations that come with vecall",
-        description="Remembers the conversations of four people in a file, kills the "
-        "process, opens the file again, and asks.",
+        help="show recall on the conversations that ship with vecall",
+        description="Stores the conversations of four people in a file, kills the "
+        "process, opens the file again, and searches it.",
     )
     command.add_argument(
         "--path", type=expanded, help="keep the file here (default: a temporary one)"
@@ -73,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     check_top_k(options.top_k, Limits())
     if options.path is not None:
         if Path(options.path).exists():
-            msg = f"{options.path}: is there already; the demo makes a file of its own"
+            msg = f"{options.path}: exists already; the demo creates a new file"
             raise ConfigError(msg)
         return _both_halves(options, options.path)
     with tempfile.TemporaryDirectory(prefix="vecall-demo-") as folder:
@@ -81,27 +80,27 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write_then_hang(options: argparse.Namespace) -> int:
-    """Remember everything, report it on one line, and wait to be killed."""
-    told = load_conversations()
+    """Store everything, report it on one line, and wait to be killed."""
+    data = load_conversations()
     begin = time.perf_counter()
     with opened(options.path, options.embedder) as memory:
         turns = 0
-        total = sum(len(session["events"]) for session in told["sessions"])
-        progress = Progress("remembering", total)
-        for session in told["sessions"]:
+        total = sum(len(session["events"]) for session in data["sessions"])
+        progress = Progress("storing", total)
+        for session in data["sessions"]:
             turns += len(memory.sync.add_session_to_memory(session).stored)
             progress.add(len(session["events"]))
         progress.finish()
         seconds = time.perf_counter() - begin
-        report = {"sessions": len(told["sessions"]), "turns": turns, "seconds": seconds}
+        report = {"sessions": len(data["sessions"]), "turns": turns, "seconds": seconds}
         print(json.dumps(report), flush=True)
         sys.stdin.read()
     return 0
 
 
 def _both_halves(options: argparse.Namespace, path: str) -> int:
-    told = load_conversations()
-    users = sorted({session["user_id"] for session in told["sessions"]})
+    data = load_conversations()
+    users = sorted({session["user_id"] for session in data["sessions"]})
     mode = (
         "words alone" if options.embedder == "none" else f"words + {options.embedder}"
     )
@@ -110,25 +109,33 @@ def _both_halves(options: argparse.Namespace, path: str) -> int:
     written = _write_and_kill(options, path)
     say(
         f"   {written['turns']} turns of {written['sessions']} sessions "
-        f"({', '.join(users)}) remembered in {written['seconds']:.2f} s, by {mode}."
+        f"({', '.join(users)}) stored in {written['seconds']:.2f} s, by {mode}."
     )
     say(f"   {path}")
     say(bold("2. kill -9") + dim(f"   process {written['pid']} is gone"))
     with opened(path, options.embedder) as memory:
-        kept = memory.sync.stats()["memories"]
-        say(bold("3. A new process opens the file") + f"   {kept} memories are there\n")
-        asked = []
+        stored = memory.sync.stats()["memories"]
+        say(
+            bold("3. A new process opens the file")
+            + f"   {stored} memories are there\n"
+        )
+        answers = []
         for user, question in _QUESTIONS:
-            asked.append(_ask(memory, told["app_name"], user, question, options))
-        wall = _show_wall(memory, told["app_name"], options)
+            answers.append(_ask(memory, data["app_name"], user, question, options))
+        isolation = _show_isolation(memory, data["app_name"], options)
         if options.json:
-            report = {"written": written, "kept": kept, "answers": asked, "wall": wall}
+            report = {
+                "written": written,
+                "stored": stored,
+                "answers": answers,
+                "isolation": isolation,
+            }
             print_json(report)
         elif options.interactive:
-            _converse(memory, told["app_name"], users, options)
+            _converse(memory, data["app_name"], users, options)
         else:
             say(dim("\nYour own questions: vecall demo --interactive"))
-    return 0 if kept == written["turns"] and not wall["leaked"] else 1
+    return 0 if stored == written["turns"] and not isolation["leaked"] else 1
 
 
 def _write_and_kill(options: argparse.Namespace, path: str) -> dict[str, Any]:
@@ -174,7 +181,7 @@ def _ask(
         for rank, entry in enumerate(memories, 1):
             print(show_memory(rank, entry))
         if not memories:
-            print("     nothing is remembered about that")
+            print("     no memory found")
         print()
     return {
         "user": user,
@@ -187,16 +194,16 @@ def _ask(
     }
 
 
-def _show_wall(
+def _show_isolation(
     memory: MemoryService, app: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Ask for one user's memories as another and count what comes through."""
+    """Search for one user's memories as another user, and count leaked memories."""
     owner = _QUESTIONS[0][0]
     theirs, _ = _search(memory, app, owner, _SECRET, 1_000)
     found, _ = _search(memory, app, _INTRUDER, _SECRET, 1_000)
     leaked = {entry.id for entry in theirs} & {entry.id for entry in found}
     if not options.json:
-        print(bold("4. One wall a user"))
+        print(bold("4. Users are isolated"))
         print(
             f"   {_INTRUDER} asks {owner}'s question: {len(found)} memories, all of "
             f"{_INTRUDER}'s own; of {owner}'s {len(theirs)}: {len(leaked)}."

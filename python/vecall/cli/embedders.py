@@ -1,4 +1,4 @@
-"""`--embedder`: which embedder a command works with."""
+"""`--embedder`: the embedder of a command."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def chosen(given: str) -> EmbedderLike:
 
 
 def _imported(module: str, name: str) -> EmbedderLike:
-    """Return what a module has under a dotted name; a class is called without args."""
-    # A module beside the user, who has named it; a script has its own folder instead.
+    """Import a dotted name from a module; call a class without arguments."""
+    # Look in the current folder too: a script's sys.path has the script's folder only.
     sys.path.append(str(Path.cwd()))
     try:
         found: Any = import_module(module)

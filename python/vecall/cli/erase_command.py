@@ -1,4 +1,4 @@
-"""`vecall erase`: nothing of a person stays in the file, the name neither."""
+"""`vecall erase`: removes all data of a user from the file, and the user's name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from vecall.service.memory_service import MemoryService
 from vecall.store import apps_of, forget_hidden, hidden_names
 
 HIDDEN = "an app that a purge has hidden"
-"""Stands for an app in which nothing but tombstones of the user is left."""
+"""The label of an app that holds only tombstones of the user."""
 
 SHARED = "the shared scope"
-"""Stands for what all apps share of the user."""
+"""The label of the user's memories that all apps share."""
 
-_AT_ONCE = 1024 * 1024
-_BESIDE = ("", "-wal", "-shm")
+_READ_BYTES = 1024 * 1024
+_SUFFIXES = ("", "-wal", "-shm")
 
 
 def add_commands(commands: Any) -> None:
@@ -33,9 +33,9 @@ def add_commands(commands: Any) -> None:
         "erase",
         help="erase a person: memories, tombstones and the name",
         description="Delete all memories of a user in every app, and the name, and "
-        "rewrite the file so that nothing of it is left. Backups and exports that you "
-        "made are yours. If an old session of the user is ingested again later, it is "
-        "remembered again: nothing is left that could tell.",
+        "rewrite the file so that no trace is left. Backups and exports are not "
+        "changed: delete them yourself. If an old session of the user is ingested "
+        "later, it is stored again, because its tombstones are gone too.",
     )
     erase.add_argument("--user", required=True, help="user_id")
     erase.add_argument("--app", help="only in this app")
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
 def _erase(memory: MemoryService, app: str, user: str) -> int:
     if app != SHARED_APP:
         return memory.sync.delete_user(app_name=app, user_id=user, forget=True)
-    # The shared scope belongs to the user; any name of an app leads to it.
+    # The shared scope belongs to the user; any app name selects it.
     return memory.sync.delete_user(
         app_name="any", user_id=user, forget=True, scope="shared"
     )
@@ -87,7 +87,7 @@ def _confirm(options: argparse.Namespace, apps: list[str]) -> None:
     if options.yes:
         return
     if not sys.stdin.isatty():
-        msg = "--yes: is needed where nobody can be asked"
+        msg = "--yes: is required when standard input is not a terminal"
         raise ConfigError(msg)
     where = ", ".join(one_line(app) for app in apps)
     print(f"Erase {one_line(options.user)} in {where}? This cannot be undone. [y/N] ")
@@ -110,15 +110,15 @@ def _report(
     if places:
         print(
             f"the name is still in {', '.join(places)}: in another app, or in a "
-            "name or a text of somebody else"
+            "name or a text of another user"
         )
     else:
         print("the file no longer has the name")
 
 
 def _places(path: Path, name: bytes) -> Iterator[str]:
-    """The files that have the name: the database, its log, its snapshots."""
-    files = [path.with_name(path.name + suffix) for suffix in _BESIDE]
+    """Yield the files that contain the name: database, log and snapshots."""
+    files = [path.with_name(path.name + suffix) for suffix in _SUFFIXES]
     files += sorted(path.with_name(path.name + ".snap").glob("*.vs"))
     for file in files:
         if file.is_file() and _has(file, name):
@@ -128,7 +128,7 @@ def _places(path: Path, name: bytes) -> Iterator[str]:
 def _has(file: Path, name: bytes) -> bool:
     end = b""
     with file.open("rb") as stream:
-        while some := stream.read(_AT_ONCE):
+        while some := stream.read(_READ_BYTES):
             if name in end + some:
                 return True
             end = (end + some)[-len(name) :]

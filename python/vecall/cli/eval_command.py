@@ -1,4 +1,4 @@
-"""`vecall eval`: how well recall ranks, how sure it is, how long it takes."""
+"""`vecall eval`: measures recall, confidences and times."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from vecall.evaluation.metrics import mean
 from vecall.evaluation.runner import (
     APP,
     TOP_K,
-    Answer,
     Mode,
-    Subject,
+    QuestionResult,
+    SystemUnderTest,
     chosen_modes,
+    ingested,
     own_questions,
     strangers,
-    told,
     turns_of,
 )
 from vecall.ranking.calibration import Calibration
@@ -56,13 +56,13 @@ def add_commands(commands: Any) -> None:
         description="Every turn becomes a memory, every question a search; recall@k is "
         "the share of a question's evidence turns among the first k, averaged over "
         "questions; MRR is the mean of 1 / rank of the first evidence turn among the "
-        "first 20, nDCG counts all of them. Questions without evidence count for "
-        "confidence and silence alone.",
+        "first 20, nDCG counts all of them. Questions without evidence count only for "
+        "confidence and silence.",
         epilog="jsonl: one JSON object a line. A turn has user_id, session_id, id, "
         "author, timestamp (seconds or ISO 8601) and text; a memory of its own has "
         "user_id, id, timestamp and memory, and may have kind; a question has user_id, "
-        "question, category and evidence, a list of ids, empty where nothing answers "
-        "it.",
+        "question, category and evidence, a list of ids, empty for an unanswerable "
+        "question.",
     )
     command.add_argument(
         "dataset",
@@ -76,12 +76,13 @@ def add_commands(commands: Any) -> None:
         "--modes",
         help="comma-separated: lexical (words alone); names of embedders, such as "
         "local or openai:MODEL (words and vectors); vectors (cosine alone) and rrf, "
-        "both of the first embedder that is named, else local (default: lexical, and "
+        "which use the first embedder of the list, else local (default: lexical, and "
         "local if it is installed)",
     )
     command.add_argument(
         "--conversations",
-        help="which of them, counted from 0: 2-9 or 0,3 (default: all)",
+        help="the numbers of the conversations, counted from 0: 2-9 or 0,3 "
+        "(default: all)",
     )
     command.add_argument(
         "--lenient",
@@ -93,13 +94,13 @@ def add_commands(commands: Any) -> None:
         "--no-ablation",
         dest="ablation",
         action="store_false",
-        help="skip the table of what each part of ranking is worth",
+        help="skip the table of the gain of each part of ranking",
     )
     command.add_argument(
         "--calibration",
         type=Path,
         metavar="FILE",
-        help="take confidences from this file instead of what comes with vecall",
+        help="calibrate confidences with this file instead of the shipped one",
     )
     command.add_argument(
         "--calibrate",
@@ -181,45 +182,49 @@ def evaluate(
     results: dict[str, Any] = {}
     fits = []
     for embedder in {id(mode.embedder): mode.embedder for mode in modes}.values():
-        with told(conversations, embedder, calibration, Progress) as subject:
+        with ingested(conversations, embedder, calibration, Progress) as subject:
             for mode in modes:
                 if mode.embedder is not embedder:
                     continue
-                judged = _Judged(subject, mode, conversations)
-                figures = judged.figures()
+                run = _ModeRun(subject, mode, conversations)
+                figures = run.figures()
                 if mode.is_default and ablation:
-                    figures["ablation"] = judged.ablation()
+                    figures["ablation"] = run.ablation()
                 if mode.is_default and calibrate:
                     weights, figures["fitted"] = fitted(
-                        judged.own + judged.strange, vectors=embedder is not None
+                        run.own + run.strange, vectors=embedder is not None
                     )
                     fits.append((subject.model_id, weights))
                 results[mode.name] = figures
     return {mode.name: results[mode.name] for mode in modes}, fits
 
 
-class _Judged:
-    """The answers of one mode."""
+class _ModeRun:
+    """The results of one mode."""
 
     def __init__(
-        self, subject: Subject, mode: Mode, conversations: Sequence[Conversation]
+        self,
+        subject: SystemUnderTest,
+        mode: Mode,
+        conversations: Sequence[Conversation],
     ) -> None:
         self._subject = subject
         self._mode = mode
         self._turns = _sizes(conversations)["turns"]
-        self._asked = own_questions(conversations)
-        self.own = self._ask(self._asked, f"{mode.name}: search")
-        self.strange: list[Answer] = []
+        self._questions = own_questions(conversations)
+        self.own = self._search(self._questions, f"{mode.name}: search")
+        self.strange: list[QuestionResult] = []
         if mode.is_default:
-            self.strange = self._ask(
+            self.strange = self._search(
                 strangers(conversations), f"{mode.name}: strangers"
             )
 
-    def _ask(self, asked: Sequence[Any], label: str) -> list[Answer]:
-        return self._subject.ask(asked, self._mode, Progress(label, len(asked)))
+    def _search(self, questions: Sequence[Any], label: str) -> list[QuestionResult]:
+        progress = Progress(label, len(questions))
+        return self._subject.run(questions, self._mode, progress)
 
     def figures(self) -> dict[str, Any]:
-        """Return recall, time and, of a mode that ranks as services do, confidence."""
+        """Return recall and time, and for a default mode also confidence."""
         subject, own, strange = self._subject, self.own, self.strange
         figures = {
             **recall_figures(measured(own)),
@@ -235,32 +240,33 @@ class _Judged:
         }
         if not self._mode.is_default:
             return figures
-        confidence = calibration_figures(hit for one in own for hit in one.hits)
+        confidence = calibration_figures(hit for result in own for hit in result.hits)
         if confidence is not None:
             figures["calibration"] = confidence
             figures["calibration_with_strangers"] = calibration_figures(
-                hit for one in [*own, *strange] for hit in one.hits
+                hit for result in [*own, *strange] for hit in result.hits
             )
             figures["silence"] = silence_figures(own, strange)
         return figures
 
     def ablation(self) -> list[dict[str, Any]]:
-        """Ask everything again under every setting."""
+        """Search for every answerable question under every setting."""
         rows = settings(vectors=self._subject.model_id is not None)
-        asked = [
-            (user, question) for user, question in self._asked if question.evidence
+        answerable = [
+            (user, question) for user, question in self._questions if question.evidence
         ]
         default = measured(self.own)
-        progress = Progress(f"{self._mode.name}: ablation", len(rows) * len(asked))
-        told = []
+        total = len(rows) * len(answerable)
+        progress = Progress(f"{self._mode.name}: ablation", total)
+        figures = []
         for setting in rows:
             found = default
             if setting is not DEFAULT:
                 mode = self._mode._replace(ranking=setting.ranking)
-                answers = self._subject.ask(asked, mode, progress, fully=False)
-                found = measured(answers)
-            told.append(ablation_figures(setting.name, found, default))
-        return told
+                results = self._subject.run(answerable, mode, progress, fully=False)
+                found = measured(results)
+            figures.append(ablation_figures(setting.name, found, default))
+        return figures
 
 
 def _fit_map(
@@ -288,24 +294,24 @@ def _conversations(options: argparse.Namespace) -> list[Conversation]:
     if options.conversations is not None:
         conversations = chosen(conversations, options.conversations)
     if options.lenient:
-        conversations = [with_other_half(told) for told in conversations]
+        conversations = [with_other_half(each) for each in conversations]
     return conversations
 
 
 def _sizes(conversations: Sequence[Conversation]) -> dict[str, Any]:
-    asked = [question for one in conversations for question in one.questions]
-    answerable = sum(bool(question.evidence) for question in asked)
+    questions = [question for each in conversations for question in each.questions]
+    answerable = sum(bool(question.evidence) for question in questions)
     return {
         "conversations": len(conversations),
         "turns": turns_of(conversations),
         "questions": answerable,
-        "unanswerable": len(asked) - answerable,
+        "unanswerable": len(questions) - answerable,
         "strangers": len(strangers(conversations)),
     }
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Refuse what cannot be written before minutes are spent on measuring it."""
+    """Check the output paths before the evaluation runs for minutes."""
     for name in ("calibrate", "fit-map", "plot"):
         path = getattr(options, name.replace("-", "_"))
         if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):

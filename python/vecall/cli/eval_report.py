@@ -20,7 +20,7 @@ def text(document: Mapping[str, Any]) -> str:
         if "ablation" in mode:
             parts.append(
                 _titled(
-                    f"What each part of ranking is worth: {name}",
+                    f"Gain of each part of ranking: {name}",
                     _ablation(mode["ablation"]),
                     _ABLATION_NOTE,
                 )
@@ -36,12 +36,13 @@ def text(document: Mapping[str, Any]) -> str:
         )
         parts.append(
             _titled(
-                "Reliability: said and true, by confidence", _reliability(calibrated)
+                "Reliability: predicted and true, by confidence",
+                _reliability(calibrated),
             )
         )
         parts.append(
             _titled(
-                "Silence: searches that find nothing above a floor",
+                "Silence: searches without a memory above a floor",
                 _silence(calibrated),
                 _SILENCE_NOTE,
             )
@@ -59,7 +60,7 @@ def text(document: Mapping[str, Any]) -> str:
 
 _ABLATION_NOTE = (
     "gain: points over the default, with the 95 % interval of the paired difference; "
-    "what lies within it is noise"
+    "a gain within it is noise"
 )
 _RECALL_NOTE = f"tokens: estimated, of the texts of the first {READ} memories"
 _CALIBRATION_NOTE = (
@@ -67,13 +68,13 @@ _CALIBRATION_NOTE = (
     "that only another user's memory can answer"
 )
 _SILENCE_NOTE = (
-    "evidence kept: of the evidence among the answers to answerable questions"
+    "evidence kept: the share of evidence in results that is above the floor"
 )
-_FITTED_NOTE = "each user judged by weights that were fitted on the others' answers"
-_MAP_NOTE = "by the cosine alone; each user judged by a map fitted on others"
+_FITTED_NOTE = "each user is evaluated with weights fitted on the other users"
+_MAP_NOTE = "by the cosine alone; each user is evaluated with a map fitted on others"
 _TIME_NOTE = (
-    "search: 20 memories, warm, the query's vector known; embed: the embedder alone, "
-    "one new query; ingest: durable, with what had to be embedded"
+    "search: 20 memories, warm, the query's vector cached; embed: the embedder alone, "
+    "one new query; ingest: durable, including embedding"
 )
 
 
@@ -96,10 +97,10 @@ def _head(document: Mapping[str, Any]) -> str:
         "conversations": "conversations",
         "turns": "turns",
         "questions": "questions",
-        "unanswerable": "that nothing answers",
+        "unanswerable": "unanswerable",
         "strangers": "of strangers",
     }
-    return ", ".join(f"{document[name]:,} {told}" for name, told in counts.items())
+    return ", ".join(f"{document[name]:,} {label}" for name, label in counts.items())
 
 
 def _percent(share: float | None) -> str:
@@ -170,34 +171,34 @@ def _calibration_cells(figures: Mapping[str, Any]) -> list[str]:
 def _calibration(modes: Mapping[str, Any]) -> str:
     rows = []
     for name, mode in modes.items():
-        for asked, key in (
+        for questions, key in (
             ("own", "calibration"),
             ("and strangers'", "calibration_with_strangers"),
         ):
-            rows.append([name, asked, *_calibration_cells(mode[key])])
+            rows.append([name, questions, *_calibration_cells(mode[key])])
     return table(["mode", "questions", *_CALIBRATION_HEAD], rows)
 
 
 def _fitted(fits: Mapping[str, Any]) -> str:
     rows = [
-        [name, *_calibration_cells(told["held_out"])]
-        for name, told in fits.items()
-        if told["held_out"] is not None
+        [name, *_calibration_cells(figures["held_out"])]
+        for name, figures in fits.items()
+        if figures["held_out"] is not None
     ]
     if not rows:
-        return "one user is too few to judge the weights by the others"
+        return "weights need two users: they are evaluated on users held out"
     return table(["mode", *_CALIBRATION_HEAD], rows)
 
 
 def _reliability(modes: Mapping[str, Any]) -> str:
     """One row a bin, the modes side by side."""
     by_mode = {
-        name: {one["low"]: one for one in mode["calibration"]["reliability"]}
+        name: {bin_["low"]: bin_ for bin_ in mode["calibration"]["reliability"]}
         for name, mode in modes.items()
     }
     head = ["from"]
     for name in by_mode:
-        head += [f"{name}: hits", "said", "true"]
+        head += [f"{name}: hits", "predicted", "true"]
     rows = []
     for low in sorted({low for bins in by_mode.values() for low in bins}):
         row = [f"{low:.1f}"]
@@ -207,11 +208,11 @@ def _reliability(modes: Mapping[str, Any]) -> str:
     return table(head, rows)
 
 
-def _bin(one: Mapping[str, Any] | None) -> list[str]:
-    if one is None:
+def _bin(bin_: Mapping[str, Any] | None) -> list[str]:
+    if bin_ is None:
         return ["0", "-", "-"]
-    shares = [_percent(one["confidence"]), _percent(one["relevant"])]
-    return [f"{one['hits']:,}", *shares]
+    shares = [_percent(bin_["confidence"]), _percent(bin_["relevant"])]
+    return [f"{bin_['hits']:,}", *shares]
 
 
 def _silence(modes: Mapping[str, Any]) -> str:
@@ -221,7 +222,7 @@ def _silence(modes: Mapping[str, Any]) -> str:
         [
             name,
             f"{row['min_confidence']:.2f}",
-            *(_percent(row[told]) for told in names),
+            *(_percent(row[column]) for column in names),
         ]
         for name, mode in modes.items()
         for row in mode["silence"]
@@ -243,4 +244,4 @@ def _time_rows(modes: Mapping[str, Any]) -> Iterator[list[str]]:
             mode["query_embedding"]["p50_ms"],
             mode["query_embedding"]["p99_ms"],
         )
-        yield [name, *(_number(one) for one in times), f"{rate:,.0f}"]
+        yield [name, *(_number(milliseconds) for milliseconds in times), f"{rate:,.0f}"]

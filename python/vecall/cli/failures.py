@@ -1,7 +1,7 @@
-"""How a command that failed says so.
+"""Reports the errors of commands on the terminal.
 
-Errors of vecall never quote a path, since they end in logs. A terminal belongs to the
-person who typed the path, so there it is put in.
+Errors of vecall never contain a path, because applications log them. The terminal
+belongs to the person who typed the path, so the commands add it.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ _DEBUG = "VECALL_DEBUG"
 
 @contextmanager
 def naming(path: object) -> Iterator[None]:
-    """Put the path that the user typed into errors about the file, in this block."""
+    """Add the typed path to errors about the file that this block raises."""
     try:
         yield
     except VecallError as error:
-        told, typed = str(error), one_line(path)
-        if told.startswith("path: "):
-            told = f"{typed}: {told.removeprefix('path: ')}"
-            told = told.replace("<name>", typed).replace("<file>", typed)
-            error.args = (told,)
-        elif told.startswith("line "):
-            error.args = (f"{typed}, {told}",)
-        elif isinstance(error, _OF_A_FILE) and not told.startswith(typed):
-            error.args = (f"{typed}: {told}",)
+        message, typed = str(error), one_line(path)
+        if message.startswith("path: "):
+            message = f"{typed}: {message.removeprefix('path: ')}"
+            message = message.replace("<name>", typed).replace("<file>", typed)
+            error.args = (message,)
+        elif message.startswith("line "):
+            error.args = (f"{typed}, {message}",)
+        elif isinstance(error, _OF_A_FILE) and not message.startswith(typed):
+            error.args = (f"{typed}: {message}",)
         raise
 
 
 def report(error: BaseException, *, debug: bool) -> None:
-    """Say on standard error what went wrong; with `debug` also why."""
-    told = str(error)
+    """Print an error on standard error; with `debug` also its causes."""
+    message = str(error)
     if isinstance(error, OSError) and not isinstance(error, VecallError):
-        told = f"{error.filename}: {error.strerror}" if error.filename else told
-    print(f"vecall: {told}", file=sys.stderr)
+        message = f"{error.filename}: {error.strerror}" if error.filename else message
+    print(f"vecall: {message}", file=sys.stderr)
     causes = list(_causes(error))
     if debug or os.environ.get(_DEBUG, "0") not in ("", "0"):
         for cause in causes:
@@ -68,7 +68,7 @@ def report(error: BaseException, *, debug: bool) -> None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """What led to an error, also where the error hides it from a log."""
+    """Yield the causes of an error, also those hidden from a traceback."""
     seen = {id(error)}
     cause = error.__cause__ or error.__context__
     while cause is not None and id(cause) not in seen:

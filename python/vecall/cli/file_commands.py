@@ -1,4 +1,4 @@
-"""`vecall doctor`, `backup`, `export`, `reembed`, `purge`: care of the file."""
+"""`vecall doctor`, `backup`, `export`, `reembed`, `purge`: maintain the file."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _path(typed: str) -> Path:
 
 @contextmanager
 def _opened(path: str) -> Iterator[MemoryService]:
-    """Open a file for its care, which needs no embedder."""
+    """Open a file for maintenance, without an embedder."""
     require_file(path)
     with naming(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -122,7 +122,7 @@ def _opened(path: str) -> Iterator[MemoryService]:
 
 
 def run_doctor(options: argparse.Namespace) -> int:
-    """Examine, and repair or recover if asked."""
+    """Check the file; with the options also repair or recover it."""
     if options.agents is not None:
         return _run_doctor_of_agents(options)
     path = Path(options.path)
@@ -131,8 +131,8 @@ def run_doctor(options: argparse.Namespace) -> int:
     if options.recover is not None:
         with naming(options.recover):
             saved, lost = recover(path, options.recover)
-        told = counted(saved, "memory", "memories")
-        done.append(f"{told} saved to {options.recover}, {lost} lost")
+        memories = counted(saved, "memory", "memories")
+        done.append(f"{memories} saved to {options.recover}, {lost} lost")
     elif options.repair:
         with naming(path):
             done = repair(path)
@@ -156,11 +156,11 @@ def _run_doctor_of_agents(options: argparse.Namespace) -> int:
 
 
 def _tell(options: argparse.Namespace, done: list[str], findings: list[Finding]) -> int:
-    """Print what was done and seen; return 1 if something is bad."""
+    """Print the actions and the findings; return 1 if the file is damaged."""
     bad = any(finding.level == "error" for finding in findings)
     if options.json:
-        told = [dataclasses.asdict(finding) for finding in findings]
-        print_json({"done": done, "findings": told, "damaged": bad})
+        as_dicts = [dataclasses.asdict(finding) for finding in findings]
+        print_json({"done": done, "findings": as_dicts, "damaged": bad})
         return int(bad)
     for line in done:
         print(bold(one_line(line)))
@@ -182,7 +182,7 @@ def run_backup(options: argparse.Namespace) -> int:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Write the memories; what is said of them goes not where they go."""
+    """Write the memories; report to standard error if they go to standard output."""
     to_output = options.target == "-"
     with _opened(options.path) as memory, naming(options.target):
         count = memory.sync.export(
@@ -191,11 +191,11 @@ def run_export(options: argparse.Namespace) -> int:
             app_name=options.app,
             user_id=options.user,
         )
-    told = counted(count, "memory", "memories")
+    memories = counted(count, "memory", "memories")
     if to_output:
-        print(f"{told} exported", file=sys.stderr)
+        print(f"{memories} exported", file=sys.stderr)
     else:
-        _say(options, {"memories": count}, f"{told} in {options.target}")
+        _say(options, {"memories": count}, f"{memories} in {options.target}")
     return 0
 
 
@@ -208,9 +208,9 @@ def run_reembed(options: argparse.Namespace) -> int:
     model, embedded = facts["model"], facts["embedded"]
     moved = counted(count, "memory", "memories")
     there = counted(embedded, "memory has", "memories have")
-    told = f"{moved} moved to another model; {there} vectors of {one_line(model)}"
+    summary = f"{moved} moved to another model; {there} vectors of {one_line(model)}"
     facts = {"memories": count, "embedded": embedded, "model": model}
-    _say(options, facts, told)
+    _say(options, facts, summary)
     return 0
 
 

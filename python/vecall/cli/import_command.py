@@ -52,24 +52,24 @@ Each line is a JSON object: a whole session
 or one memory
   {"app_name": ..., "user_id": ..., "text": ..., "author", "timestamp", "session_id",
    "event_id", "id", "custom_metadata", "importance", "kind": ... all optional}.
-Chat messages are read as they are: "messages" for "events", "role" for "author",
+The field names of chat messages work too: "messages" for "events", "role" for "author",
 "created_at" for "timestamp", "metadata" for "custom_metadata", "memory" for "text".
 Lines with the same owner and session_id are turns of one conversation, in their order.
 A file that `vecall export` wrote is read with all its fields and vectors; --app and
---user then refuse what is of another app or user."""
+--user then refuse lines of another app or user."""
 
-_LINE_TEXTS = 16  # a line may be as long as so many of the longest texts
+_LINE_TEXTS = 16  # the limit of a line, in texts of the maximum length
 _HEADER = b'{"vecall":"export"'
 
 
 class _Source(NamedTuple):
-    """What is imported.
+    """The input of an import.
 
     Attributes:
-        name: As the user typed it.
-        stream: Its bytes.
-        first: The first line, which was read already.
-        size: Bytes in all; 0 if nobody knows.
+        name: The path as the user typed it.
+        stream: The bytes after the first line.
+        first: The first line.
+        size: Bytes in total; 0 if unknown.
     """
 
     name: str
@@ -79,12 +79,12 @@ class _Source(NamedTuple):
 
     @property
     def is_export(self) -> bool:
-        """Whether the first line is the header that `vecall export` writes."""
+        """Whether the first line is the header of `vecall export`."""
         return self.first.startswith(_HEADER)
 
-    def readline(self, most: int) -> bytes:
-        """Return a line after the first, or as much of it as may be read."""
-        return self.stream.readline(most)
+    def readline(self, limit: int) -> bytes:
+        """Return the next line, cut to `limit` bytes."""
+        return self.stream.readline(limit)
 
 
 def add_commands(commands: Any) -> None:
@@ -108,7 +108,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Import the file; on a bad line stop and say which."""
+    """Import the file; stop at a bad line and report its number."""
     options.on_write = named(options.on_write, "on-write")
     with _source(options) as source:
         if source.is_export:
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _source(options: argparse.Namespace) -> Iterator[_Source]:
-    """Open what is to be imported and read its first line; make nothing."""
+    """Open the input and read its first line; create no database."""
     most = _LINE_TEXTS * Limits().max_text_bytes + 1
     if options.file == "-":
         stream = sys.stdin.buffer
@@ -139,7 +139,7 @@ def _import_export(options: argparse.Namespace, source: _Source) -> int:
     begin = time.perf_counter()
     lines = _Counting(source)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # its vectors come with it
+        warnings.simplefilter("ignore", UserWarning)  # the export has the vectors
         with (
             opened(options.path, options.embedder, options.on_write) as memory,
             naming(source.name),
@@ -157,22 +157,22 @@ def _import_export(options: argparse.Namespace, source: _Source) -> int:
 def _report_export(
     options: argparse.Namespace, count: Imported, others: int, seconds: float
 ) -> None:
-    judged = {"rejected": count.rejected, "quarantined": count.quarantined}
-    judged = judged if options.on_write is not None else {}
+    reviewed = {"rejected": count.rejected, "quarantined": count.quarantined}
+    reviewed = reviewed if options.on_write is not None else {}
     if options.json:
-        facts = {"memories": count, "known": others, **judged, "seconds": seconds}
+        facts = {"memories": count, "known": others, **reviewed, "seconds": seconds}
         print_json(facts)
         return
-    told = counted(count, "memory", "memories")
-    why = "known already or newer here" + (", or rejected" if judged else "")
-    print(f"{told} in {seconds:.2f} s, {others:,} {why}")
-    if judged:
-        told = ", ".join(f"{number:,} {name}" for name, number in judged.items())
-        print(f"of memories, former versions and waiting turns: {told} by --on-write")
+    memories = counted(count, "memory", "memories")
+    why = "known already or newer here" + (", or rejected" if reviewed else "")
+    print(f"{memories} in {seconds:.2f} s, {others:,} {why}")
+    if reviewed:
+        counts = ", ".join(f"{number:,} {name}" for name, number in reviewed.items())
+        print(f"of memories, former versions and waiting turns: {counts} by --on-write")
 
 
 class _Counting:
-    """The lines of an export, and how many memories were among them."""
+    """The lines of an export; counts the memories among them."""
 
     def __init__(self, source: _Source) -> None:
         self._source = source
@@ -188,7 +188,7 @@ class _Counting:
 
 
 class _Import:
-    """One import of lines that no `vecall export` wrote."""
+    """An import of lines in a format other than that of `vecall export`."""
 
     def __init__(self, options: argparse.Namespace, source: _Source) -> None:
         self._options = options
@@ -202,7 +202,7 @@ class _Import:
         """Import all lines."""
         begin = time.perf_counter()
         lines = self._lines()
-        first = next(lines, None)  # a file that is refused makes no database
+        first = next(lines, None)  # a refused file must not create a database
         given = self._options
         with opened(given.path, given.embedder, given.on_write) as memory:
             before = _rows(memory)
@@ -234,16 +234,16 @@ class _Import:
             print_json(facts)
             return
         rate = self._stored / seconds if seconds else 0.0
-        told = f"{counted(new, 'new memory', 'new memories')}, {known:,} known"
+        summary = f"{counted(new, 'new memory', 'new memories')}, {known:,} known"
         if self._left_out:
-            told += f", left out: {counted_reasons(self._left_out)}"
+            summary += f", left out: {counted_reasons(self._left_out)}"
         lines = counted(self._last, "line")
-        print(f"{told}, from {lines} in {seconds:.2f} s ({rate:,.0f}/s)")
+        print(f"{summary}, from {lines} in {seconds:.2f} s ({rate:,.0f}/s)")
 
     def _write_all(
         self, memory: MemoryService, first: Line | None, lines: Iterator[Line]
     ) -> VecallError | None:
-        """Write what can be written up to a line that cannot; return its error."""
+        """Write all lines before the first bad one; return the error of that one."""
         batches = OwnerBatches()
         bad: VecallError | None = None
         line = first
@@ -262,7 +262,7 @@ class _Import:
         return bad
 
     def _write(self, memory: MemoryService, batch: list[Line]) -> None:
-        """Write lines of one group; where they are refused, all before the bad one.
+        """Write the lines of one group; on an error, all lines before the bad one.
 
         Raises:
             VecallError: The message names the line.
@@ -318,7 +318,7 @@ class _Import:
 
 
 def _rows(memory: MemoryService) -> int:
-    """How many memories there are, in every state."""
+    """Return the number of memories in all states."""
     facts = memory.sync.stats()
     return sum(int(facts[name]) for name in ("memories", "archived", "quarantined"))
 
@@ -330,7 +330,7 @@ def _add(memory: MemoryService, batch: list[Line]) -> AddedIds:
     items = [line.item for line in batch]
     app, user = get_field(first, "app_name"), get_field(first, "user_id")
     if is_entry(first):
-        # What was deleted since an earlier import stays deleted.
+        # Memories deleted since an earlier import stay deleted.
         return memory.sync.add_memory(
             app_name=app, user_id=user, memories=items, restore=False
         )

@@ -52,7 +52,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, or 1 after printing what went wrong."""
+    """Run one command; return 0, or 1 after printing an error."""
     with clean_output():
         options = parser().parse_args(arguments)
         with warnings.catch_warnings():
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         report(error, debug=options.debug)
         return 1
     except BrokenPipeError:
-        # The reader went away, as `head` does; nothing is left to say to it.
+        # The reader closed the pipe, as `head` does.
         sys.stderr.close()
         return 1
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and the service that they open."""
+"""Arguments of several commands, and the service that they open."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def expanded(typed: str) -> str:
 
 
 def require_file(path: str) -> None:
-    """A question to a file that is not there must not make one."""
+    """Require an existing file: a read must not create one."""
     if not Path(path).is_file():
         msg = f"{path}: there is no such file"
         raise ConfigError(msg)
@@ -88,7 +88,7 @@ def opened(
 
 
 def named(given: str | None, option: str) -> Any:
-    """Return the function that is named as module:name; None where none is.
+    """Return the function that module:name names; None for None.
 
     Args:
         given: The name.

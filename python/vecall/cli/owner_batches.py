@@ -1,4 +1,4 @@
-"""Lines of an import, gathered into few large writes, whatever order they come in.
+"""Groups the lines of an import into few large writes, in any order of the lines.
 
 A write is synced to the disk, so a file in which users take turns would cost a sync for
 each line if lines were only joined with their neighbours.
@@ -39,25 +39,25 @@ def is_session(item: dict[str, Any]) -> bool:
 
 
 def is_entry(item: dict[str, Any]) -> bool:
-    """Whether a line holds a memory of its own, and no turn of a session."""
+    """Whether a line holds a memory, not a turn of a session."""
     return get_field(item, "id") is not None or get_field(item, "session_id") is None
 
 
 class OwnerBatches:
-    """Gathers lines by their owner and session.
+    """Groups lines by owner and session.
 
     Lines of one group stay in their order. A whole session, and a memory that
     supersedes another, come after everything that this owner had before.
     """
 
     def __init__(self) -> None:
-        """Hold nothing."""
+        """Create an empty batch."""
         self._groups: dict[_Group, list[Line]] = {}
         self._lines = 0
         self._bytes = 0
 
     def add(self, line: Line) -> Iterator[list[Line]]:
-        """Take one line; yield what is to be written now, in this order."""
+        """Add a line; yield the groups of lines to write now, in this order."""
         item = line.item
         owner = (get_field(item, "app_name"), get_field(item, "user_id"))
         if is_session(item) or get_field(item, "supersedes") is not None:
@@ -76,7 +76,7 @@ class OwnerBatches:
             yield from self.rest()
 
     def rest(self) -> Iterator[list[Line]]:
-        """Yield all that is still held."""
+        """Yield the remaining groups of lines."""
         yield from self._take(list(self._groups))
 
     def _take(self, keys: list[_Group]) -> Iterator[list[Line]]:
@@ -88,6 +88,6 @@ class OwnerBatches:
 
 
 def counted_reasons(left_out: Counter[str]) -> str:
-    """Return how many items were left out, and why, for people; "" if none was."""
-    told = [f"{count:,} {reason}" for reason, count in sorted(left_out.items())]
-    return ", ".join(told).replace("_", " ")
+    """Return a readable list of how many items were left out and why; "" if none."""
+    counts = [f"{count:,} {reason}" for reason, count in sorted(left_out.items())]
+    return ", ".join(counts).replace("_", " ")

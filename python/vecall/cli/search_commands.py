@@ -67,7 +67,7 @@ def add_commands(commands: Any) -> None:
 def run_search(options: argparse.Namespace) -> int:
     """Search and print the memories."""
     require_file(options.path)
-    asked = Filter(
+    search_filter = Filter(
         session_id=options.session,
         after=options.after,
         before=options.before,
@@ -81,7 +81,7 @@ def run_search(options: argparse.Namespace) -> int:
     )
     with opened(options.path, options.embedder) as memory:
         times = []
-        for _ in range(2):  # the first reads the file and embeds the query
+        for _ in range(2):  # the first search loads the user and embeds the query
             begin = time.perf_counter()
             found = memory.sync.search_memory(
                 app_name=options.app,
@@ -90,7 +90,7 @@ def run_search(options: argparse.Namespace) -> int:
                 top_k=options.top_k,
                 min_score=options.min_score,
                 min_confidence=options.min_confidence,
-                filter=asked,
+                filter=search_filter,
                 explain=options.explain,
             )
             times.append(1000 * (time.perf_counter() - begin))
@@ -121,7 +121,7 @@ def _metadata(typed: str | None) -> dict[str, Any] | None:
 
 
 def run_stats(options: argparse.Namespace) -> int:
-    """Print what the file holds; a file of an older schema stays as it is."""
+    """Print the file's statistics; do not migrate a file of an older schema."""
     require_file(options.path)
     with naming(options.path):
         facts = file_facts(Path(options.path))

@@ -48,7 +48,7 @@ def add_commands(commands: Any) -> None:
     serve = commands.add_parser(
         "serve",
         help="serve a file over HTTP",
-        description="Serve a file over HTTP, to this machine unless told otherwise.",
+        description="Serve a file over HTTP, by default to this machine only.",
     )
     add_file(serve)
     tokens.add_tokens(serve)
@@ -71,43 +71,42 @@ def add_commands(commands: Any) -> None:
         action="append",
         default=[],
         metavar="HOST",
-        help="a Host header to answer beside this machine's own; may be repeated",
+        help="a Host header to accept besides this machine's own; may be repeated",
     )
     serve.add_argument(
         "--allow-origin",
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="an Origin header to answer; without it no web page is; may be repeated",
+        help="an Origin header to accept (default: none, so requests of web pages are "
+        "refused); may be repeated",
     )
     serve.add_argument(
         "--session-loader",
         metavar="MODULE:NAME",
-        help="async function of app_name, user_id and session_id that finds sessions",
+        help="async function of app_name, user_id and session_id that returns sessions",
     )
     add_on_write(serve)
     serve.add_argument(
-        "--read-only", action="store_true", help="answer questions, refuse every write"
+        "--read-only", action="store_true", help="answer reads, refuse every write"
     )
     serve.add_argument(
         "--trigger",
         metavar="NAME[:NUMBER]",
-        help="when observed sessions are remembered: session_end, compaction, "
+        help="when observed sessions are stored: session_end, compaction, "
         "inactivity:MILLISECONDS or message_count:TURNS",
     )
-    serve.add_argument(
-        "--ttl", help="how long memories live if nobody says: seconds, or 12h or 30d"
-    )
+    serve.add_argument("--ttl", help="default TTL of memories: seconds, or 12h or 30d")
     serve.add_argument(
         "--history-ttl",
-        help="how long overwritten texts are kept, which no quota counts: seconds, or "
-        "12h or 30d; without it for as long as the memory",
+        help="TTL of overwritten texts, which do not count towards the quota: seconds, "
+        "or 12h or 30d (default: the lifetime of the memory)",
     )
     serve.add_argument(
         "--backups",
         type=Path,
         metavar="FOLDER",
-        help="where an admin may have the file copied to; made if it is not there",
+        help="the folder for backups that an admin requests; created if missing",
     )
     quota = serve.add_argument_group("quota of each user, as in vecall.Limits")
     quota.add_argument(
@@ -140,7 +139,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_serve(options: argparse.Namespace) -> int:
-    """Serve until the process is asked to end; 2 if it must not begin."""
+    """Serve until SIGTERM or SIGINT; return 2 if the server refuses to start."""
     file = tokens.token_file(options)
     from vecall.server import HttpLimits, create_app
     from vecall.server.leftovers import remove_old_exports
@@ -220,7 +219,7 @@ def _opened(options: argparse.Namespace) -> MemoryService:
 
 
 def _length(given: str | None) -> int | str | None:
-    """A length of time as the memory service takes it."""
+    """Return a duration in seconds, for the memory service."""
     return given and (tokens.length(given) or given)
 
 
@@ -236,15 +235,15 @@ def _make_folder(folder: Path) -> None:
         raise ConfigError(msg)
 
 
-def trigger(given: str | None) -> Mapping[str, object] | None:
-    """Return what is told as NAME or NAME:NUMBER, as the memory service takes it.
+def trigger(text: str | None) -> Mapping[str, object] | None:
+    """Return the trigger of NAME or NAME:NUMBER, for the memory service.
 
     Raises:
-        ConfigError: The number is none, or there is one where none belongs.
+        ConfigError: The number is not one, or the trigger takes no number.
     """
-    if given is None:
+    if text is None:
         return None
-    name, colon, number = given.partition(":")
+    name, colon, number = text.partition(":")
     if not colon:
         return {"type": name}
     if name not in _COUNTED or not re.fullmatch("[0-9]{1,15}", number, re.ASCII):

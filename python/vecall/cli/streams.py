@@ -33,7 +33,7 @@ _JOINERS = (
 
 
 def shown(text: str) -> str:
-    """Return text as a terminal may have it; lines stay lines.
+    """Return text that is safe for a terminal; keep its line breaks.
 
     No control character but the newline is left, no mark of direction, and nothing else
     that cannot be seen.
@@ -45,7 +45,7 @@ def shown(text: str) -> str:
 
 
 def one_line(value: object) -> str:
-    """Return a name or another value on one line, as a terminal may have it."""
+    """Return a name or another value on one line, safe for a terminal."""
     return " ".join(shown(str(value)).split())
 
 
@@ -56,14 +56,14 @@ def _printable(char: str) -> str:
 
 
 class CleanStream:
-    """A stream that shows what is written to it; all else is the stream's own."""
+    """A stream that cleans text on write; other attributes are the stream's own."""
 
     def __init__(self, stream: TextIO) -> None:
         """Wrap a stream."""
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text without escapes but those that this module stands for."""
+        """Write text; remove all escapes but those of this module."""
         parts = _PARTS.split(text)
         self._stream.write("".join(_MEANT.get(part) or shown(part) for part in parts))
         return len(text)
@@ -74,13 +74,13 @@ class CleanStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> object:
-        """Return what the stream has."""
+        """Return the attribute of the stream."""
         return getattr(self._stream, name)
 
 
 @contextmanager
 def clean_output() -> Iterator[None]:
-    """Have all that is printed inside the block cleaned."""
+    """Clean everything that the block prints."""
     before = sys.stdout, sys.stderr
     sys.stdout = cast("TextIO", CleanStream(before[0]))
     sys.stderr = cast("TextIO", CleanStream(before[1]))

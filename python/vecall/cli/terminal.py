@@ -1,4 +1,4 @@
-"""What the commands print with: colours, progress, memories, tables."""
+"""Terminal output of the commands: colours, progress, memories, tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def dim(text: str) -> str:
 
 
 def print_json(facts: Any) -> None:
-    """Print JSON of ASCII that no terminal takes for more than text."""
+    """Print JSON in ASCII, which contains no terminal escapes."""
     print(json.dumps(facts).replace("\x7f", "\\u007f"))
 
 
@@ -88,14 +88,14 @@ class Progress:
     """A bar on standard error, if that is a terminal; silent otherwise."""
 
     def __init__(self, label: str, total: int) -> None:
-        """Begin at none of `total`."""
+        """Start at 0 of `total`."""
         self._label = label
         self._total = max(total, 1)
         self._done = 0
         self._shown = -1
 
     def add(self, count: int) -> None:
-        """Count some more as done."""
+        """Count `count` more items as done."""
         self._done += count
         percent = min(100, 100 * self._done // self._total)
         if percent == self._shown or not sys.stderr.isatty():

@@ -72,7 +72,7 @@ def add_tokens(command: argparse.ArgumentParser) -> None:
 
 
 def run_create(options: argparse.Namespace) -> int:
-    """Make a token; its file keeps only its hash."""
+    """Create a token. The file stores only its hash."""
     file = token_file(options)
     from vecall.server import mint
 
@@ -97,24 +97,24 @@ def run_create(options: argparse.Namespace) -> int:
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Show all tokens, but for what makes them tokens."""
+    """Show all tokens without their hashes."""
     file = token_file(options)
     from vecall.server.tokens import to_json
 
-    told = [to_json(token) for token in file.read()]
-    for item in told:
-        del item["sha256"]
+    shown = [to_json(token) for token in file.read()]
+    for fields in shown:
+        del fields["sha256"]
     if options.json:
-        print_json({"tokens": told})
+        print_json({"tokens": shown})
         return 0
-    for item in told:
-        words = [f"{name}={value}" for name, value in item.items() if name != "id"]
-        print(item["id"], *words)
+    for fields in shown:
+        words = [f"{name}={value}" for name, value in fields.items() if name != "id"]
+        print(fields["id"], *words)
     return 0
 
 
 def run_revoke(options: argparse.Namespace) -> int:
-    """Forget a token."""
+    """Remove a token from the file."""
     file = token_file(options)
     known = {token.id for token in file.read()}
     if options.id not in known:
@@ -133,15 +133,15 @@ def token_file(options: argparse.Namespace) -> TokenFile:
     return TokenFile(options.tokens or f"{options.path}.tokens")
 
 
-def _expiry(given: str | None) -> float | None:
-    """Seconds since 1970 of a time, or of a length of time from now."""
-    if given is None:
+def _expiry(text: str | None) -> float | None:
+    """Return seconds since 1970, from a time or from a duration from now."""
+    if text is None:
         return None
-    seconds = length(given)
-    return to_seconds(given, "expires") if seconds is None else time.time() + seconds
+    seconds = length(text)
+    return to_seconds(text, "expires") if seconds is None else time.time() + seconds
 
 
-def length(given: str) -> int | None:
-    """The seconds of a length of time such as 12h or 30d; None if it is none."""
-    told = _LENGTH.fullmatch(given)
-    return int(told[1]) * _UNITS[told[2]] if told else None
+def length(text: str) -> int | None:
+    """Return the seconds of a duration such as 12h or 30d; None for other text."""
+    match = _LENGTH.fullmatch(text)
+    return int(match[1]) * _UNITS[match[2]] if match else None

@@ -10,7 +10,7 @@ from typing import Any
 def load_conversations() -> dict[str, Any]:
     """Return app_name, sessions, and questions with the events that answer them."""
     text = (files(__package__) / "conversations.json").read_text(encoding="utf-8")
-    told: dict[str, Any] = json.loads(text)
-    for session in told["sessions"]:
-        session["app_name"] = told["app_name"]
-    return told
+    data: dict[str, Any] = json.loads(text)
+    for session in data["sessions"]:
+        session["app_name"] = data["app_name"]
+    return data

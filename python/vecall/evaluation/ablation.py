@@ -1,4 +1,4 @@
-"""The settings that `vecall eval` compares: each takes one part of ranking away."""
+"""The settings that `vecall eval` compares: each disables one part of ranking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vecall.ranking.options import Ranking
 NO_NEIGHBOURS = {"next": 0.0, "previous": 0.0, "after_question": 0.0, "second": 0.0}
 NO_MARKS = {"question": 1.0, "time": 1.0, "author": 1.0, "favoured": 1.0}
 PREVIOUS = 0.4
-"""The weight of the turn before, by default; see docs/results/recall.md."""
+"""The default weight of the previous turn; see docs/results/recall.md."""
 
 FIRST = {
     **NO_MARKS,
@@ -22,15 +22,15 @@ FIRST = {
     "session": 0.0,
     "coverage_power": 0.0,
 }
-"""How vecall ranked at first: two sides, and the neighbours of a hit."""
+"""The ranking of vecall's first version: words, vectors and a hit's neighbours."""
 
 
 class Setting(NamedTuple):
-    """One row of the table.
+    """One row of the ablation table.
 
     Attributes:
-        name: What it is called.
-        ranking: What the searches are asked with.
+        name: The name of the row.
+        ranking: The ranking options of its searches.
     """
 
     name: str
@@ -41,10 +41,11 @@ DEFAULT = Setting("default", Ranking())
 
 
 def settings(*, vectors: bool) -> list[Setting]:
-    """Return the default, then what differs from it in one thing.
+    """Return the default, then the settings that differ from it in one option.
 
     Args:
-        vectors: Whether the searches have vectors: only then is there a balance.
+        vectors: Whether searches use vectors; without them the weight of vectors and
+            the fusion do not vary.
     """
     found = [
         DEFAULT,

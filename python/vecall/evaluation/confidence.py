@@ -1,4 +1,4 @@
-"""What an evaluation says of confidences: are they true, and when is nothing said?"""
+"""Figures of confidences: their calibration, and searches below a floor."""
 
 from __future__ import annotations
 
@@ -8,46 +8,48 @@ from typing import Any
 
 from vecall.errors import ConfigError
 from vecall.evaluation import metrics
-from vecall.evaluation.runner import Answer, Hit
+from vecall.evaluation.runner import Hit, QuestionResult
 from vecall.ranking.calibration import Weights, fit
 
 FLOORS = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
-"""Values of min_confidence that are tried; what 0 leaves silent had no hit at all."""
+"""Values of min_confidence to try. With 0, only searches without hits are silent."""
 
 
 def calibration_figures(hits: Iterable[Hit]) -> dict[str, Any] | None:
-    """Return how far confidences are from the truth; None without any confidence."""
-    pairs = [(one.confidence, one.relevant) for one in hits]
-    told = [one for one, _ in pairs if one is not None]
-    relevant = [right for one, right in pairs if one is not None]
-    return _figures(told, relevant) if told else None
+    """Return the calibration of the hits' confidences; None if no hit has one."""
+    pairs = [(hit.confidence, hit.relevant) for hit in hits]
+    confidences = [confidence for confidence, _ in pairs if confidence is not None]
+    relevant = [right for confidence, right in pairs if confidence is not None]
+    return _figures(confidences, relevant) if confidences else None
 
 
-def _figures(told: Sequence[float], relevant: Sequence[int]) -> dict[str, Any]:
+def _figures(confidences: Sequence[float], relevant: Sequence[int]) -> dict[str, Any]:
     return {
-        "hits": len(told),
+        "hits": len(confidences),
         "base_rate": metrics.mean(relevant),
-        "mean": metrics.mean(told),
-        "deviation": metrics.deviation(told),
-        "ece": metrics.expected_calibration_error(told, relevant),
-        "brier": metrics.brier(told, relevant),
+        "mean": metrics.mean(confidences),
+        "deviation": metrics.deviation(confidences),
+        "ece": metrics.expected_calibration_error(confidences, relevant),
+        "brier": metrics.brier(confidences, relevant),
         "constant_brier": metrics.constant_brier(relevant),
-        "auroc": metrics.auroc(told, relevant),
-        "reliability": [asdict(one) for one in metrics.reliability(told, relevant)],
+        "auroc": metrics.auroc(confidences, relevant),
+        "reliability": [
+            asdict(bin_) for bin_ in metrics.reliability(confidences, relevant)
+        ],
     }
 
 
 def silence_figures(
-    own: Sequence[Answer], strange: Sequence[Answer]
+    own: Sequence[QuestionResult], strange: Sequence[QuestionResult]
 ) -> list[dict[str, Any]]:
-    """Return, for each floor, what share of the searches would return nothing.
+    """Return, for each floor, the share of searches that would return nothing.
 
-    An answer is cut to its first memories before the floor is applied, so what a
-    service with that `min_confidence` returns is known from the confidences.
+    A service cuts a result to its first memories before it applies `min_confidence`,
+    so the confidences of those memories decide.
     """
     groups = {
-        "answerable": [one for one in own if one.question.evidence],
-        "unanswerable": [one for one in own if not one.question.evidence],
+        "answerable": [result for result in own if result.question.evidence],
+        "unanswerable": [result for result in own if not result.question.evidence],
         "strangers": list(strange),
     }
     found = [hit for answer in groups["answerable"] for hit in answer.hits]
@@ -68,30 +70,32 @@ def _passes(hit: Hit, floor: float) -> bool:
 
 
 def fitted(
-    answers: Sequence[Answer], *, vectors: bool
+    results: Sequence[QuestionResult], *, vectors: bool
 ) -> tuple[Weights, dict[str, Any]]:
-    """Fit weights on the hits of all answers.
+    """Fit weights on the hits of all results.
 
     Returns:
-        The weights, and how well weights that were fitted without a user's answers
-        tell the truth about them; the figures are None where that leaves too little.
+        The weights, and the figures of held-out users: each user is evaluated with
+        weights fitted on all others. The figures are None if too few hits remain.
 
     Raises:
         ConfigError: Too few hits.
     """
-    weights = _fit([hit for answer in answers for hit in answer.hits], vectors)
-    told: list[float] = []
+    weights = _fit([hit for result in results for hit in result.hits], vectors)
+    confidences: list[float] = []
     relevant: list[int] = []
-    for user in dict.fromkeys(answer.user for answer in answers):
-        others = [hit for one in answers if one.user != user for hit in one.hits]
+    for user in dict.fromkeys(result.user for result in results):
+        others = [
+            hit for result in results if result.user != user for hit in result.hits
+        ]
         try:
             without = _fit(others, vectors)
         except ConfigError:
             return weights, {"held_out": None}
-        hits = [hit for one in answers if one.user == user for hit in one.hits]
-        told += [without.probability(hit.signals) for hit in hits]
+        hits = [hit for result in results if result.user == user for hit in result.hits]
+        confidences += [without.probability(hit.signals) for hit in hits]
         relevant += [hit.relevant for hit in hits]
-    return weights, {"held_out": _figures(told, relevant)}
+    return weights, {"held_out": _figures(confidences, relevant)}
 
 
 def _fit(hits: Sequence[Hit], vectors: bool) -> Weights:

@@ -1,9 +1,9 @@
-"""Conversations over many sessions, with questions and the turns that answer them.
+"""Data sets: conversations, questions about them, and the turns that answer them.
 
 LoCoMo is Maharana et al., "Evaluating Very Long-Term Conversational Memory of LLM
 Agents" (2024); BEAM is Tavakoli et al., "Beyond a Million Tokens: Benchmarking and
-Enhancing Long-Term Memory in LLMs" (2025). They are not part of vecall; their readers
-take a path. The demo's conversations are.
+Enhancing Long-Term Memory in LLMs" (2025). vecall does not ship them: their readers
+take a path. vecall ships the demo's conversations.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.types import Event, MemoryEntry, Session
 
 _EVIDENCE = re.compile(r"D(\d+):(\d+)")  # some entries hold several in one string
-_TURN_SECONDS = 60.0  # turns carry no time of their own, only their session does
+_TURN_SECONDS = 60.0  # LoCoMo gives a time to a session, none to its turns
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and what answers it.
+    """A question and the ids of its evidence.
 
     Attributes:
         text: The question.
-        category: A name of the data set's own.
-        evidence: The ids of all events and memories that answer it, or a part of it.
-        groups: The pieces of evidence, where one piece may be found in several places:
-            a piece counts as found when any of its ids is found. Empty: each id of
-            `evidence` is a piece.
+        category: The data set's name for this kind of question.
+        evidence: The ids of all events and memories that answer the question or a part
+            of it. Empty: the question is unanswerable.
+        groups: The pieces of evidence. Several ids may hold the same piece: a piece is
+            found when any of its ids is found. Empty: each id of `evidence` is a piece.
     """
 
     text: str
@@ -44,8 +44,8 @@ class Question:
 
     @property
     def pieces(self) -> tuple[frozenset[str], ...]:
-        """The pieces of evidence, each as the ids of which one is enough."""
-        return self.groups or tuple(frozenset({one}) for one in sorted(self.evidence))
+        """The pieces of evidence. Any id of a piece is enough."""
+        return self.groups or tuple(frozenset({id_}) for id_ in sorted(self.evidence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class Conversation:
 
     Attributes:
         user_id: The user.
-        sessions: What `add_session_to_memory` takes.
+        sessions: The sessions, for `add_session_to_memory`.
         questions: The questions.
-        memories: What `add_memory` takes; each has an id.
+        memories: The memories, for `add_memory`; each has an id.
     """
 
     user_id: str
@@ -73,38 +73,38 @@ def read_locomo(path: Path, app_name: str) -> list[Conversation]:
     """
     try:
         samples = json.loads(path.read_text(encoding="utf-8"))
-        told = [_conversation(sample, app_name) for sample in samples]
+        conversations = [_conversation(sample, app_name) for sample in samples]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        told = []
-    if not any(one.questions for one in told):
+        conversations = []
+    if not any(conversation.questions for conversation in conversations):
         msg = "file: expected LoCoMo's JSON, a list of conversations with questions"
         raise InvalidArgumentError(msg)
-    return told
+    return conversations
 
 
 def _conversation(sample: dict[str, Any], app_name: str) -> Conversation:
-    told = sample["conversation"]
+    dialogue = sample["conversation"]
     user_id = str(sample["sample_id"])
     sessions = []
     known: set[str] = set()
     for number in count(1):
         name = f"session_{number}"
-        if f"{name}_date_time" not in told:
+        if f"{name}_date_time" not in dialogue:
             break
-        start = _parse_date(told[f"{name}_date_time"])
+        start = _parse_date(dialogue[f"{name}_date_time"])
         events = [
             Event(turn["text"], turn["speaker"], start + i * _TURN_SECONDS, _id(turn))
-            for i, turn in enumerate(told.get(name, []))
+            for i, turn in enumerate(dialogue.get(name, []))
         ]
         known.update(str(event.id) for event in events)
         sessions.append(Session(app_name, user_id, name, events))
     questions = []
-    for asked in sample["qa"]:
-        named = [_EVIDENCE.findall(entry) for entry in asked.get("evidence", [])]
+    for qa in sample["qa"]:
+        named = [_EVIDENCE.findall(entry) for entry in qa.get("evidence", [])]
         found = {f"D{int(s)}:{int(t)}" for entry in named for s, t in entry} & known
         if found:
-            question = str(asked["question"])
-            category = str(asked["category"])
+            question = str(qa["question"])
+            category = str(qa["category"])
             questions.append(Question(question, category, frozenset(found)))
     return Conversation(user_id, sessions, questions)
 
@@ -114,7 +114,7 @@ def read_beam(path: Path, app_name: str) -> list[Conversation]:
 
     That is {"conversations": [{"user", "sessions": [{"id", "events": [[id, author,
     seconds, text], …]}], "questions": [{"text", "category", "groups": [[id, …], …]}],
-    "unanswerable": [text, …]}, …]}. Of the ids of a group one is enough.
+    "unanswerable": [text, …]}, …]}. Any id of a group is enough.
 
     Raises:
         InvalidArgumentError: The file has another shape.
@@ -142,11 +142,11 @@ def _beam(chat: dict[str, Any], app_name: str) -> Conversation:
         for session in chat["sessions"]
     ]
     questions = []
-    for asked in chat["questions"]:
-        groups = tuple(frozenset(map(str, _list(ids))) for ids in asked["groups"])
+    for question in chat["questions"]:
+        groups = tuple(frozenset(map(str, _list(ids))) for ids in question["groups"])
         evidence = frozenset[str]().union(*groups)
-        category = str(asked["category"])
-        questions.append(Question(str(asked["text"]), category, evidence, groups))
+        category = str(question["category"])
+        questions.append(Question(str(question["text"]), category, evidence, groups))
     questions += [
         Question(str(text), "unanswerable", frozenset())
         for text in _list(chat["unanswerable"])
@@ -155,7 +155,7 @@ def _beam(chat: dict[str, Any], app_name: str) -> Conversation:
 
 
 class _Lines:
-    """What the lines of one user say."""
+    """The sessions, memories and questions of one user, read from JSON lines."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, list[Event]] = {}
@@ -163,39 +163,39 @@ class _Lines:
         self.questions: list[Question] = []
         self.ids: set[str] = set()
 
-    def add(self, told: dict[str, Any]) -> None:
-        if "question" in told:
-            evidence = frozenset(map(str, _list(told["evidence"])))
-            asked = Question(str(told["question"]), str(told["category"]), evidence)
-            self.questions.append(asked)
+    def add(self, line: dict[str, Any]) -> None:
+        if "question" in line:
+            evidence = frozenset(map(str, _list(line["evidence"])))
+            question = Question(str(line["question"]), str(line["category"]), evidence)
+            self.questions.append(question)
             return
-        name = str(told["id"])
+        name = str(line["id"])
         if name in self.ids:
             raise ValueError
         self.ids.add(name)
-        if "memory" in told:
+        if "memory" in line:
             self.memories.append(
                 MemoryEntry(
-                    str(told["memory"]),
+                    str(line["memory"]),
                     id=name,
-                    timestamp=told["timestamp"],
-                    kind=told.get("kind"),
+                    timestamp=line["timestamp"],
+                    kind=line.get("kind"),
                 )
             )
             return
-        event = Event(str(told["text"]), told["author"], told["timestamp"], name)
-        self.sessions.setdefault(str(told["session_id"]), []).append(event)
+        event = Event(str(line["text"]), line["author"], line["timestamp"], name)
+        self.sessions.setdefault(str(line["session_id"]), []).append(event)
 
 
 def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
     """Return the conversations of a file of JSON lines.
 
     A line with "text" is a turn: user_id, session_id, id, author, timestamp (seconds
-    or ISO 8601) and text, in the order of the conversation. A line with "memory" is a
-    memory of its own: user_id, id, timestamp, memory, and kind if it has one. A line
-    with "question" is a question to that user's memory: user_id, question, category,
-    and evidence, the list of the ids of the turns and memories; an empty list says that
-    nothing answers it.
+    or ISO 8601) and text. Turns are in the order of the conversation. A line with
+    "memory" is a memory: user_id, id, timestamp, memory, and optionally kind. A line
+    with "question" is a question to that user's memory: user_id, question, category and
+    evidence, a list of ids of turns and memories. An empty list marks the question as
+    unanswerable.
 
     Raises:
         InvalidArgumentError: A line has another shape, or names an unknown turn.
@@ -207,8 +207,8 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
         for text in path.read_text(encoding="utf-8").split("\n"):
             line += 1
             if text.strip():
-                told = json.loads(text)
-                users.setdefault(str(told["user_id"]), _Lines()).add(told)
+                record = json.loads(text)
+                users.setdefault(str(record["user_id"]), _Lines()).add(record)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         msg = (
             f"file, line {max(line, 1)}: expected a turn with user_id, session_id, a "
@@ -216,48 +216,51 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
             "timestamp and memory, or a question with user_id, category and evidence"
         )
         raise InvalidArgumentError(msg) from None
-    if not any(of.questions for of in users.values()):
+    if not any(user.questions for user in users.values()):
         msg = "file: expected JSON lines of turns and of questions"
         raise InvalidArgumentError(msg)
-    for of in users.values():
-        if not all(asked.evidence <= of.ids for asked in of.questions) or not of.ids:
+    for user in users.values():
+        if (
+            not all(question.evidence <= user.ids for question in user.questions)
+            or not user.ids
+        ):
             msg = "file: a question names a user or a turn that is not in it"
             raise InvalidArgumentError(msg)
     return [
         Conversation(
-            user,
+            user_id,
             [
-                Session(app_name, user, name, turns)
-                for name, turns in of.sessions.items()
+                Session(app_name, user_id, name, turns)
+                for name, turns in user.sessions.items()
             ],
-            of.questions,
-            of.memories,
+            user.questions,
+            user.memories,
         )
-        for user, of in users.items()
+        for user_id, user in users.items()
     ]
 
 
-def with_other_half(told: Conversation) -> Conversation:
-    """Accept the other half of an exchange as evidence too.
+def with_other_half(conversation: Conversation) -> Conversation:
+    """Return the conversation with both halves of an exchange accepted as evidence.
 
-    Where a user's message is evidence, the reply that follows it is accepted, and where
-    a reply is, the message before it: an agent that reads either learns the same.
+    If a user's message is evidence, the reply after it counts too. If a reply is
+    evidence, the message before it counts too. An agent learns the same from either.
     """
     halves: dict[str, str] = {}
-    for session in told.sessions:
+    for session in conversation.sessions:
         for first, second in zip(session.events, session.events[1:], strict=False):
             if first.author == "user" and second.author != "user":
                 halves[str(first.id)] = str(second.id)
                 halves[str(second.id)] = str(first.id)
     questions = []
-    for asked in told.questions:
+    for question in conversation.questions:
         groups = tuple(
-            piece | {halves[one] for one in piece if one in halves}
-            for piece in asked.pieces
+            piece | {halves[id_] for id_ in piece if id_ in halves}
+            for piece in question.pieces
         )
         evidence = frozenset[str]().union(*groups)
-        questions.append(replace(asked, evidence=evidence, groups=groups))
-    return replace(told, questions=questions)
+        questions.append(replace(question, evidence=evidence, groups=groups))
+    return replace(conversation, questions=questions)
 
 
 def _list(value: object) -> list[Any]:
@@ -266,23 +269,27 @@ def _list(value: object) -> list[Any]:
     return value
 
 
-def chosen(conversations: list[Conversation], given: str) -> list[Conversation]:
-    """Return those that a text such as "2-9" or "0,3" names, counted from 0.
+def chosen(conversations: list[Conversation], selection: str) -> list[Conversation]:
+    """Return the conversations that a selection such as "2-9" or "0,3" names.
+
+    Args:
+        conversations: All conversations; the first one has the number 0.
+        selection: Numbers and ranges of numbers, separated by commas.
 
     Raises:
-        ConfigError: Another text, or a number that is too large.
+        ConfigError: The selection has another form, or a number is too large.
     """
     numbers: list[int] = []
-    most = len(conversations) - 1
+    last_number = len(conversations) - 1
     try:
-        for part in given.split(","):
+        for part in selection.split(","):
             first, _, last = part.partition("-")
             begin, end = int(first), int(last or first)
-            if not 0 <= begin <= end <= most:
+            if not 0 <= begin <= end <= last_number:
                 raise ValueError
             numbers += range(begin, end + 1)
     except ValueError:
-        msg = f"--conversations: numbers from 0 to {most}, such as 2-9 or 0,3"
+        msg = f"--conversations: numbers from 0 to {last_number}, such as 2-9 or 0,3"
         raise ConfigError(msg) from None
     return [conversations[number] for number in dict.fromkeys(numbers)]
 
@@ -291,11 +298,11 @@ def read_demo(app_name: str, *, unanswerable: bool = False) -> list[Conversation
     """Return the conversations that come with vecall.
 
     Args:
-        app_name: The app of their sessions.
-        unanswerable: Whether questions without evidence are among them.
+        app_name: The app of the sessions.
+        unanswerable: Whether to include questions without evidence.
     """
-    told = load_conversations()
-    users = dict.fromkeys(session["user_id"] for session in told["sessions"])
+    data = load_conversations()
+    users = dict.fromkeys(session["user_id"] for session in data["sessions"])
     return [
         Conversation(
             user,
@@ -311,13 +318,18 @@ def read_demo(app_name: str, *, unanswerable: bool = False) -> list[Conversation
                         for turn in session["events"]
                     ],
                 )
-                for session in told["sessions"]
+                for session in data["sessions"]
                 if session["user_id"] == user
             ],
             [
-                Question(asked["question"], asked["kind"], frozenset(asked["evidence"]))
-                for asked in told["questions"]
-                if asked["user_id"] == user and (asked["evidence"] or unanswerable)
+                Question(
+                    question["question"],
+                    question["kind"],
+                    frozenset(question["evidence"]),
+                )
+                for question in data["questions"]
+                if question["user_id"] == user
+                and (question["evidence"] or unanswerable)
             ],
         )
         for user in users
@@ -329,6 +341,6 @@ def _id(turn: dict[str, Any]) -> str:
 
 
 def _parse_date(text: str) -> float:
-    """Read "1:56 pm on 8 May, 2023"; the data names no time zone, so UTC it is."""
+    """Read a date such as "1:56 pm on 8 May, 2023" as UTC; the data has no zone."""
     date = datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
     return date.timestamp()

@@ -1,4 +1,4 @@
-"""Answers to figures: recall by group, what a setting changes, time."""
+"""Turns results into figures: recall by group, gains of a setting, times."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from vecall.evaluation import metrics
-from vecall.evaluation.runner import DEEPEST, DEPTHS, Answer
+from vecall.evaluation.runner import DEEPEST, DEPTHS, QuestionResult
 
 SHARES = (*(f"recall@{depth}" for depth in DEPTHS), "mrr", "ndcg@10")
-"""What is told of every group of questions, each in [0, 1]."""
+"""The figures of every group of questions, each in [0, 1]."""
 
 LOCOMO_GROUPS = {"1-3": "123", "4-5": "45"}
 
@@ -22,11 +22,11 @@ class Measured(NamedTuple):
     curve: tuple[float, ...]  # recall at 1, 2, …, DEEPEST
 
 
-def measured(answers: Iterable[Answer]) -> list[Measured]:
-    """Return the figures of the questions that have an answer."""
+def measured(results: Iterable[QuestionResult]) -> list[Measured]:
+    """Return the figures of the questions that have evidence."""
     found = []
-    for answer in answers:
-        pieces, ranked = answer.question.pieces, answer.ranked
+    for result in results:
+        pieces, ranked = result.question.pieces, result.ranked
         if not pieces:
             continue
         curve = tuple(
@@ -37,15 +37,15 @@ def measured(answers: Iterable[Answer]) -> list[Measured]:
             metrics.reciprocal_rank(ranked, pieces),
             metrics.ndcg_at(ranked, pieces, 10),
         )
-        found.append(Measured(answer.question.category, shares, curve))
+        found.append(Measured(result.question.category, shares, curve))
     return found
 
 
 def groups_of(categories: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Return the groups of questions that tables show, by name.
+    """Return the categories of each group that tables show, by the group's name.
 
-    Those are the categories; and for LoCoMo's, 1 to 5, also the two kinds: multi-hop,
-    temporal and open-domain questions, and single-hop and adversarial ones.
+    Each category is a group. LoCoMo's categories, 1 to 5, form two more: "1-3"
+    (multi-hop, temporal, open-domain) and "4-5" (single-hop, adversarial).
     """
     names = sorted(set(categories))
     groups = {name: frozenset({name}) for name in names}
@@ -56,15 +56,17 @@ def groups_of(categories: Iterable[str]) -> dict[str, frozenset[str]]:
 
 def recall_figures(found: Sequence[Measured]) -> dict[str, Any]:
     """Return the mean shares of all questions and of each group."""
-    groups = groups_of(one.category for one in found)
+    groups = groups_of(question.category for question in found)
     return {
         **_shares(found),
         "recall_curve": [
-            metrics.mean([one.curve[depth] for one in found])
+            metrics.mean([question.curve[depth] for question in found])
             for depth in range(DEEPEST)
         ],
         "categories": {
-            name: _shares([one for one in found if one.category in groups[name]])
+            name: _shares(
+                [question for question in found if question.category in groups[name]]
+            )
             for name in sorted(groups)
         },
     }
@@ -73,16 +75,16 @@ def recall_figures(found: Sequence[Measured]) -> dict[str, Any]:
 def ablation_figures(
     name: str, found: Sequence[Measured], default: Sequence[Measured]
 ) -> dict[str, Any]:
-    """Return a setting's shares, and what it gains over the default's.
+    """Return a setting's shares and its gain over the default.
 
-    The gain is the mean of the questions' differences, with half its 95 % interval as
-    if questions were drawn independently of each other.
+    The gain is the mean of the differences by question. Half the width of its 95 %
+    interval assumes independent questions.
     """
     gains = {}
     for i, share in enumerate(SHARES):
         differences = [
-            one.shares[i] - other.shares[i]
-            for one, other in zip(found, default, strict=True)
+            question.shares[i] - other.shares[i]
+            for question, other in zip(found, default, strict=True)
         ]
         gains[share] = {
             "mean": metrics.mean(differences),
@@ -104,7 +106,7 @@ def time_figures(seconds: Sequence[float]) -> dict[str, Any]:
 
 def _shares(found: Sequence[Measured]) -> dict[str, Any]:
     values: dict[str, Any] = {
-        share: metrics.mean([one.shares[i] for one in found])
+        share: metrics.mean([question.shares[i] for question in found])
         for i, share in enumerate(SHARES)
     }
     return {**values, "questions": len(found)}

@@ -1,6 +1,6 @@
 """Figures of recall and of confidence, from ranked ids and from probabilities.
 
-Pure functions. What nothing is known of is None, not zero.
+Pure functions. A figure without data is None, not zero.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ BINS = 10
 
 
 Pieces = Sequence[Collection[str]]
-"""The pieces of a question's evidence; of the ids of a piece one is enough."""
+"""The pieces of a question's evidence. Any id of a piece is enough."""
 
 
 def recall_at(ranked: Sequence[str], pieces: Pieces, depth: int) -> float:
-    """Return the share of the pieces, of which there is one, among the first."""
+    """Return the share of the pieces among the first `depth`; one piece at least."""
     first = set(ranked[:depth])
     return sum(not first.isdisjoint(piece) for piece in pieces) / len(pieces)
 
@@ -31,9 +31,9 @@ def reciprocal_rank(ranked: Sequence[str], pieces: Pieces) -> float:
 
 
 def ndcg_at(ranked: Sequence[str], pieces: Pieces, depth: int) -> float:
-    """Return the normalised discounted gain.
+    """Return the normalised discounted cumulative gain.
 
-    The first id of a piece gains 1, all else nothing.
+    The first id of a piece gains 1. Everything else gains 0.
     """
     left = list(pieces)
     gained = 0.0
@@ -41,8 +41,8 @@ def ndcg_at(ranked: Sequence[str], pieces: Pieces, depth: int) -> float:
         missing = [piece for piece in left if name not in piece]
         gained += (len(missing) < len(left)) / math.log2(rank + 1)
         left = missing
-    most = min(len(pieces), depth)
-    return gained / sum(1.0 / math.log2(rank + 1) for rank in range(1, most + 1))
+    limit = min(len(pieces), depth)
+    return gained / sum(1.0 / math.log2(rank + 1) for rank in range(1, limit + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Bin:
     """The hits of one range of confidences.
 
     Attributes:
-        low: Where it begins; it ends where the next one begins.
-        hits: How many there are.
+        low: The lower end of the range; the upper end is that of the next bin.
+        hits: The number of hits.
         confidence: Their mean confidence.
         relevant: The share that was relevant.
     """
@@ -67,13 +67,15 @@ def reliability(
 ) -> list[Bin]:
     """Return the bins of equal width in [0, 1] that have hits; 1 is in the last."""
     held: dict[int, list[tuple[float, int]]] = {}
-    for one, right in zip(confidences, relevant, strict=True):
-        held.setdefault(min(int(one * bins), bins - 1), []).append((one, right))
+    for confidence, right in zip(confidences, relevant, strict=True):
+        held.setdefault(min(int(confidence * bins), bins - 1), []).append(
+            (confidence, right)
+        )
     return [
         Bin(
             number / bins,
             len(found),
-            sum(one for one, _ in found) / len(found),
+            sum(confidence for confidence, _ in found) / len(found),
             sum(right for _, right in found) / len(found),
         )
         for number, found in sorted(held.items())
@@ -83,11 +85,11 @@ def reliability(
 def expected_calibration_error(
     confidences: Sequence[float], relevant: Sequence[int], bins: int = BINS
 ) -> float | None:
-    """Return the mean gap of confidence and truth over the bins, by their hits."""
+    """Return the mean gap between confidence and truth, weighted by a bin's hits."""
     if not confidences:
         return None
     found = reliability(confidences, relevant, bins)
-    gaps = (one.hits * abs(one.confidence - one.relevant) for one in found)
+    gaps = (bin_.hits * abs(bin_.confidence - bin_.relevant) for bin_ in found)
     return sum(gaps) / len(confidences)
 
 
@@ -96,11 +98,13 @@ def brier(confidences: Sequence[float], relevant: Sequence[int]) -> float | None
     if not confidences:
         return None
     pairs = zip(confidences, relevant, strict=True)
-    return sum((one - right) ** 2 for one, right in pairs) / len(confidences)
+    return sum((confidence - right) ** 2 for confidence, right in pairs) / len(
+        confidences
+    )
 
 
 def constant_brier(relevant: Sequence[int]) -> float | None:
-    """Return the Brier score of who always says the base rate: nobody may do worse."""
+    """Return the Brier score of a constant prediction of the base rate."""
     if not relevant:
         return None
     rate = sum(relevant) / len(relevant)
@@ -108,7 +112,10 @@ def constant_brier(relevant: Sequence[int]) -> float | None:
 
 
 def auroc(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
-    """Return how often a relevant hit is above one that is not; half for a tie."""
+    """Return the share of pairs in which the relevant hit is above the other one.
+
+    A tie counts as half.
+    """
     right = sum(relevant)
     wrong = len(relevant) - right
     if not right or not wrong:
@@ -132,7 +139,7 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def deviation(values: Sequence[float]) -> float | None:
-    """Return the standard deviation of all there are."""
+    """Return the standard deviation of the population."""
     middle = mean(values)
     if middle is None:
         return None
@@ -148,7 +155,7 @@ def half_width(differences: Sequence[float]) -> float | None:
 
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
-    """Return the value that so many percent of the others do not exceed."""
+    """Return the value that `percent` percent of the values do not exceed."""
     if not values:
         return None
     ordered = sorted(values)

@@ -1,4 +1,4 @@
-"""One picture of an evaluation: recall by depth, reliability, and how many hits."""
+"""The plot of an evaluation: recall by depth, reliability, and the number of hits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DATA = {"locomo": "LoCoMo", "demo": "vecall's demo", "jsonl": "conversations"}
 
 
 def draw(document: Mapping[str, Any], path: Path) -> None:
-    """Write the picture of what `vecall eval` measured, as PNG or SVG."""
+    """Write the plot of the figures of `vecall eval`, as PNG or SVG."""
     rc_context = import_module("matplotlib").rc_context
     canvas = import_module("matplotlib.backends.backend_agg").FigureCanvasAgg
     figure = import_module("matplotlib.figure").Figure
@@ -33,7 +33,7 @@ def draw(document: Mapping[str, Any], path: Path) -> None:
     calibrated = {name: mode for name, mode in modes.items() if "calibration" in mode}
     with rc_context(_STYLE):
         picture = figure(figsize=(11 if calibrated else 6, 5), layout="constrained")
-        canvas(picture)  # nothing is shown, whatever the screen
+        canvas(picture)  # renders to memory; needs no screen
         grid = picture.add_gridspec(
             2, 2 if calibrated else 1, height_ratios=(3, 1), hspace=0.05
         )
@@ -76,18 +76,18 @@ def _reliability(
         figures = mode["calibration"]
         bins = figures["reliability"]
         axes.plot(
-            [one["confidence"] for one in bins],
-            [one["relevant"] for one in bins],
+            [bin_["confidence"] for bin_ in bins],
+            [bin_["relevant"] for bin_ in bins],
             color=colours[name],
             label=f"{name}: ECE {figures['ece']:.3f}",
         )
-        for one in bins:
+        for bin_ in bins:
             axes.plot(
-                one["confidence"],
-                one["relevant"],
+                bin_["confidence"],
+                bin_["relevant"],
                 "o",
                 color=colours[name],
-                markerfacecolor="white" if one["hits"] < _FEW else colours[name],
+                markerfacecolor="white" if bin_["hits"] < _FEW else colours[name],
                 ms=4,
                 clip_on=False,
             )
@@ -103,8 +103,8 @@ def _counts(axes: Any, modes: Mapping[str, Any], colours: Mapping[str, str]) -> 
     for i, (name, mode) in enumerate(modes.items()):
         bins = mode["calibration"]["reliability"]
         axes.bar(
-            [one["low"] + (i + 0.75) * width for one in bins],
-            [one["hits"] for one in bins],
+            [bin_["low"] + (i + 0.75) * width for bin_ in bins],
+            [bin_["hits"] for bin_ in bins],
             width=width,
             color=colours[name],
         )

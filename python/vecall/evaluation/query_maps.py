@@ -1,4 +1,4 @@
-"""`vecall eval --fit-map`: a map on the vectors of queries, and what it is worth."""
+"""`vecall eval --fit-map`: fits a map on query vectors and measures its gain."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def examples_of(
     """Embed every user's memories and the questions that have an answer."""
     if isinstance(embedder, LocalEmbedder):
         embedder = LocalEmbedder(query_map=None)
-    ask = getattr(embedder, "embed_queries", embedder.embed)
+    embed_queries = getattr(embedder, "embed_queries", embedder.embed)
     found = []
-    for told in conversations:
+    for conversation in conversations:
         texts, ids = [], []
-        for session in told.sessions:
+        for session in conversation.sessions:
             for event in session.events:
                 texts.append(embedded_text(event.author, str(event.content)))
                 ids.append(str(event.id))
-        for memory in told.memories:
+        for memory in conversation.memories:
             texts.append(embedded_text(memory.author, memory.text))
             ids.append(str(memory.id))
-        asked = [question for question in told.questions if question.evidence]
-        if not asked:
+        answerable = [each for each in conversation.questions if each.evidence]
+        if not answerable:
             continue
         row = {name: i for i, name in enumerate(ids)}
-        evidence = [[row[name] for name in one.evidence] for one in asked]
-        questions = _vectors(ask, [one.text for one in asked])
-        found.append(Example(_vectors(embedder.embed, texts), questions, evidence))
+        evidence = [[row[id_] for id_ in question.evidence] for question in answerable]
+        queries = _vectors(embed_queries, [question.text for question in answerable])
+        found.append(Example(_vectors(embedder.embed, texts), queries, evidence))
     return found
 
 
@@ -51,22 +51,22 @@ def _vectors(embed: Any, texts: Sequence[str]) -> Vectors:
     async def awaited() -> Any:
         return await embed(texts)
 
-    given = asyncio.run(awaited()) if is_async(embed) else embed(texts)
-    return cast("Vectors", np.asarray(given, np.float32))
+    vectors = asyncio.run(awaited()) if is_async(embed) else embed(texts)
+    return cast("Vectors", np.asarray(vectors, np.float32))
 
 
 def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
-    """Fit a map on everything, and judge it on users that it was not fitted on.
+    """Fit a map on all users, and measure it by cross-validation over users.
 
     Returns:
-        The map, and recall@10 and MRR by the cosine alone without it and with maps that
-        were fitted on other users; None with less than two users.
+        The map, and the recall@10 and MRR of a search by cosine, without a map and with
+        a map fitted on other users. Both are None with less than two users.
 
     Raises:
-        ConfigError: No question has an answer.
+        ConfigError: No question has evidence.
     """
     everything = fit(examples)
-    count = sum(len(one.questions) for one in examples)
+    count = sum(len(example.questions) for example in examples)
     folds = min(_FOLDS, len(examples))
     if folds < 2:
         return everything, {
@@ -77,11 +77,11 @@ def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
     without, mapped = [], []
     for fold in range(folds):
         apart = list(examples[fold::folds])
-        others = [one for i, one in enumerate(examples) if i % folds != fold]
+        others = [example for i, example in enumerate(examples) if i % folds != fold]
         query_map = fit(others)
-        for one in apart:
-            without += _ranks(one, one.questions)
-            mapped += _ranks(one, query_map(one.questions))
+        for example in apart:
+            without += _ranks(example, example.questions)
+            mapped += _ranks(example, query_map(example.questions))
     return everything, {
         "questions": count,
         "without": _shares(without),
@@ -89,10 +89,10 @@ def fitted_map(examples: Sequence[Example]) -> tuple[QueryMap, dict[str, Any]]:
     }
 
 
-def _ranks(one: Example, questions: Vectors) -> list[tuple[float, float]]:
-    order = np.argsort(-(questions @ one.memories.T), axis=1, kind="stable")
+def _ranks(example: Example, questions: Vectors) -> list[tuple[float, float]]:
+    order = np.argsort(-(questions @ example.memories.T), axis=1, kind="stable")
     found = []
-    for ranked, evidence in zip(order[:, :20], one.evidence, strict=True):
+    for ranked, evidence in zip(order[:, :20], example.evidence, strict=True):
         names = list(map(str, ranked))
         pieces = [{str(row)} for row in evidence]
         found.append(

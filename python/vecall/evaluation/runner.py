@@ -1,4 +1,4 @@
-"""Tells conversations to a durable file and asks it every question."""
+"""Ingests conversations into a temporary file and searches for every question."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ APP = "eval"
 DEPTHS = (5, 10, 20)
 DEEPEST = max(DEPTHS)
 TOP_K = 5
-"""How many memories an answer has by default; what confidence is judged on."""
+"""The number of first memories on which confidence is evaluated."""
 
 READ = 10
-"""How many memories the estimate of tokens counts."""
+"""The number of first memories whose tokens are counted."""
 
 _CACHE_BYTES = 1 << 30
 
 
 class Progress(Protocol):
-    """Shows how far a long run is."""
+    """A progress display for a long run."""
 
     def add(self, count: int) -> None:
-        """Count some more as done."""
+        """Count `count` more items as done."""
 
     def finish(self) -> None:
-        """Remove what was shown."""
+        """Remove the display."""
 
 
 class Silent:
-    """Shows nothing."""
+    """A `Progress` that displays nothing."""
 
     def __init__(self, label: str, total: int) -> None:
-        """Ignore what a shown progress would begin with."""
+        """Ignore the label and the total."""
 
     def add(self, count: int) -> None:
         """Ignore the count."""
@@ -58,12 +58,13 @@ class Silent:
 
 
 class Mode(NamedTuple):
-    """One column of the evaluation.
+    """An embedder and a ranking to evaluate.
 
     Attributes:
-        name: As it was asked for.
-        embedder: What embeds, one object for all modes of a name; None is words alone.
-        ranking: Other than the default only for "vectors" and "rrf".
+        name: The name given in `--modes`.
+        embedder: The embedder; modes of one embedder share the object. None searches
+            by words alone.
+        ranking: The ranking options; not the default for "vectors" and "rrf" only.
     """
 
     name: str
@@ -72,7 +73,7 @@ class Mode(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether it ranks as a service does that nothing is said to."""
+        """Whether the mode uses the default ranking of a service."""
         return self.name not in _COMPARED
 
 
@@ -82,25 +83,30 @@ _COMPARED = {
 }
 
 
-def chosen_modes(given: str | None) -> list[Mode]:
-    """Return the modes of a comma-separated list; by default all that is installed.
+def chosen_modes(selection: str | None) -> list[Mode]:
+    """Return the modes that a comma-separated list names.
+
+    Args:
+        selection: The names; None selects "lexical", and "local" if it is installed.
 
     Raises:
-        ConfigError: A name that is neither a mode nor an embedder.
-        ImportError: The extra that an embedder needs is not installed.
+        ConfigError: A name is neither a mode nor an embedder.
+        ImportError: The extra of an embedder is not installed.
     """
-    if given is None:
-        given = "lexical,local" if has_local() else "lexical"
-    names = list(dict.fromkeys(name.strip() for name in given.split(",")))
+    if selection is None:
+        selection = "lexical,local" if has_local() else "lexical"
+    names = list(dict.fromkeys(name.strip() for name in selection.split(",")))
     named = [name for name in names if name not in (*_COMPARED, "lexical")]
     first = named[0] if named else "local"
     embedders: dict[str, Embedder | None] = {"lexical": None}
     modes = []
     for name in names:
-        of = first if name in _COMPARED else name
-        if of not in embedders:
-            embedders[of] = _resolved(of)
-        modes.append(Mode(name, embedders[of], _COMPARED.get(name, Ranking())))
+        embedder_name = first if name in _COMPARED else name
+        if embedder_name not in embedders:
+            embedders[embedder_name] = _resolved(embedder_name)
+        modes.append(
+            Mode(name, embedders[embedder_name], _COMPARED.get(name, Ranking()))
+        )
     return modes
 
 
@@ -116,7 +122,7 @@ def _resolved(name: str) -> Embedder | None:
 
 
 class Hit(NamedTuple):
-    """One of an answer's first memories, and whether it is evidence."""
+    """One of the first memories of a result, and whether it is evidence (1 or 0)."""
 
     confidence: float | None
     signals: Signals
@@ -124,16 +130,17 @@ class Hit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """How one question went.
+class QuestionResult:
+    """The search result of one question.
 
     Attributes:
-        user: Whose memory was asked.
-        question: What was asked; without evidence, nothing there answers it.
-        ranked: The turns that were found, best first.
-        hits: The first `TOP_K`, where the search explained itself.
-        seconds: How long it took, warm; 0 where it was not measured.
-        tokens: What an agent reads for the texts of the first `READ`, estimated.
+        user: The user whose memory was searched.
+        question: The question.
+        ranked: The evidence ids of the found memories, best first.
+        hits: The first `TOP_K` memories with their signals; empty if the search did
+            not return explanations.
+        seconds: The time of a warm search; 0 if not measured.
+        tokens: The estimated tokens of the texts of the first `READ` memories.
     """
 
     user: str
@@ -144,99 +151,102 @@ class Answer:
     tokens: int = 0
 
 
-def name_of(found: MemoryEntry) -> str:
-    """Return the id by which evidence names a memory: its event's, or its own."""
+def evidence_id(found: MemoryEntry) -> str:
+    """Return the id that evidence uses for a memory: its event's id, else its own."""
     return str(found.id if found.event_id is None else found.event_id)
 
 
-class Timed:
-    """An embedder that notes how long each query took."""
+class TimedEmbedder:
+    """An embedder that measures the time of each query."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Wrap one; `queries` are seconds, in the order of asking."""
+        """Wrap an embedder; `queries` collects the seconds of each call, in order."""
         self.model_id = embedder.model_id
         self.dimensions = embedder.dimensions
         self.probe = getattr(embedder, "probe", None)
         self.scripts = getattr(embedder, "scripts", None)
         self.queries: list[float] = []
         self.embed: Callable[[Sequence[str]], Any] = embedder.embed
-        self._ask = getattr(embedder, "embed_queries", embedder.embed)
+        self._embed_queries = getattr(embedder, "embed_queries", embedder.embed)
         if is_async(embedder.embed):
             self.embed_queries = self._queries_async  # type: ignore[method-assign]
 
     def embed_queries(self, texts: Sequence[str]) -> Any:
         """Return the vectors of queries."""
         begin = time.perf_counter()
-        vectors = self._ask(texts)
+        vectors = self._embed_queries(texts)
         self.queries.append(time.perf_counter() - begin)
         return vectors
 
     async def _queries_async(self, texts: Sequence[str]) -> Any:
         begin = time.perf_counter()
-        vectors = await cast("Awaitable[Any]", self._ask(texts))
+        vectors = await cast("Awaitable[Any]", self._embed_queries(texts))
         self.queries.append(time.perf_counter() - begin)
         return vectors
 
 
-class Subject:
-    """A service to which all conversations were told.
+class SystemUnderTest:
+    """A service that holds the conversations and is searched for the questions.
 
     Attributes:
         memory: The service, on a durable file.
-        model_id: Its embedding model; None is words alone.
-        ingest_s: How long the telling took, with what had to be embedded.
-        queries: Seconds that the embedder took for each query that it had not seen.
+        model_id: The embedding model; None searches by words alone.
+        ingest_s: Seconds that the ingest took, including embedding.
+        queries: Seconds that the embedder took for each query not in its cache.
     """
 
-    def __init__(self, memory: MemoryService, timed: Timed | None) -> None:
-        """Begin with nothing told."""
+    def __init__(self, memory: MemoryService, timed: TimedEmbedder | None) -> None:
+        """Wrap an empty service."""
         self.memory = memory
         self.model_id = None if timed is None else timed.model_id
         self.ingest_s = 0.0
         self.queries: list[float] = [] if timed is None else timed.queries
 
-    def tell(self, conversations: Iterable[Conversation], progress: Progress) -> None:
-        """Store every turn."""
+    def ingest(self, conversations: Iterable[Conversation], progress: Progress) -> None:
+        """Store all turns and memories."""
         begin = time.perf_counter()
-        for told in conversations:
-            for session in told.sessions:
+        for conversation in conversations:
+            for session in conversation.sessions:
                 self.memory.sync.add_session_to_memory(session)
                 progress.add(len(session.events))
-            if told.memories:
+            memories = conversation.memories
+            if memories:
                 self.memory.sync.add_memory(
-                    app_name=APP, user_id=told.user_id, memories=told.memories
+                    app_name=APP, user_id=conversation.user_id, memories=memories
                 )
-                progress.add(len(told.memories))
+                progress.add(len(memories))
         self.ingest_s = time.perf_counter() - begin
         progress.finish()
 
-    def ask(
+    def run(
         self,
-        asked: Sequence[tuple[str, Question]],
+        questions: Sequence[tuple[str, Question]],
         mode: Mode,
         progress: Progress,
         *,
         fully: bool = True,
-    ) -> list[Answer]:
-        """Ask users' memories.
+    ) -> list[QuestionResult]:
+        """Search for every question.
 
         Args:
-            asked: Pairs of user and question.
-            mode: How to rank.
-            progress: Told of every question.
-            fully: Whether answers have hits and times, for two more searches.
+            questions: Pairs of user and question.
+            mode: The embedder and the ranking.
+            progress: The display; it counts the questions.
+            fully: Whether results have hits and times. This costs a second search.
         """
-        answers = []
-        for user, question in asked:
-            answers.append(self._answer(user, question, mode, fully))
+        results = []
+        for user, question in questions:
+            results.append(self._result(user, question, mode, fully))
             progress.add(1)
         progress.finish()
-        return answers
+        return results
 
-    def _answer(self, user: str, question: Question, mode: Mode, fully: bool) -> Answer:
+    def _result(
+        self, user: str, question: Question, mode: Mode, fully: bool
+    ) -> QuestionResult:
         found = self._search(user, question.text, mode, explain=fully)
         seconds = 0.0
-        if fully:  # the search before loaded the user and embedded the question
+        if fully:  # warm: the first search loaded the user and cached the vector
             begin = time.perf_counter()
             self._search(user, question.text, mode)
             seconds = time.perf_counter() - begin
@@ -244,15 +254,15 @@ class Subject:
         if fully:
             hits = tuple(
                 Hit(
-                    one.confidence,
-                    Signals.of(one),
-                    int(name_of(one) in question.evidence),
+                    entry.confidence,
+                    Signals.of(entry),
+                    int(evidence_id(entry) in question.evidence),
                 )
-                for one in found[:TOP_K]
+                for entry in found[:TOP_K]
             )
-        ranked = tuple(name_of(one) for one in found[:DEEPEST])
-        tokens = sum(estimate_tokens(one.text) for one in found[:READ])
-        return Answer(user, question, ranked, hits, seconds, tokens)
+        ranked = tuple(evidence_id(entry) for entry in found[:DEEPEST])
+        tokens = sum(estimate_tokens(entry.text) for entry in found[:READ])
+        return QuestionResult(user, question, ranked, hits, seconds, tokens)
 
     def _search(
         self,
@@ -274,23 +284,23 @@ class Subject:
 
 
 @contextmanager
-def told(
+def ingested(
     conversations: Sequence[Conversation],
     embedder: Embedder | None,
     calibration: Calibration | None,
     progress: Callable[[str, int], Progress] = Silent,
-) -> Iterator[Subject]:
-    """Tell all conversations to a service of one embedder; it closes after the block.
+) -> Iterator[SystemUnderTest]:
+    """Open a service that holds all conversations; close it after the block.
 
-    The embedder sees every text once, however many modes and settings follow.
+    The embedder embeds every text once, for all modes and settings.
 
     Args:
-        conversations: What is stored.
-        embedder: None is words alone.
-        calibration: None is the one that ships.
-        progress: Makes what shows the progress, of a label and a number of turns.
+        conversations: The conversations to store.
+        embedder: The embedder; None searches by words alone.
+        calibration: The calibration of confidences; None uses the shipped one.
+        progress: Creates the display from a label and the number of turns.
     """
-    timed = None if embedder is None else Timed(embedder)
+    timed = None if embedder is None else TimedEmbedder(embedder)
     cached = None if timed is None else CachedEmbedder(timed, max_bytes=_CACHE_BYTES)
     turns = turns_of(conversations)
     with (
@@ -302,37 +312,47 @@ def told(
             warn_raw=False,
         ) as memory,
     ):
-        subject = Subject(memory, timed)
+        subject = SystemUnderTest(memory, timed)
         name = subject.model_id or "words"
-        subject.tell(conversations, progress(f"{name}: ingest", turns))
+        subject.ingest(conversations, progress(f"{name}: ingest", turns))
         yield subject
 
 
 def turns_of(conversations: Iterable[Conversation]) -> int:
     """Return the number of turns and memories."""
     return sum(
-        len(one.memories) + sum(len(session.events) for session in one.sessions)
-        for one in conversations
+        len(conversation.memories)
+        + sum(len(session.events) for session in conversation.sessions)
+        for conversation in conversations
     )
 
 
 def own_questions(conversations: Iterable[Conversation]) -> list[tuple[str, Question]]:
     """Return every user's questions."""
-    return [(one.user_id, asked) for one in conversations for asked in one.questions]
+    return [
+        (conversation.user_id, question)
+        for conversation in conversations
+        for question in conversation.questions
+    ]
 
 
 def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question]]:
-    """Return as many questions a user that only another user's memory can answer."""
-    chance = random.Random(0)
-    found = []
-    for one in conversations:
+    """Return pairs of a user and a question that another user's memory answers.
+
+    Each user gets as many such questions as questions of his own.
+    """
+    rng = random.Random(0)
+    pairs = []
+    for conversation in conversations:
         others = [
-            Question(asked.text, asked.category, frozenset())
+            Question(question.text, question.category, frozenset())
             for other in conversations
-            if other is not one
-            for asked in other.questions
-            if asked.evidence
+            if other is not conversation
+            for question in other.questions
+            if question.evidence
         ]
-        count = min(len(one.questions), len(others))
-        found += [(one.user_id, asked) for asked in chance.sample(others, count)]
-    return found
+        count = min(len(conversation.questions), len(others))
+        pairs += [
+            (conversation.user_id, question) for question in rng.sample(others, count)
+        ]
+    return pairs
