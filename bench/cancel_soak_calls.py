@@ -118,11 +118,11 @@ CALLS: dict[str, tuple[float, Callable[[Any, Choice], Any]]] = {
     "delete": (3, lambda s, c: s.delete_memory(**c.who(), memory_id=c.passing)),
     "get": (8, lambda s, c: s.get_memory(**c.who(), memory_id=c.known)),
     "mark used": (3, lambda s, c: s.mark_used(**c.who(), memory_ids=[c.known])),
-    "warm": (8, lambda s, c: s.warm(**c.who())),
+    "warm": (8, lambda s, c: s.admin.warm(**c.who())),
     "propose to forget": (2, lambda s, c: s.propose_forget(**c.who(), query=c.passing)),
-    "stats": (0.3, lambda s, _: s.stats()),
-    "export": (0.1, lambda s, c: s.export(c.path, **c.who())),
-    "reembed": (0.005, lambda s, c: s.reembed(Embedder(f"model{c.model}"))),
+    "stats": (0.3, lambda s, _: s.admin.stats()),
+    "export": (0.1, lambda s, c: s.admin.export_jsonl(c.path, **c.who())),
+    "reembed": (0.005, lambda s, c: s.admin.reembed(Embedder(f"model{c.model}"))),
 }
 """Each kind's share of the calls, and the call: of a service, or of its `sync`."""
 

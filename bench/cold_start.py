@@ -85,7 +85,7 @@ def first_search(path: Path) -> dict[str, float]:
         folder = path.with_name(path.name + ".snap")
         wait_for_snapshot = time.monotonic() + 60
         while (
-            memory.sync.stats()["memories"] >= 500
+            memory.sync.admin.stats()["memories"] >= 500
             and not list(folder.glob("*.vs"))
             and time.monotonic() < wait_for_snapshot
         ):
@@ -167,7 +167,7 @@ def many_partitions(folder: Path, count: int) -> None:
             file.write(json.dumps({"mem": memory}) + "\n")
     begin = time.perf_counter()
     with vecall.MemoryService(path, durability="process", embedder=None) as service:
-        service.sync.import_(lines)
+        service.sync.admin.import_jsonl(lines)
     print(
         f"{count:,} users of one memory written in {time.perf_counter() - begin:.0f} s"
     )

@@ -125,7 +125,7 @@ async def _swept(memory: MemoryService, asked: list[str], lives: int) -> str:
     for times in waits.values():
         times.clear()
     begin = time.perf_counter()
-    count = await memory.run_due()
+    count = await memory.admin.run_due()
     seconds = time.perf_counter() - begin
     done = True
     await asyncio.gather(*searching)

@@ -122,7 +122,7 @@ def _exported(memory: MemoryService, folder: Path) -> dict[str, list[bytes]]:
     """The lines of an export by user."""
     path = folder / "export.jsonl"
     path.unlink(missing_ok=True)
-    memory.sync.export(path, vectors=True)
+    memory.sync.admin.export_jsonl(path, vectors=True)
     lines: dict[str, list[bytes]] = {}
     user = ""
     for line in path.read_bytes().splitlines()[1:]:

@@ -79,7 +79,7 @@ def visit(path: Path, partitions: int, budget: int) -> None:
                 print(f"{at + 1:9,} searches   {resident() / MB:7.1f} MB", flush=True)
         took = time.perf_counter() - begin
         most = resident("VmHWM")
-        stats = service.sync.stats()
+        stats = service.sync.admin.stats()
     used = most - baseline
     print(
         f"searches {partitions:,} ({found:,} found), {1e6 * took / partitions:.0f} us"
@@ -133,7 +133,7 @@ def growth(operations: int, users: int, ids: int, budget: int) -> None:
                 print(
                     f"{done:9,} operations {took:7.1f} s   {now / MB:7.1f} MB   "
                     f"{100 * (now - warm) / warm:+.2f} % since the warm-up   "
-                    f"{sync.stats()['memories']:,} memories",
+                    f"{sync.admin.stats()['memories']:,} memories",
                     flush=True,
                 )
 

@@ -47,7 +47,9 @@ from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scopes
+from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.service._sync import SyncMemoryService
+from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
 from vecall.services.config import MemoryConfig
 from vecall.services.in_memory import InMemoryMemoryService
@@ -113,6 +115,7 @@ __all__ = [
     "LimitExceededError",
     "Limits",
     "LlmSummaryProvider",
+    "MemoryAdmin",
     "MemoryConfig",
     "MemoryEntry",
     "MemoryNotConfiguredError",
@@ -140,6 +143,7 @@ __all__ = [
     "StorageFullError",
     "SummaryError",
     "SummaryProvider",
+    "SyncMemoryAdmin",
     "SyncMemoryService",
     "VecallError",
     "VectorMemoryService",

@@ -307,7 +307,7 @@ def test_a_callback_after_the_agent_remembers_the_session() -> None:
     runner, _ = a_runner(memory, [], after_agent_callback=remember)
     assert asyncio.run(scenario())[0] == ROOM
     assert memory.calls.count("add") == 2
-    assert memory.memory.sync.stats()["memories"] == 4
+    assert memory.memory.sync.admin.stats()["memories"] == 4
     memory.close()
 
 
@@ -362,7 +362,7 @@ def test_a_session_from_sqlite_is_the_same_session_as_one_from_memory(
         assert after == before
 
     asyncio.run(scenario())
-    assert memory.memory.sync.stats()["memories"] == 4
+    assert memory.memory.sync.admin.stats()["memories"] == 4
     memory.close()
 
 

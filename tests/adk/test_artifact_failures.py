@@ -154,7 +154,7 @@ def test_a_large_artifact_is_remembered_up_to_a_limit(
     text = "The parrot eats seeds today. " * 350_000
     assert len(text) > 10_000_000
     run(memory, InMemoryArtifactService(), report("user:log.txt", text))
-    found = memory.memory.sync.stats()["memories"]
+    found = memory.memory.sync.admin.stats()["memories"]
     assert 500 < found < 1_100
     told = [each.getMessage() for each in caplog.records if each.name == "vecall"]
     assert told == ["of an artifact 250000 characters are remembered"]

@@ -70,7 +70,7 @@ def test_a_service_closes_what_it_opened_and_nothing_else() -> None:
     assert borrowed.memory is memory
     borrowed.close()
     ingest(borrowed, a_trip())
-    assert memory.sync.stats()["memories"] == 3
+    assert memory.sync.admin.stats()["memories"] == 3
     memory.close()
     owned = VecallMemoryService(embedder=None)
     owned.close()

@@ -306,7 +306,7 @@ def test_a_trigger_decides_when(tmp_path: Path) -> None:
         runner, _ = a_runner(memory, plugins=(VecallMemoryPlugin("trigger"),))
         await say(runner, *said, session=said[0])
         await runner.close()
-        await memory.memory.run_due()
+        await memory.memory.admin.run_due()
 
     memory = VecallMemoryService(path, **{"embedder": None, **options})
     asyncio.run(scenario(memory, "parrot one", "parrot two"))
@@ -354,7 +354,7 @@ def test_what_the_memory_is_set_up_for_says_what_is_handed_over(
         assert said == {"A guest of the hotel."}
     else:
         assert said == set()
-        assert memory.memory.sync.stats()["waiting_turns"] == 2
+        assert memory.memory.sync.admin.stats()["waiting_turns"] == 2
     memory.close()
 
 

@@ -137,7 +137,7 @@ def test_the_server_remembers_over_a_kill(agents: Path) -> None:
         scope = {"app_name": "hotel", "user_id": "alice"}
         kept = memory.sync.list_memories(**scope)
         assert [each.text for each in kept] == [ROOM, "Noted.", PARROT]
-        assert memory.sync.stats()["memories"] == 3
+        assert memory.sync.admin.stats()["memories"] == 3
 
 
 def test_an_app_of_the_server_remembers_its_runs(agents: Path) -> None:

@@ -114,7 +114,7 @@ def test_counting_does_not_migrate_a_file(run, tmp_path, number):
 
 def test_counts_of_this_schema_are_those_of_the_service(run, file):
     with MemoryService(file, embedder=None) as memory:
-        facts = memory.sync.stats()
+        facts = memory.sync.admin.stats()
     said = run("stats")[1]
     for name in ("memories", "users", "sessions", "deleted_ids", "waiting_turns"):
         assert f"{name.replace('_', ' '):14} {facts[name]}\n" in said

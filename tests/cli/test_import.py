@@ -51,7 +51,7 @@ def test_a_pipe_carries_an_export_into_another_file(run, tmp_path):
     memories = ["Keeps zebras.", {"content": "Tab\tand \x7f and \u202e", "id": "odd"}]
     with MemoryService(tmp_path / "a.db", embedder=None) as memory:
         memory.sync.add_memory(**ALICE, memories=memories)
-        memory.sync.export(tmp_path / "a.jsonl")
+        memory.sync.admin.export_jsonl(tmp_path / "a.jsonl")
     code, out, err = run("export", "-", "--path", "a.db")
     assert (code, err) == (0, "2 memories exported\n")
     assert out.isascii()
@@ -63,7 +63,7 @@ def test_a_pipe_carries_an_export_into_another_file(run, tmp_path):
     assert (code, err) == (0, "")
     assert shown.startswith("2 memories in ")
     with MemoryService(tmp_path / "b.db", embedder=None) as memory:
-        assert memory.sync.stats()["memories"] == 2
+        assert memory.sync.admin.stats()["memories"] == 2
 
 
 def test_lines_come_from_standard_input_too(run):
@@ -183,7 +183,7 @@ def test_what_replaces_another_memory_comes_after_it(run, tmp_path):
 def test_an_export_goes_to_its_own_user_alone(run, tmp_path):
     with MemoryService("bob.db", embedder=None) as memory:
         memory.sync.add_memory(**APP, user_id="bob", memories=["Bob's zebra."])
-        memory.sync.export("bob.jsonl")
+        memory.sync.admin.export_jsonl("bob.jsonl")
     code, _, err = run("import", "bob.jsonl", "--app", "hotel", "--user", "alice")
     assert code == 1
     assert "bob.jsonl" in err

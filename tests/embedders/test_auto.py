@@ -40,7 +40,7 @@ def weights() -> Iterator[LocalEmbedder]:
 
 
 def model_of(service: MemoryService) -> str | None:
-    return service.sync.stats()["model"]
+    return service.sync.admin.stats()["model"]
 
 
 @pytest.fixture

@@ -275,4 +275,4 @@ def test_a_memory_service_uses_it_from_one_event_loop_after_another(make, server
         with MemoryService(embedder=embedder, warn_raw=False) as service:
             for text in ("zebra", "quagga"):
                 assert asyncio.run(use(service, text)) == [text]
-            assert service.sync.stats()["model"] == "gemini:gemini-embedding-001"
+            assert service.sync.admin.stats()["model"] == "gemini:gemini-embedding-001"

@@ -285,7 +285,7 @@ def test_a_memory_service_uses_it_from_one_event_loop_after_another(make, server
         with MemoryService(embedder=embedder, warn_raw=False) as service:
             for text in ("zebra", "quagga"):
                 assert asyncio.run(use(service, text)) == [text]
-            assert service.sync.stats()["model"] == "openai:m"
+            assert service.sync.admin.stats()["model"] == "openai:m"
     sent = [text for request in server.requests for text in request.texts]
     assert sent[: len(sent) // 2] == sent[len(sent) // 2 :]
 
@@ -295,6 +295,6 @@ def test_a_failing_api_leaves_the_service_as_it_was(make, server):
     with MemoryService(embedder=make(max_retries=0), warn_raw=False) as service:
         server.planned.append(Answer(500))
         failure(lambda: service.sync.add_memory(**ALICE, memories=[SECRET]))
-        assert service.sync.stats()["memories"] == 0
+        assert service.sync.admin.stats()["memories"] == 0
         service.sync.add_memory(**ALICE, memories=["zebra"])
-        assert service.sync.stats()["embedded"] == 1
+        assert service.sync.admin.stats()["embedded"] == 1

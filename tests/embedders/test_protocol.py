@@ -21,7 +21,7 @@ def test_anything_with_the_one_method_is_an_embedder(open_service):
     service = open_service(embedder=recorder)
     service.sync.add_memory(**ALICE, memories=["zebra"])
     assert embedded(service) == 1
-    assert service.sync.stats()["model"] == "recorder"
+    assert service.sync.admin.stats()["model"] == "recorder"
 
 
 def test_any_function_is_an_embedder(open_service):

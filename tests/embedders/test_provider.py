@@ -74,7 +74,7 @@ def test_a_provider_serves_as_an_embedder(open_service, kind):
     service = open_service(embedder=embedder)
     service.sync.add_memory(**ALICE, memories=["zebra", "okapi"])
     assert found(service, "okapi", top_k=1) == ["okapi"]
-    assert service.sync.stats()["model"] == "theirs"
+    assert service.sync.admin.stats()["model"] == "theirs"
     if hasattr(kind, "embed_batch"):
         assert provider.calls[0] == ["zebra", "okapi"]
     else:

@@ -51,10 +51,10 @@ def test_vectors_that_cannot_be_used_write_nothing(open_service, result):
     with pytest.raises(EmbedderError) as caught:
         service.sync.add_memory(**ALICE, memories=[f"zebra {SECRET}", "okapi"])
     assert SECRET not in str(caught.value)
-    assert service.sync.stats()["memories"] == 0
+    assert service.sync.admin.stats()["memories"] == 0
     with pytest.raises(EmbedderError):
         service.sync.add_session_to_memory(session("zebra", "okapi"))
-    assert service.sync.stats()["memories"] == 0
+    assert service.sync.admin.stats()["memories"] == 0
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_an_error_of_the_embedder_does_not_leak_the_text(open_service):
             ask()
         assert SECRET not in str(caught.value)
         assert SECRET not in repr(caught.value)
-    assert service.sync.stats()["memories"] == 0
+    assert service.sync.admin.stats()["memories"] == 0
     service.sync.add_memory(**ALICE, memories=["zebra"])
     assert found(service, "zebra") == ["zebra"]
 
@@ -140,7 +140,7 @@ def test_a_failing_batch_writes_nothing_of_the_call(open_service):
     texts = [f"zebra {i}" for i in range(150)] + [SECRET]
     with pytest.raises(EmbedderError):
         service.sync.add_memory(**ALICE, memories=texts)
-    assert service.sync.stats()["memories"] == 0
+    assert service.sync.admin.stats()["memories"] == 0
 
 
 def test_an_embedder_that_keeps_its_list_cannot_change_a_memory(open_service):
@@ -195,7 +195,7 @@ def test_a_floor_on_the_confidence_holds_after_a_move_to_any_model(open_service)
         lambda texts: [[1.0, 2.0]] * len(texts), dimensions=2, model_id="unknown"
     )
     service.sync.add_memory(app_name="app", user_id="u", memories=["zebra"])
-    service.sync.reembed(embedder)
+    service.sync.admin.reembed(embedder)
     asked = {"app_name": "app", "user_id": "u", "query": "zebra"}
     (memory,) = service.sync.search_memory(**asked).memories
     assert memory.confidence is not None

@@ -71,7 +71,7 @@ def test_search_and_ingest_go_on_while_old_rows_are_embedded(open_service, tmp_p
         **ALICE,
         memory_id=service.sync.search_memory(**ALICE, query="zebra 5").memories[0].id,
     )
-    assert service.sync.stats()["memories"] == 70
+    assert service.sync.admin.stats()["memories"] == 70
 
 
 def test_closing_does_not_wait_for_all_old_rows(open_service, tmp_path, in_time):

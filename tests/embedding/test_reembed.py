@@ -98,7 +98,7 @@ def assert_like_fresh(
     fresh = open_service(tmp_path / "fresh.db", embedder=embedder, durability="process")
     fresh.sync.add_memory(**ALICE, memories=entries)
     assert answers(service) == answers(fresh)
-    assert service.sync.stats()["model"] == embedder.model_id
+    assert service.sync.admin.stats()["model"] == embedder.model_id
 
 
 @pytest.mark.parametrize("dimensions", [5, 7], ids=["other dims", "same dims"])
@@ -109,7 +109,7 @@ def test_a_moved_file_answers_as_one_that_was_made_so(
     new = Named(dimensions, "new")
     service = made(open_service, tmp_path / "m.db", OLD)
     before = answers(service)
-    assert service.sync.reembed(new) == ROWS + 3
+    assert service.sync.admin.reembed(new) == ROWS + 3
     assert sorted(new.asked) == sorted(
         [str(e.content) for e in told(*range(ROWS))]
         + [str(e.content) for e in told(*range(3))]
@@ -132,16 +132,16 @@ def test_moving_to_the_same_model_does_nothing(open_service, tmp_path):
     service = made(open_service, tmp_path / "m.db", OLD)
     before = answers(service)
     OLD.asked.clear()
-    assert service.sync.reembed(OLD) == 0
+    assert service.sync.admin.reembed(OLD) == 0
     assert OLD.asked == []
     assert answers(service) == before
 
 
 def test_a_file_without_a_model_gets_one(open_service, tmp_path):
     service = made(open_service, tmp_path / "m.db", None)
-    service.sync.reembed(NEW)
+    service.sync.admin.reembed(NEW)
     assert_like_fresh(open_service, service, tmp_path, told(*range(ROWS)))
-    assert service.sync.stats()["embedded"] == ROWS + 3
+    assert service.sync.admin.stats()["embedded"] == ROWS + 3
 
 
 def test_searches_see_the_old_vectors_and_then_the_new(open_service, tmp_path):
@@ -167,7 +167,7 @@ def test_searches_see_the_old_vectors_and_then_the_new(open_service, tmp_path):
         except BaseException as error:
             errors.append(error)
 
-    moving = threading.Thread(target=lambda: service.sync.reembed(gate))
+    moving = threading.Thread(target=lambda: service.sync.admin.reembed(gate))
     threads = [threading.Thread(target=search, args=(of,)) for of in range(2)]
     for thread in [moving, *threads]:
         thread.start()
@@ -197,7 +197,7 @@ def test_what_is_written_meanwhile_is_moved_too(open_service, tmp_path):
     """Adds, changes and deletions, before and behind the place it has come to."""
     service = made(open_service, tmp_path / "m.db", OLD)
     gate = Gated(5, "new", first=64)
-    moving = threading.Thread(target=lambda: service.sync.reembed(gate))
+    moving = threading.Thread(target=lambda: service.sync.admin.reembed(gate))
     moving.start()
     try:
         assert gate.reached.wait(WAIT_S)
@@ -224,7 +224,7 @@ def test_what_is_written_meanwhile_is_moved_too(open_service, tmp_path):
         best = service.sync.search_memory(**ALICE, query=query, top_k=1000).memories
         similarity = {memory.id: memory.similarity for memory in best}[id_]
         assert similarity == pytest.approx(1.0, abs=1e-5), "the vector of another text"
-    assert service.sync.stats()["embedded"] == len(entries)
+    assert service.sync.admin.stats()["embedded"] == len(entries)
 
 
 def test_an_embedder_that_fails_is_tried_again_from_there(open_service, tmp_path):
@@ -233,14 +233,14 @@ def test_an_embedder_that_fails_is_tried_again_from_there(open_service, tmp_path
     before = answers(service)
     failing = Failing(5, "new", most=130)
     with pytest.raises(EmbedderError) as caught:
-        service.sync.reembed(failing)
+        service.sync.admin.reembed(failing)
     assert "zebra" not in str(caught.value)
     assert len(failing.asked) == 128
     assert answers(service) == before
-    assert service.sync.stats()["model"] == "old"
+    assert service.sync.admin.stats()["model"] == "old"
     service.sync.add_memory(**ALICE, memories=told(400))
     NEW.asked.clear()
-    assert service.sync.reembed(NEW) == ROWS + 3 + 1 - 128
+    assert service.sync.admin.reembed(NEW) == ROWS + 3 + 1 - 128
     assert len(NEW.asked) == ROWS + 3 + 1 - 128
     moved = sorted(NEW.asked + failing.asked)
     assert moved.count("zebra 5") == 1
@@ -255,7 +255,7 @@ def test_a_service_closed_in_the_middle_goes_on_when_it_is_reopened(
     service = made(open_service, path, OLD)
     before = answers(service)
     gate = Gated(5, "new", first=64)
-    moving = threading.Thread(target=lambda: service.sync.reembed(gate))
+    moving = threading.Thread(target=lambda: service.sync.admin.reembed(gate))
     moving.start()
     assert gate.reached.wait(WAIT_S)
     closing_ = threading.Thread(target=service.close)
@@ -270,7 +270,7 @@ def test_a_service_closed_in_the_middle_goes_on_when_it_is_reopened(
     with open_service(path, embedder=OLD, durability="process") as again:
         assert answers(again) == before
         NEW.asked.clear()
-        assert again.sync.reembed(NEW) == ROWS + 3 - embedded
+        assert again.sync.admin.reembed(NEW) == ROWS + 3 - embedded
         assert len(NEW.asked) == ROWS + 3 - embedded
         assert_like_fresh(open_service, again, tmp_path, told(*range(ROWS)))
 
@@ -321,7 +321,7 @@ def test_another_process_with_the_old_model_adds_nothing_wrong(open_service, tmp
             tell(other, line)
             return said(other)
 
-        moving = threading.Thread(target=lambda: service.sync.reembed(gate))
+        moving = threading.Thread(target=lambda: service.sync.admin.reembed(gate))
         moving.start()
         try:
             assert gate.reached.wait(WAIT_S)
@@ -337,14 +337,14 @@ def test_another_process_with_the_old_model_adds_nothing_wrong(open_service, tmp
         assert ask("search tapir") == "1"
         found = service.sync.search_memory(**ALICE, query="zebra meanwhile", top_k=1)
         assert found.memories[0].similarity == pytest.approx(1.0, abs=1e-5)
-        assert service.sync.stats()["memories"] == ROWS + 3 + 2
+        assert service.sync.admin.stats()["memories"] == ROWS + 3 + 2
 
 
 def test_the_old_model_is_refused_afterwards(open_service, tmp_path):
     """S4.65: naming both; and a service without a model still finds words."""
     path = tmp_path / "m.db"
     service = made(open_service, path, OLD)
-    service.sync.reembed(NEW)
+    service.sync.admin.reembed(NEW)
     service.close()
     with pytest.raises(EmbeddingMismatchError, match=r"new \(5.*old \(7"):
         open_service(path, embedder=OLD)
@@ -353,7 +353,7 @@ def test_the_old_model_is_refused_afterwards(open_service, tmp_path):
         words = open_service(path)
     assert answers(words)[0][0][1] == "zebra 7"
     back = Named(7, "old")
-    assert words.sync.reembed(back) == ROWS + 3
+    assert words.sync.admin.reembed(back) == ROWS + 3
     words.close()
     again = open_service(path, embedder=back, durability="process")
     assert answers(again) == answers(made(open_service, tmp_path / "never.db", OLD))
@@ -380,6 +380,6 @@ def test_forgetting_users_does_not_stop_the_embedding_of_others(open_service, tm
     service.sync.delete_user(app_name="app", user_id="user2")
     go_on.set()
     end = time.monotonic() + 10
-    while service.sync.stats()["embedded"] < 4:
-        assert time.monotonic() < end, service.sync.stats()
+    while service.sync.admin.stats()["embedded"] < 4:
+        assert time.monotonic() < end, service.sync.admin.stats()
         time.sleep(0.01)

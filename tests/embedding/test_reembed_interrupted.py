@@ -28,18 +28,18 @@ def test_vectors_that_a_crash_left_unmoved_survive_the_next_change(
     with monkeypatch.context() as crash:
         # As if every process died right after the switch to the second model.
         crash.setattr(Backfill, "_move", lambda _: None)
-        service.sync.reembed(Named(4, "b"))
+        service.sync.admin.reembed(Named(4, "b"))
         service.close()
         service = open_service(path, embedder=Named(4, "b"))
         third = Named(4, "c")
         monkeypatch.setattr(third, "embed", _fail)
         with pytest.raises(Exception, match="RuntimeError"):
-            service.sync.reembed(third)
+            service.sync.admin.reembed(third)
         service.close()
     assert [finding for finding in examine(path) if finding.level == "error"] == []
     service = open_service(path, embedder=Named(4, "b"))
     assert len(service.sync.search_memory(**ALICE, query="zebra 7").memories) == 5
-    assert service.sync.reembed(Named(4, "c")) == 700
+    assert service.sync.admin.reembed(Named(4, "c")) == 700
     (memory, *_) = service.sync.search_memory(**ALICE, query="zebra 7").memories
     assert memory.text == "zebra 7"
 

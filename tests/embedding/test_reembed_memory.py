@@ -44,17 +44,17 @@ def test_models_one_after_the_other_take_no_more_than_one(
     for who in (ALICE, BOB):
         service.sync.add_memory(**who, memories=[f"zebra {i}" for i in range(50)])
     assert len(texts(service)) == 50
-    loaded = service.sync.stats()["loaded_bytes"]
+    loaded = service.sync.admin.stats()["loaded_bytes"]
     retired = service._memory.search_index
     counts = []
     for number in range(1, 5):
-        service.sync.reembed(Recorder(8, f"m{number}"))
+        service.sync.admin.reembed(Recorder(8, f"m{number}"))
         for who in (ALICE, BOB):
             assert len(texts(service, **who)) == 50
         until_one_serves(service)
         counts.append(threading.active_count())
     assert counts[-1] == counts[0]
-    assert service.sync.stats()["loaded_bytes"] <= 2 * loaded
+    assert service.sync.admin.stats()["loaded_bytes"] <= 2 * loaded
     assert len(retired.engine) == 0
     assert retired.cache.nbytes == retired.partitions.nbytes == 0
 
@@ -69,10 +69,10 @@ def test_a_search_that_began_before_the_change_of_models_ends_well(
     search = threading.Thread(target=lambda: found.append(texts(service)))
     search.start()
     assert first.entered.wait(WAIT_S)
-    in_time(lambda: service.sync.reembed(Recorder(8, "m1")))
+    in_time(lambda: service.sync.admin.reembed(Recorder(8, "m1")))
     assert in_time(lambda: texts(service)) == ["zebra"]
     assert len(service._memory.servings) == 2
-    assert service.sync.stats()["loaded_bytes"] > 0
+    assert service.sync.admin.stats()["loaded_bytes"] > 0
     first.go_on.set()
     search.join(WAIT_S)
     assert found == [["zebra"]]
@@ -91,7 +91,7 @@ def test_closing_does_not_wait_for_searches_of_an_old_model(open_service, in_tim
     search = threading.Thread(target=search_until_closed)
     search.start()
     assert first.entered.wait(WAIT_S)
-    in_time(lambda: service.sync.reembed(Recorder(8, "m1")))
+    in_time(lambda: service.sync.admin.reembed(Recorder(8, "m1")))
     threading.Timer(0.1, first.go_on.set).start()
     in_time(service.close)
     search.join(WAIT_S)

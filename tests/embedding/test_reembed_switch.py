@@ -85,12 +85,12 @@ def test_a_load_between_the_commit_of_a_model_and_its_use_has_that_models_vector
     monkeypatch.setattr(Writer, "_acknowledge", held)
     monkeypatch.setattr(Writer, "submit", noted)
     with ThreadPoolExecutor(2) as threads:
-        moving = threads.submit(service.sync.reembed, Named(5, "new"))
+        moving = threads.submit(service.sync.admin.reembed, Named(5, "new"))
         assert committed.wait(WAIT_S)
         evict(service)
         old = service._memory.search_index
         if work == "warm":
-            looking = threads.submit(service.sync.warm, **ALICE)
+            looking = threads.submit(service.sync.admin.warm, **ALICE)
         else:
             looking = threads.submit(answer, service)
         looking.add_done_callback(lambda _: go_on.set())
@@ -113,10 +113,10 @@ def test_a_change_read_at_that_moment_is_searched_by_the_new_models_vectors(
     model = Held(5, "new")
     other = open_service(path, embedder=Named(4, "old"), sweep_interval=None)
     with ThreadPoolExecutor(1) as threads:
-        moving = threads.submit(service.sync.reembed, model)
+        moving = threads.submit(service.sync.admin.reembed, model)
         assert model.reached.wait(WAIT_S)
         assert answer(service) == before
-        assert other.sync.reembed(Named(5, "new")) == 8
+        assert other.sync.admin.reembed(Named(5, "new")) == 8
         other.sync.add_memory(**ALICE, memories=[{"id": "x", "content": "zebra 3"}])
         expected = answer(other)
         assert answer(service) == expected
@@ -136,6 +136,6 @@ def test_a_move_that_fails_leaves_the_model_before_in_use(open_service, tmp_path
             raise RuntimeError
 
     with pytest.raises(Exception, match="RuntimeError"):
-        service.sync.reembed(Failing(5, "new"))
+        service.sync.admin.reembed(Failing(5, "new"))
     evict(service)
     assert answer(service) == before

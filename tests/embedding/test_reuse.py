@@ -77,7 +77,7 @@ def test_no_vector_of_another_user_app_or_scope_is_used(opened):
 def test_a_vector_is_used_after_the_file_has_moved_to_another_model(opened):
     with opened(embedder=Recorder()) as service:
         service.sync.add_memory(**ALICE, memories=[TEXT])
-        service.sync.reembed(Recorder(9, "newer"))
+        service.sync.admin.reembed(Recorder(9, "newer"))
     embedder = Recorder(9, "newer")
     service = opened(embedder=embedder)
     service.sync.add_session_to_memory(told("s", {**TURN, "author": None}))
@@ -88,10 +88,10 @@ def test_a_vector_is_used_after_the_file_has_moved_to_another_model(opened):
 def test_a_vector_is_used_after_an_import(opened, open_service, tmp_path):
     with opened(embedder=Recorder()) as service:
         service.sync.add_memory(**ALICE, memories=[TEXT])
-        service.sync.export(tmp_path / "x.jsonl", vectors=True)
+        service.sync.admin.export_jsonl(tmp_path / "x.jsonl", vectors=True)
     other = partial(open_service, tmp_path / "other.db")
     with other(embedder=Recorder()) as service:
-        service.sync.import_(tmp_path / "x.jsonl", vectors=True)
+        service.sync.admin.import_jsonl(tmp_path / "x.jsonl", vectors=True)
     embedder = Recorder()
     service = other(embedder=embedder)
     service.sync.add_session_to_memory(told("s", {**TURN, "author": None}))
@@ -123,7 +123,7 @@ def test_no_vector_of_what_is_gone_is_used(opened, tmp_path, how):
         if how != "damaged":
             service.sync.delete_memory(**ALICE, memory_id=id_)
         if how == "purged":
-            service.sync.purge()
+            service.sync.admin.purge()
     if how == "damaged":
         with closing(sqlite3.connect(tmp_path / "m.db")) as connection, connection:
             wrong = np.ones(7, "<f4").tobytes()

@@ -74,7 +74,7 @@ def entries(service: VecallMemoryService, query: str, **scope: str) -> dict[str,
 
 
 def stored(service: VecallMemoryService) -> int:
-    return service.memory.sync.stats()["memories"]
+    return service.memory.sync.admin.stats()["memories"]
 
 
 def add(service: VecallMemoryService, *memories: Any, **metadata: Any) -> None:

@@ -56,4 +56,4 @@ def found(service: MemoryService, query: str, **options: Any) -> list[str]:
 
 
 def embedded(service: MemoryService) -> int:
-    return int(service.sync.stats()["embedded"])
+    return int(service.sync.admin.stats()["embedded"])

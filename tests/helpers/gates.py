@@ -13,6 +13,7 @@ from vecall import MemoryService, PendingWrite, Verdict, redact
 from vecall.hooks import ALLOW, QUARANTINE, REJECT
 
 from helpers.memories import ALICE
+from helpers.methods import method_of
 
 SECRET = "hunter2pw"
 MASK = "[masked]"
@@ -83,11 +84,11 @@ def twins(service: MemoryService) -> list[Callable[..., Any]]:
     """Ways to call a method by its name: blocking, and on an event loop."""
 
     def blocking(name: str, **options: Any) -> Any:
-        return getattr(service.sync, name)(**options)
+        return method_of(service.sync, name)(**options)
 
     def on_loop(name: str, **options: Any) -> Any:
         async def call() -> Any:
-            return await getattr(service, name)(**options)
+            return await method_of(service, name)(**options)
 
         return asyncio.run(call())
 

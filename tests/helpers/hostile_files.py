@@ -127,13 +127,13 @@ def calls(path: Path, random: Random):
             for user in USERS:
                 yield from _calls_of(memory.sync, user)
             target = path.with_name("out.jsonl")
-            yield "export", lambda: memory.sync.export(target)
+            yield "export", lambda: memory.sync.admin.export_jsonl(target)
             target.unlink(missing_ok=True)
             copy = path.with_name("copy.db")
-            yield "backup", lambda: memory.sync.backup(copy)
+            yield "backup", lambda: memory.sync.admin.backup(copy)
             copy.unlink(missing_ok=True)
             for name in ("run_due", "stats", "purge"):
-                yield name, getattr(memory.sync, name)
+                yield name, getattr(memory.sync.admin, name)
             yield "delete_user", lambda: memory.sync.delete_user(**owner("ann"))
     yield "repair", lambda: repair(path)
     yield "recover", lambda: recover(path, path.with_name("saved.db"))

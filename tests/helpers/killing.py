@@ -273,9 +273,9 @@ class Campaign:
             if not embedder:
                 found[self._users[name]] = self._search(service, name, "zebra", 1_000)
             if self._workload.needs == "purge":
-                service.sync.purge()
+                service.sync.admin.purge()
             if self._workload.needs == "reembed":
-                service.sync.reembed(EMBEDDERS[self._aim])
+                service.sync.admin.reembed(EMBEDDERS[self._aim])
         return {} if len(next(iter(found.values()), ())) == 1_000 else found
 
     def _search(

@@ -208,12 +208,12 @@ def _works(
     def reembeds() -> None:
         aim = EMBEDDERS[job["aim"]]
         slow = Hashed(aim.model_id, aim.dimensions, pause_s=0.001)
-        service.sync.reembed(slow)
+        service.sync.admin.reembed(slow)
         os.write(file, b"reembedded\n")
 
     def purges() -> None:
         while True:
-            service.sync.purge()
+            service.sync.admin.purge()
             os.write(file, b"purged\n")
 
     for stream, first in job["streams"].items():

@@ -45,7 +45,7 @@ def test_a_bad_app_or_user_is_refused_everywhere(service, name, error):
             lambda: call.get_memory(**scope, memory_id="x"),
             lambda: call.delete_memory(**scope, memory_id="x"),
             lambda: call.delete_memory(**scope, memory_id=None),
-            lambda: call.warm(**scope),
+            lambda: call.admin.warm(**scope),
         ):
             refuses(error, work)
 
@@ -79,7 +79,7 @@ def test_a_bad_event_id_is_refused_and_its_whole_session(service, id_):
     events = [{"id": "good", "text": SECRET}, {"id": id_, "text": "other"}]
     session = {**ALICE, "id": "s", "events": events}
     refuses(InvalidArgumentError, lambda: service.sync.add_session_to_memory(session))
-    assert service.sync.stats()["memories"] == 1
+    assert service.sync.admin.stats()["memories"] == 1
 
 
 @pytest.mark.parametrize("events", [None, 5, "text", {"text": "x"}, {1}, iter([])])

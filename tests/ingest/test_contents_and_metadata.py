@@ -62,7 +62,7 @@ def test_too_large_is_refused_with_the_name_of_the_limit(open_service):
     with pytest.raises(LimitExceededError, match="max_metadata_bytes = 20"):
         call.add_memory(**scope, memories=["x"], custom_metadata={"a": "b" * 20})
     with pytest.raises(LimitExceededError, match="max_name_bytes = 4"):
-        call.warm(app_name="app", user_id="alice")
+        call.admin.warm(app_name="app", user_id="alice")
 
 
 @pytest.mark.parametrize("importance", [-0.1, 1.1, math.nan, math.inf, "high", True])

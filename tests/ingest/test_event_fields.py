@@ -28,7 +28,7 @@ def test_a_field_of_the_wrong_type_is_refused_and_nothing_is_written(
     with pytest.raises(InvalidArgumentError) as refused:
         service.sync.add_events_to_memory(**ALICE, events=events)
     assert next(iter(wrong)) in str(refused.value)
-    assert service.sync.stats()["memories"] == 0
+    assert service.sync.admin.stats()["memories"] == 0
 
 
 def test_an_empty_event_id_is_refused(open_service):
@@ -41,7 +41,7 @@ def test_two_events_with_ids_are_two_memories_whatever_they_say(open_service):
     service = open_service()
     events = [Event("ok", "user", id="1"), Event("ok", "user", id="2")]
     assert len(service.sync.add_events_to_memory(**ALICE, events=events)) == 2
-    assert service.sync.stats()["memories"] == 2
+    assert service.sync.admin.stats()["memories"] == 2
 
 
 def test_kind_source_trust_and_importance_of_an_event_are_kept(open_service):

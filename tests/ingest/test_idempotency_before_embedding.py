@@ -80,7 +80,7 @@ def test_a_key_of_other_memories_is_refused_before_they_are_embedded(opened):
 def test_a_key_after_a_purge_that_hides_it_embeds_nothing(opened):
     told_once(opened)
     with opened(embedder=Recorder()) as service:
-        service.sync.purge()
+        service.sync.admin.purge()
     embedder = Recorder()
     service = opened(embedder=embedder)
     service.sync.add_memory(**ALICE, memories=FACTS, **KEY)

@@ -18,7 +18,7 @@ KEYED = {**ALICE, "idempotency_key": "call-1"}
 
 
 def stored(service: MemoryService) -> int:
-    return int(service.sync.stats()["memories"])
+    return int(service.sync.admin.stats()["memories"])
 
 
 def test_a_call_that_is_sent_again_is_carried_out_once(open_service, tmp_path):

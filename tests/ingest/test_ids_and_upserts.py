@@ -57,7 +57,7 @@ def test_no_two_memories_run_into_one_another(open_service):
         )
     ids += service.sync.add_memory(**ALICE, memories=["same"])
     assert len(set(ids)) == len(ids) == 12
-    assert service.sync.stats()["memories"] == 12
+    assert service.sync.admin.stats()["memories"] == 12
 
 
 def test_an_explicit_id_is_kept_as_given(open_service):
@@ -76,8 +76,8 @@ def test_a_changed_turn_replaces_the_old_one(open_service):
     assert id_ == again
     assert remembered(service, "zebra old") == []
     assert remembered(service, "okapi") == ["a new okapi"]
-    assert service.sync.stats()["memories"] == 1
-    assert service.sync.stats()["text_bytes"] == len("a new okapi")
+    assert service.sync.admin.stats()["memories"] == 1
+    assert service.sync.admin.stats()["text_bytes"] == len("a new okapi")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_any_changed_field_is_written(open_service, tmp_path, change):
 def test_of_equal_ids_in_one_call_the_last_wins(open_service):
     service = open_service()
     service.sync.add_session_to_memory(session(turn(1, "zebra"), turn(1, "okapi")))
-    assert service.sync.stats()["memories"] == 1
+    assert service.sync.admin.stats()["memories"] == 1
     assert remembered(service, "zebra okapi") == ["okapi"]
 
 

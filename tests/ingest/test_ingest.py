@@ -39,7 +39,7 @@ def test_an_event_without_text_is_not_remembered(open_service, content):
     assert ids.left_out == (LeftOut(0, "no_text"),)
     assert len(ids.stored) == 1
     assert texts(service, "zebra kept") == ["kept"]
-    assert service.sync.stats()["memories"] == 1
+    assert service.sync.admin.stats()["memories"] == 1
 
 
 def test_a_streamed_piece_of_a_turn_is_not_remembered(open_service):
@@ -47,7 +47,7 @@ def test_a_streamed_piece_of_a_turn_is_not_remembered(open_service):
     service.sync.add_session_to_memory(
         session(turn("e1", "zeb", partial=True), turn("e2", "zebra", partial=False))
     )
-    assert service.sync.stats()["memories"] == 1
+    assert service.sync.admin.stats()["memories"] == 1
 
 
 def test_text_parts_are_joined_and_come_back_as_parts(open_service):
@@ -101,7 +101,7 @@ def test_sessions_of_every_shape_are_the_same_memories(open_service):
     service = open_service()
     ids = {tuple(service.sync.add_session_to_memory(shape)) for shape in shapes}
     assert len(ids) == 1
-    assert service.sync.stats()["memories"] == 1
+    assert service.sync.admin.stats()["memories"] == 1
 
 
 def test_events_without_a_session_are_remembered_once(open_service):
@@ -110,7 +110,7 @@ def test_events_without_a_session_are_remembered_once(open_service):
     events = [turn("e1", "zebra"), turn("e2", "okapi"), turn("e3", "quagga")]
     for _ in range(3):
         service.sync.add_events_to_memory(**ALICE, events=events[-2:])
-    assert service.sync.stats()["memories"] == 2
+    assert service.sync.admin.stats()["memories"] == 2
 
 
 def test_an_entry_keeps_all_that_it_says(open_service):
@@ -169,12 +169,12 @@ def test_nothing_is_written_unless_it_is_asked_for(open_service):
     """S0.9, S1.17: searching, getting and warming leave no trace."""
     service = open_service()
     service.sync.search_memory(**ALICE, query="zebra")
-    service.sync.warm(**ALICE)
+    service.sync.admin.warm(**ALICE)
     with pytest.raises(NotFoundError):
         service.sync.get_memory(**ALICE, memory_id="x")
     service.sync.add_events_to_memory(**ALICE, events=[])
     service.sync.add_memory(**ALICE, memories=[])
-    stats = service.sync.stats()
+    stats = service.sync.admin.stats()
     assert (stats["users"], stats["memories"], stats["sessions"]) == (0, 0, 0)
 
 
@@ -196,4 +196,4 @@ def test_what_the_caller_changes_afterwards_changes_no_memory(open_service):
     memory = service.sync.get_memory(**ALICE, memory_id=id_)
     assert memory.text == "zebra"
     assert memory.custom_metadata == {"a": [1]}
-    assert service.sync.stats()["memories"] == 1
+    assert service.sync.admin.stats()["memories"] == 1

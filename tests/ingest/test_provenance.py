@@ -74,13 +74,13 @@ def later(service: MemoryService, way: str, folder: Any, opened: Any) -> MemoryS
     """What may happen to a service and its file."""
     embedder = Recorder(5, "other") if way == "reembedded" else Recorder()
     if way == "reembedded":
-        service.sync.reembed(embedder)
+        service.sync.admin.reembed(embedder)
     elif way == "exported":
-        service.sync.export(folder / "export")
+        service.sync.admin.export_jsonl(folder / "export")
         service = opened(folder / "other.db", embedder=embedder)
-        service.sync.import_(folder / "export")
+        service.sync.admin.import_jsonl(folder / "export")
     elif way == "backed up":
-        service.sync.backup(folder / "copy.db")
+        service.sync.admin.backup(folder / "copy.db")
         service = opened(folder / "copy.db", embedder=embedder)
     elif way == "restarted":
         service.close()
@@ -93,7 +93,7 @@ def later(service: MemoryService, way: str, folder: Any, opened: Any) -> MemoryS
     elif way == "corrected":
         service.sync.update_memory(**ALICE, memory_id="f", content="zebra, corrected")
     elif way == "purged":
-        service.sync.purge()
+        service.sync.admin.purge()
     return service
 
 

@@ -39,7 +39,7 @@ def test_a_session_told_in_any_order_a_hundred_times_is_one_session(open_service
         service.sync.add_session_to_memory(session(*some))
     service.sync.add_session_to_memory(session(*whole))
     assert remembered(service) == expected
-    assert service.sync.stats()["memories"] == 7
+    assert service.sync.admin.stats()["memories"] == 7
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -58,7 +58,7 @@ def test_a_session_told_in_parallel_is_one_session(open_service, tmp_path, durab
         list(pool.map(tell, range(8)))
     service.sync.add_session_to_memory(session(*whole))
     assert remembered(service) == [turn["text"] for turn in whole]
-    assert service.sync.stats()["memories"] == 7
+    assert service.sync.admin.stats()["memories"] == 7
 
 
 def test_deltas_are_the_whole_session(open_service, tmp_path):
@@ -153,6 +153,6 @@ def test_a_turn_first_stored_as_an_entry_takes_its_place(open_service, tmp_path)
     entry = MemoryEntry("turn word2", session_id="s", event_id="e2", timestamp=2.0)
     service.sync.add_memory(**ALICE, memories=[entry])
     service.sync.add_session_to_memory(session(*turns(1, 2, 3)))
-    assert service.sync.stats()["memories"] == 3
+    assert service.sync.admin.stats()["memories"] == 3
     service.close()
     assert stored_order(path) == ["e1", "e2", "e3"]

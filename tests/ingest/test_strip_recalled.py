@@ -294,7 +294,7 @@ def test_a_text_without_a_block_is_looked_at_once_a_mark():
 def remembered(service: MemoryService) -> list[str]:
     """Every text that is stored: all that these tests tell are about one of both."""
     found = texts(service, "zebra okapi", top_k=1_000)
-    assert len(found) == service.sync.stats()["memories"]
+    assert len(found) == service.sync.admin.stats()["memories"]
     return sorted(found)
 
 

@@ -181,7 +181,7 @@ def test_what_is_redacted_is_nowhere(open_service, tmp_path, judge, way):
         service.sync.add_events_to_memory(**ALICE, events=[event])
     elif way == "observed":
         service.sync.observe_session(session(event))
-        service.sync.purge()
+        service.sync.admin.purge()
         assert SECRET.encode() not in bytes_of(folder)
         service.sync.end_session(**ALICE, session_id="s")
     else:
@@ -190,9 +190,9 @@ def test_what_is_redacted_is_nowhere(open_service, tmp_path, judge, way):
     (memory,) = service.sync.search_memory(**ALICE, query="zebra").memories
     assert memory.content == f"zebra\n{MASK}"
     assert not [text for text in embedder.asked if SECRET in text]
-    service.sync.purge()
-    service.sync.export(folder / "export")
-    service.sync.backup(folder / "backup")
+    service.sync.admin.purge()
+    service.sync.admin.export_jsonl(folder / "export")
+    service.sync.admin.backup(folder / "backup")
     service.close()
     assert SECRET.encode() not in bytes_of(folder)
     assert MASK.encode() in bytes_of(folder)
@@ -216,7 +216,7 @@ def test_a_redaction_to_nothing_writes_nothing(open_service, judge):
     ids = service.sync.add_memory(**ALICE, memories=["dropped", "zebra"])
     assert ids.left_out == (LeftOut(0, "rejected"),)
     assert service.sync.add_session_to_memory(session(turn(1, "dropped"))) == [None]
-    assert service.sync.stats()["memories"] == 1
+    assert service.sync.admin.stats()["memories"] == 1
 
 
 class Broken:
@@ -321,7 +321,7 @@ def test_a_verdict_of_another_type_lets_nothing_in(open_service, wrong):
             WriteHookError,
             lambda c=call: c("add_session_to_memory", session=session(turn(1))),
         )
-    assert service.sync.stats()["memories"] == 0
+    assert service.sync.admin.stats()["memories"] == 0
 
 
 def test_a_verdict_is_checked_when_it_is_made():

@@ -162,7 +162,7 @@ def test_what_is_held_is_deleted_like_all_else(open_service, tmp_path, judge):
             NotFoundError,
             lambda s=service: s.sync.release_memory(**ALICE, memory_id="h"),
         )
-        service.sync.purge()
+        service.sync.admin.purge()
         service.close()
         assert SECRET.encode() not in bytes_of(folder), name
 
@@ -224,7 +224,7 @@ def test_a_refused_summary_leaves_no_session_stuck(open_service, judge):
     for _ in range(2):
         assert service.sync.end_session(**ALICE, session_id="s") == []
     assert len(provider.sessions) == 1
-    assert service.sync.stats()["memories"] == 0
+    assert service.sync.admin.stats()["memories"] == 0
 
 
 def compaction(text: str, end: float) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def test_a_redacted_compaction_waits_nowhere_as_it_was(
     folder.mkdir()
     service = open_service(folder / "m.db", on_write=judge, trigger=trigger)
     service.sync.observe_session(session(turn(1), compaction(f"zebra {SECRET}", 2.0)))
-    service.sync.purge()
+    service.sync.admin.purge()
     service.close()
     assert SECRET.encode() not in bytes_of(folder)
 
@@ -325,12 +325,12 @@ def test_what_vecall_makes_itself_is_judged_too(open_service, judge, way):
         options["summarizer"] = provider
         service = open_service(**options, trigger=MessageCount(2))
         service.sync.observe_session(session(*said))
-        service.sync.run_due()
+        service.sync.admin.run_due()
     else:
         service = open_service(**options, trigger=MessageCount(2))
         said.append(turn(3, "held summary"))
         service.sync.observe_session(session(*said))
-        service.sync.run_due()
+        service.sync.admin.run_due()
     assert listed(service, "quarantined") == expected
     assert "held summary" in judge.texts
     (write,) = (each for each in judge.seen[-1:] if "held" in each.memory.text)

@@ -77,7 +77,7 @@ def test_an_export_leaves_out_what_is_quarantined_on_request(
     waiting = [turn(1, "waiting"), turn(2, "held waiting")]
     service.sync.observe_session(session(*waiting))
     path = tmp_path / "export.jsonl"
-    service.sync.export(path, quarantined=quarantined)
+    service.sync.admin.export_jsonl(path, quarantined=quarantined)
     text = path.read_text()
     for word in ("held zebra", "held before", "held waiting"):
         assert (word in text) == quarantined
@@ -85,6 +85,6 @@ def test_an_export_leaves_out_what_is_quarantined_on_request(
         assert word in text
     assert all(json.loads(line) for line in text.splitlines())
     with open_service(tmp_path / "other.db") as other:
-        other.sync.import_(path)
+        other.sync.admin.import_jsonl(path)
         assert sorted(listed(other)) == ["allowed", "zebra, corrected"]
         assert len(listed(other, "quarantined")) == int(quarantined)

@@ -125,7 +125,7 @@ def test_a_damaged_mark_in_a_file_expires_nothing(open_service, tmp_path, clock)
         )
         assert changed.rowcount == 1
     service = open_service(path, clock=clock, sweep_interval=None)
-    assert service.sync.run_due() == 0
+    assert service.sync.admin.run_due() == 0
     assert texts(service) == ["zebra"]
 
 
@@ -154,11 +154,11 @@ def test_a_jump_while_a_service_runs_changes_no_life(open_service, clock, jump):
     clock.jump(jump)
     told(service, "zebra after", 100.0)
     clock.let_pass(99.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert texts(service) == ["zebra after", "zebra before"]
     clock.let_pass(1.0)
     assert texts(service) == []
-    assert service.sync.run_due() == 2
+    assert service.sync.admin.run_due() == 2
 
 
 @pytest.mark.parametrize("jump", JUMPS)
@@ -174,7 +174,7 @@ def test_a_jump_between_two_runs_of_a_program_changes_no_life(
     clock.jump(jump)
     clock.let_pass(30.0)
     service = open_service(path, clock=clock, sweep_interval=None)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert texts(service) == ["zebra"]
     told(service, "zebra new", 100.0)
     clock.let_pass(10.0)
@@ -351,7 +351,7 @@ class ClockPrograms(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1))
     def sweep(self, which: int) -> None:
-        self.services[which].sync.run_due()
+        self.services[which].sync.admin.run_due()
         assert self.stored() == self.alive()
 
     def is_alive(self, name: str) -> bool:

@@ -35,7 +35,7 @@ for line in sys.stdin:
         service.sync.add_memory(
             **who, memories=[entry], custom_metadata={{"ttl": float(ttl)}})
     if do == "sweep":
-        service.sync.run_due()
+        service.sync.admin.run_due()
     found = service.sync.search_memory(**who, query="zebra", top_k=100).memories
     print("has", *sorted(memory.id for memory in found), flush=True)
 """

@@ -118,7 +118,7 @@ def test_a_reset_finds_a_date_that_has_not_come_and_keeps_what_is_left_of_a_ttl(
     assert texts(service) == ["zebra four", "zebra one", "zebra two"]
     clock.let_pass(1.0)  # 100 seconds since they were added
     assert texts(service) == ["zebra four", "zebra one"]
-    service.sync.run_due()
+    service.sync.admin.run_due()
     clock.let_pass(30 * DAY)
     assert texts(service) == ["zebra four"]
 
@@ -170,7 +170,7 @@ def test_a_reset_moves_all_that_is_counted_and_keeps_every_row_whole(
     assert len(texts(service)) == 600
     assert in_order(service) == order
     clock.let_pass(1.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert texts(service, **BOB) == []
     assert texts(service) == ["zebra key"]
 

@@ -142,7 +142,7 @@ def test_the_newest_counts_for_all(open_service, tmp_path):
     assert kept(service) == {"b": "Likes tea"}
     assert kept(service, "archived") == {"a": "likes tea", "c": "likes tea!"}
     assert get(service, "b").updated_at == clock.wall()
-    service.sync.export(tmp_path / "all.jsonl")
+    service.sync.admin.export_jsonl(tmp_path / "all.jsonl")
     lines = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
     (row,) = (line["mem"] for line in lines if line.get("mem", {}).get("id") == "b")
     assert (row["uses"], row["importance"], row["last_used"]) == (4, 0.9, last)
@@ -164,7 +164,7 @@ def test_a_brief_fact_does_not_shorten_a_lasting_one(open_service, end):
     add(service, "Likes tea", "b", timestamp=2.0, **end)
     assert merge(service).merged == 1
     clock.let_pass(61.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert found(service, "tea") == {"Likes tea"}
 
 

@@ -119,21 +119,21 @@ def test_a_plan_runs_when_it_is_due_and_once_for_all_processes(tmp_path):
         opened(path, clock, consolidation=plan) as one,
         opened(path, clock, consolidation=plan) as two,
     ):
-        one.sync.run_due()
+        one.sync.admin.run_due()
         for who in (ALICE, BOB):
             one.sync.add_memory(**who, memories=["Likes tea.", "likes TEA"])
-        two.sync.run_due()
+        two.sync.admin.run_due()
         assert len(kept(two)) == 2  # the day is not over
         clock.let_pass(DAY + 1.0)
-        two.sync.run_due()
+        two.sync.admin.run_due()
         for who in (ALICE, BOB):
             assert len(one.sync.list_memories(**who)) == 1
         add(one, "likes tea!", "again")
-        one.sync.run_due()
+        one.sync.admin.run_due()
         assert len(kept(one)) == 2
     clock.let_pass(DAY + 1.0)
     with opened(path, clock, consolidation=plan) as three:
-        three.sync.run_due()
+        three.sync.admin.run_due()
         assert len(kept(three)) == 1
 
 
@@ -152,7 +152,7 @@ def test_a_user_that_cannot_be_consolidated_keeps_no_other_waiting(tmp_path, cap
             service.sync.add_memory(**who, memories=["secret tea", "secret cats"])
         clock.let_pass(2 * DAY)
         with caplog.at_level(logging.WARNING, logger="vecall"):
-            service.sync.run_due()
+            service.sync.admin.run_due()
         assert len(service.sync.list_memories(**BOB)) == 1
         assert len(kept(service)) == 2
     assert "could not be consolidated: SummaryError" in caplog.text

@@ -48,7 +48,7 @@ def test_a_correction_back_to_what_it_was_keeps_a_vector(open_service):
     update(service, id_, content=OLD)
     (found_,) = service.sync.search_memory(**ALICE, query=OLD).memories
     assert found_.similarity == pytest.approx(1.0, abs=1e-6)
-    assert service.sync.stats()["embedded"] == 1
+    assert service.sync.admin.stats()["embedded"] == 1
     assert past(service, id_) == [
         (OLD, "overwritten", "edit"),
         (NEW, "overwritten", "edit"),
@@ -100,7 +100,7 @@ def test_uses_and_the_stored_importance_stay(open_service, tmp_path):
     update(service, plain, content="plainer")
     update(service, hinted, content="more hinted")
     export = tmp_path / "all.jsonl"
-    service.sync.export(export)
+    service.sync.admin.export_jsonl(export)
     lines = export.read_text().splitlines()
     (one,) = (line for line in lines if '"text":"plainer"' in line)
     assert '"uses":3' in one
@@ -142,7 +142,7 @@ def test_an_end_of_validity_in_the_past_is_returned_and_no_longer_found(open_ser
     after = update(service, id_, valid_until=clock.wall() - 86_400.0)
     assert after.valid_until == clock.wall() - 86_400.0
     assert found(service, "Rome.") == set()
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert kept(service, "archived") == {id_: OLD}
 
 
@@ -153,7 +153,7 @@ def test_an_end_of_validity_can_be_taken_away(open_service):
     id_ = add(service, OLD, valid_until=clock.wall() + 60.0)
     assert update(service, id_, valid_until=None).valid_until is None
     clock.let_pass(61.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert kept(service) == {id_: OLD}
 
 
@@ -217,7 +217,7 @@ def test_only_ones_own_live_memory_can_be_corrected(open_service):
         with pytest.raises(NotFoundError):
             service.sync.update_memory(**scope, memory_id=ids["own"], content="mine")
     assert everything(service) == before
-    assert service.sync.stats()["users"] == 1
+    assert service.sync.admin.stats()["users"] == 1
 
 
 def test_telling_the_session_again_does_not_undo_a_correction(open_service):
@@ -273,9 +273,9 @@ def test_a_correction_survives_a_restart_and_a_move(open_service, tmp_path):
     update(service, id_, content=NEW)
     service.close()
     service = open_service(tmp_path / "m.db")
-    service.sync.export(tmp_path / "all.jsonl")
+    service.sync.admin.export_jsonl(tmp_path / "all.jsonl")
     other = open_service(tmp_path / "other.db")
-    other.sync.import_(tmp_path / "all.jsonl")
+    other.sync.admin.import_jsonl(tmp_path / "all.jsonl")
     for each in (service, other):
         told(each)
         assert get(each, id_).text == NEW
@@ -290,7 +290,7 @@ def test_a_restored_snapshot_has_the_correction(open_service, tmp_path):
     service = open_service(path)
     service.sync.add_memory(**ALICE, memories=[f"filler {n}" for n in range(600)])
     id_ = add(service, OLD)
-    service.sync.warm(**ALICE)
+    service.sync.admin.warm(**ALICE)
     service.close()
     assert list((tmp_path / "m.db.snap").iterdir())
     for text in (NEW, "I live in Oslo."):

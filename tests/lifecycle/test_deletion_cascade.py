@@ -33,7 +33,7 @@ def turns() -> dict[str, Any]:
 
 def exported(service: MemoryService, path: Path) -> dict[str, list[str]]:
     """The lines of an export, by user."""
-    service.sync.export(path)
+    service.sync.admin.export_jsonl(path)
     lines: dict[str, list[str]] = {}
     user = ""
     for line in path.read_text().splitlines()[1:]:
@@ -64,7 +64,7 @@ def test_a_deletion_takes_what_was_replaced_with_it(open_service, tmp_path, name
     assert set(kept(service, "archived")) == {"a", "b", "d"}
     DELETIONS[name](service)
     assert everything(service) == [[], [], []]
-    service.sync.purge()
+    service.sync.admin.purge()
     words = ["gnuone", "gnutwo", "gnuthree", "GNUthree"]
     assert bytes_with(tmp_path, words) == set()
     if name != "forgotten user":
@@ -94,13 +94,13 @@ def test_a_deletion_drops_turns_that_wait(open_service, tmp_path, whole_user):
     bobs = {**session("wordfour"), **BOB}
     for each in (waiting, other, bobs):
         service.sync.observe_session(each)
-    assert service.sync.stats()["waiting_turns"] == 4
+    assert service.sync.admin.stats()["waiting_turns"] == 4
     if whole_user:
         service.sync.delete_user(**ALICE)
     else:
         service.sync.delete_session(**ALICE, session_id="s")
-    assert service.sync.stats()["waiting_turns"] == (1 if whole_user else 2)
-    service.sync.purge()
+    assert service.sync.admin.stats()["waiting_turns"] == (1 if whole_user else 2)
+    service.sync.admin.purge()
     gone = {"wordone", "wordtwo"} | ({"wordthree"} if whole_user else set())
     words = {"wordone", "wordtwo", "wordthree", "wordfour"}
     assert bytes_with(tmp_path, words) == words - gone

@@ -92,7 +92,7 @@ def agrees(service: MemoryService, held: Held) -> None:
     for (app, user), entries in held.items():
         expected = sorted(str(entry.content) for entry in entries.values())
         assert texts(service, "zebra", **scope(app, user)) == expected
-    assert service.sync.stats()["memories"] == sum(map(len, held.values()))
+    assert service.sync.admin.stats()["memories"] == sum(map(len, held.values()))
 
 
 def lets_through(asked: Filter, entry: MemoryEntry) -> bool:
@@ -163,7 +163,7 @@ def test_a_user_and_an_app_are_deleted_and_nobody_else(open_service, tmp_path):
     held = filled(service, 3)
     for confirm in (False, None, 1, "yes"):
         with pytest.raises(InvalidArgumentError, match="confirm"):
-            service.sync.delete_app(app_name="app", confirm=confirm)
+            service.sync.admin.delete_app(app_name="app", confirm=confirm)
     agrees(service, held)
     for forget in (False, True):
         pair = ("app/x", ["alice", "x/alice"][forget])
@@ -173,11 +173,11 @@ def test_a_user_and_an_app_are_deleted_and_nobody_else(open_service, tmp_path):
         agrees(service, held)
         assert service.sync.delete_user(**scope(*pair), forget=forget) == 0
     for app, forget in (("app", False), ("APP", True)):
-        count = service.sync.delete_app(app_name=app, confirm=True, forget=forget)
+        count = service.sync.admin.delete_app(app_name=app, confirm=True, forget=forget)
         assert count == sum(len(held[app, user]) for user in USERS)
         held.update({(app, user): {} for user in USERS})
         agrees(service, held)
-    assert service.sync.delete_app(app_name="nobody's", confirm=True) == 0
+    assert service.sync.admin.delete_app(app_name="nobody's", confirm=True) == 0
 
 
 def test_a_deleted_session_is_not_brought_back_by_telling_it_again(open_service):
@@ -217,8 +217,8 @@ def test_a_forgotten_user_starts_afresh_under_a_new_number(open_service, tmp_pat
                 f"new{round_}"
             )
         second.sync.delete_user(**carol, forget=True)
-    assert first.sync.stats()["users"] == 1
-    assert first.sync.stats()["deleted_ids"] == 0
+    assert first.sync.admin.stats()["users"] == 1
+    assert first.sync.admin.stats()["deleted_ids"] == 0
 
 
 async def delete(service: MemoryService, ids: Sequence[str]) -> None:
@@ -278,7 +278,7 @@ def test_nothing_deleted_is_in_any_file_after_a_purge(open_service, tmp_path):
         service.sync.delete_user(**gone, forget=True)
         service.sync.delete_session(**ALICE, session_id="sess7777x")
         assert seen_in(folder, words), "the search finds nothing at all"
-        service.sync.purge()
+        service.sync.admin.purge()
         ids = {word[:10] for word in secret}  # tombstones keep the ids, no text
         assert set(seen_in(folder, words)) <= ids
         tell(other, "again")
@@ -291,20 +291,20 @@ def test_forgetting_leaves_neither_name_nor_id(open_service, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     service = open_service(folder / "m.db")
-    for user in ("someone0001x", "someone0002x"):
-        who = scope("application0001x", user)
+    app, users = "application0001x", ["someone0001x", "someone0002x"]
+    for user in users:
+        who = scope(app, user)
         entry = MemoryEntry("zebra", id=f"id-{user}", session_id=f"session-{user}")
         service.sync.add_memory(**who, memories=[entry], idempotency_key=f"key-{user}")
         service.sync.add_memory(**who, memories=["okapi"])
         service.sync.delete_memory(**who, memory_id=f"id-{user}")
-    service.sync.delete_user(**scope("application0001x", "someone0001x"), forget=True)
-    service.sync.purge()
-    found = seen_in(folder, ["someone0001x", "someone0002x", "application0001x"])
-    assert found == ["application0001x", "someone0002x"]
-    service.sync.delete_app(app_name="application0001x", confirm=True, forget=True)
-    service.sync.purge()
-    assert seen_in(folder, ["someone0002x", "application0001x"]) == []
-    assert service.sync.stats()["users"] == 0
+    service.sync.delete_user(**scope(app, users[0]), forget=True)
+    service.sync.admin.purge()
+    assert seen_in(folder, [*users, app]) == [app, users[1]]
+    service.sync.admin.delete_app(app_name=app, confirm=True, forget=True)
+    service.sync.admin.purge()
+    assert seen_in(folder, [users[1], app]) == []
+    assert service.sync.admin.stats()["users"] == 0
 
 
 def test_a_purge_gives_the_disk_back(open_service, tmp_path):
@@ -326,7 +326,7 @@ def test_a_purge_gives_the_disk_back(open_service, tmp_path):
         ]
 
     def size(service: MemoryService) -> int:
-        stats = service.sync.stats()
+        stats = service.sync.admin.stats()
         return int(stats["file_bytes"] + stats["wal_bytes"])
 
     def tell_all(service: MemoryService, numbers: Sequence[int]) -> None:
@@ -338,7 +338,7 @@ def test_a_purge_gives_the_disk_back(open_service, tmp_path):
     tell_all(service, range(5000))
     before = size(service)
     assert service.sync.delete_session(**ALICE, session_id="gone") == 4500
-    freed = service.sync.purge()
+    freed = service.sync.admin.purge()
     fresh = open_service(tmp_path / "fresh.db", durability="process")
     tell_all(fresh, kept)
     fresh.close()
@@ -346,7 +346,7 @@ def test_a_purge_gives_the_disk_back(open_service, tmp_path):
     assert size(service) <= 1.3 * lean
     assert freed >= before - 2 * lean, "it says what it freed"
     assert len(texts(service, "zebra17")) == (17 in kept)
-    assert service.sync.stats()["memories"] == 500
+    assert service.sync.admin.stats()["memories"] == 500
 
 
 def test_writes_and_searches_go_on_during_purges(open_service, tmp_path):
@@ -390,7 +390,7 @@ def test_writes_and_searches_go_on_during_purges(open_service, tmp_path):
         purges = 0
         # A busy machine may take its time for three purges beside all this.
         while not errors and (time.monotonic() < end or purges < 3):
-            service.sync.purge()
+            service.sync.admin.purge()
             purges += 1
     for thread in threads:
         thread.join(20)

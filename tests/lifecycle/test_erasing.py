@@ -58,7 +58,7 @@ def test_a_person_is_erased_from_all_apps_with_the_name(file, capsys):
     )
     assert NAME.encode() not in _bytes_of(file)
     with MemoryService(file, embedder=None) as memory:
-        facts = memory.sync.stats()
+        facts = memory.sync.admin.stats()
         assert (facts["users"], facts["memories"], facts["deleted_ids"]) == (1, 1, 0)
         assert memory.sync.search_memory(**BOB, query="Bob").memories
 
@@ -88,7 +88,7 @@ def test_one_app_can_be_erased_alone_and_the_command_says_what_is_left(file, cap
     assert (facts["memories"], facts["apps"]) == (1, ["desk"])
     assert facts["name_is_in"] == [str(file)]
     with MemoryService(file, embedder=None) as memory:
-        assert memory.sync.stats()["users"] == 2
+        assert memory.sync.admin.stats()["users"] == 2
 
 
 def test_a_name_that_somebody_else_quotes_is_reported(file, capsys):
@@ -114,7 +114,7 @@ def test_a_session_of_an_erased_user_is_remembered_again(file, capsys):
     _run(capsys, "erase", "--user", NAME, "--yes", "--path", file)
     with MemoryService(file, embedder=None) as memory:
         memory.sync.add_memory(**ALICE, memories=["one", "two"])
-        assert memory.sync.stats()["memories"] == 3
+        assert memory.sync.admin.stats()["memories"] == 3
 
 
 def test_a_purge_keeps_no_digest_of_proposals_and_keys(tmp_path):
@@ -126,7 +126,7 @@ def test_a_purge_keeps_no_digest_of_proposals_and_keys(tmp_path):
         memory.sync.delete_memory(**ALICE, memory_id="pin")
         plain = text_hash(SECRET)
         assert plain.hex().encode() in _bytes_of(path)
-        memory.sync.purge()
+        memory.sync.admin.purge()
         assert plain.hex().encode() not in _bytes_of(path)
         assert plain not in _bytes_of(path)
         with closing(sqlite3.connect(path)) as connection:
@@ -136,7 +136,7 @@ def test_a_purge_keeps_no_digest_of_proposals_and_keys(tmp_path):
         # The call is still carried out once.
         ids = memory.sync.add_memory(**ALICE, memories=entries, idempotency_key="k")
         assert list(ids) == ["pin"]
-        assert memory.sync.stats()["memories"] == 0
+        assert memory.sync.admin.stats()["memories"] == 0
         memory.sync.add_memory(**ALICE, memories=["x"], idempotency_key="new")
         with pytest.raises(ConflictError):
             memory.sync.add_memory(**ALICE, memories=["y"], idempotency_key="new")
@@ -152,8 +152,8 @@ def test_a_purge_shortens_the_digest_of_a_correction_that_still_holds(tmp_path):
         (stored,) = memory.sync.list_memories(**ALICE)
         memory.sync.update_memory(**ALICE, memory_id=stored.id, content="hidden")
         clock.let_pass(3_600)
-        memory.sync.run_due()
-        memory.sync.purge()
+        memory.sync.admin.run_due()
+        memory.sync.admin.purge()
         with closing(sqlite3.connect(path)) as connection:
             (old,) = connection.execute("SELECT old FROM hist").fetchone()
         assert len(json.loads(old)["digest"]) == 4
@@ -204,7 +204,7 @@ def test_a_relative_name_is_never_a_uri(tmp_path, monkeypatch):
     assert made.stat().st_mode & 0o777 == 0o600
     assert not (tmp_path / "x.db").exists()
     with MemoryService(made, embedder=None) as memory:
-        assert memory.sync.stats()["memories"] == 1
+        assert memory.sync.admin.stats()["memories"] == 1
 
 
 def test_hashes_here_are_those_of_the_store():

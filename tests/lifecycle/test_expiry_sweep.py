@@ -76,7 +76,7 @@ def test_what_expired_is_cleared_away_while_nobody_asks(open_service, path, cloc
     eventually(lambda: count(path) == 1)
     assert count(path, "tomb") == 2
     assert texts(service) == ["zebra stays"]
-    assert service.sync.stats()["memories"] == 1
+    assert service.sync.admin.stats()["memories"] == 1
     clock.let_pass(1e6)
     eventually(lambda: count(path) == 0)
     is_well(path)
@@ -90,7 +90,7 @@ def test_nothing_is_written_while_nothing_is_due(open_service, path, clock):
     before = log.stat().st_size
 
     def runs() -> int:
-        return int(service.sync.stats()["operations"].get("run_due", 0))
+        return int(service.sync.admin.stats()["operations"].get("run_due", 0))
 
     begun = runs()
     eventually(lambda: runs() > begun + 3)
@@ -188,9 +188,9 @@ def test_a_service_that_only_reads_has_no_housekeeper(open_service, path, clock)
     clock.let_pass(60.0)
     assert texts(reading) == []
     with pytest.raises(ReadOnlyError):
-        reading.sync.run_due()
+        reading.sync.admin.run_due()
     assert count(path) == 2
-    assert service.sync.run_due() == 2
+    assert service.sync.admin.run_due() == 2
     assert keepers() == before
 
 
@@ -244,10 +244,10 @@ def test_sweeps_adds_and_searches_agree_in_the_end(open_service, path, clock):
     for thread in threads:
         thread.join()
     clock.let_pass(1.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     expected = [f"zebra {n}.{each}" for n in range(3) for each in range(0, 30, 3)]
     assert texts(service) == sorted(expected)
-    assert count(path) == service.sync.stats()["memories"] == 30
+    assert count(path) == service.sync.admin.stats()["memories"] == 30
     assert count(path, "tomb") == 60
     is_well(path)
 
@@ -281,7 +281,7 @@ def test_two_processes_sweep_one_file(open_service, path):
         eventually(lambda: count(path) == 1)
     assert count(path, "tomb") == 80
     assert texts(service) == ["zebra stays"]
-    assert service.sync.run_due() == 0
+    assert service.sync.admin.run_due() == 0
     is_well(path)
 
 
@@ -296,7 +296,7 @@ def sweeps(service, word):
     service.sync.add_memory(
         **who, memories=[word], custom_metadata={"ttl": 0.001})
     end = time.monotonic() + 10
-    while service.sync.stats()["memories"] > 1:
+    while service.sync.admin.stats()["memories"] > 1:
         assert time.monotonic() < end, "never swept"
         time.sleep(0.01)
 

@@ -73,7 +73,7 @@ def test_what_was_proposed_goes_and_stays_away(open_service, tmp_path):
         assert len(kept(service)) == 4
         service.close()
         service = open_service(path)
-    service.sync.purge()
+    service.sync.admin.purge()
     assert bytes_with(tmp_path, ["was grey", "hello"]) == {"hello"}
 
 
@@ -152,7 +152,7 @@ def test_a_proposal_of_nothing_has_no_token(open_service):
     add(service, "a tapir")
     assert propose(service, "gnu").token == ""
     assert propose(service, "tapir", **BOB).token == ""
-    assert service.sync.stats()["users"] == 1
+    assert service.sync.admin.stats()["users"] == 1
 
 
 def test_several_proposals_wait_at_once(open_service):

@@ -95,7 +95,7 @@ def test_what_was_merged_or_lapsed_says_so(open_service):
     service.sync.consolidate(**ALICE)
     service.sync.archive_memory(**ALICE, memory_id="d")
     clock.let_pass(10.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert past(service, "b") == [
         ("likes tea", "archived", "merged"),
         ("Likes tea!", "live", None),
@@ -132,10 +132,10 @@ def test_a_history_survives_a_restart_and_a_move(open_service, tmp_path):
     service.close()
     service = open_service(tmp_path / "m.db")
     assert service.sync.memory_history(**ALICE, memory_id=newest) == before
-    service.sync.export(tmp_path / "all.jsonl")
+    service.sync.admin.export_jsonl(tmp_path / "all.jsonl")
     other = open_service(tmp_path / "other.db")
     for _ in range(2):  # a second time changes nothing
-        other.sync.import_(tmp_path / "all.jsonl")
+        other.sync.admin.import_jsonl(tmp_path / "all.jsonl")
         assert other.sync.memory_history(**ALICE, memory_id=newest) == before
 
 
@@ -149,7 +149,7 @@ def test_what_expired_is_in_no_history(open_service, sweep):
     brief = add(service, "brief gnu", custom_metadata={"ttl": 10})
     clock.let_pass(DAY)
     if sweep:
-        service.sync.run_due()
+        service.sync.admin.run_due()
     assert past(service, id_) == [("two gnus", "live", None)]
     with pytest.raises(NotFoundError):
         service.sync.memory_history(**ALICE, memory_id=brief)
@@ -166,8 +166,8 @@ def test_a_past_that_expired_does_not_let_the_correction_be_undone(
     id_ = told(service, "wrongword gnu")
     update(service, id_, content="right gnu")
     clock.let_pass(DAY)
-    service.sync.run_due()
-    service.sync.purge()
+    service.sync.admin.run_due()
+    service.sync.admin.purge()
     assert past(service, id_) == [("right gnu", "live", None)]
     assert bytes_with(tmp_path, ["wrongword", "right gnu"]) == {"right gnu"}
     service.sync.add_session_to_memory(session("wrongword gnu"))
@@ -189,14 +189,14 @@ def test_a_deleted_memory_takes_its_past_with_it(open_service, tmp_path):
     words = [f"word{n}" for n in "one two three four five".split()]
     words += [f"fact{n}" for n in "one two three four".split()]
     service.sync.add_memory(**ALICE, memories=[f"filler {n}" for n in range(600)])
-    service.sync.warm(**ALICE)
+    service.sync.admin.warm(**ALICE)
     service.close()
     assert list((tmp_path / "m.db.snap").iterdir())
     assert bytes_with(tmp_path, words) == set(words)
     service = open_service(path, embedder=Recorder())
     service.sync.delete_memory(**ALICE, memory_id=id_)
     service.sync.delete_memory(**ALICE, memory_id=newest)
-    service.sync.purge()
+    service.sync.admin.purge()
     assert bytes_with(tmp_path, words) == set()
     service.close()
     assert bytes_with(tmp_path, words) == set()

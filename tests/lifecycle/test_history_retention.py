@@ -63,11 +63,11 @@ def test_what_an_update_overwrote_is_gone_after_its_time(
             custom_metadata={"revision_ttl": by_call},
         )
     clock.let_pass(3_599.5)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert said(service, "z") == ["zebra xyzzyold", "zebra new"]
     clock.let_pass(0.5)
-    service.sync.run_due()
-    service.sync.purge()
+    service.sync.admin.run_due()
+    service.sync.admin.purge()
     assert kept(path) == []
     assert said(service, "z") == ["zebra new"]
     service.close()
@@ -81,7 +81,7 @@ def test_without_a_time_it_is_kept_for_ever(open_service, path, clock):
     for text in ("zebra old", "zebra new"):
         service.sync.add_memory(**ALICE, memories=[MemoryEntry(text, id="z")])
     clock.let_pass(1e9)
-    assert service.sync.run_due() == 0
+    assert service.sync.admin.run_due() == 0
     assert said(service, "z") == ["zebra old", "zebra new"]
 
 
@@ -95,10 +95,10 @@ def test_a_calls_time_counts_before_the_services(open_service, path, clock):
             custom_metadata={"revision_ttl": ttl},
         )
     clock.let_pass(50.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert said(service, "z") == ["zebra 2", "zebra 3"]
     clock.let_pass(50.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert said(service, "z") == ["zebra 3"]
 
 
@@ -113,10 +113,10 @@ def test_a_wall_clock_that_is_set_takes_no_past_away_and_keeps_none(
     clock.jump(jump)
     service.sync.add_memory(**ALICE, memories=["okapi"], custom_metadata={"ttl": 50})
     clock.let_pass(50.0)
-    assert service.sync.run_due() == 1
+    assert service.sync.admin.run_due() == 1
     assert said(service, "z") == ["zebra old", "zebra new"]
     clock.let_pass(50.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert kept(path) == []
 
 
@@ -126,9 +126,9 @@ def test_a_memory_takes_its_past_with_it_when_it_expires(open_service, path, clo
     for text in ("zebra xyzzyold", "zebra new"):
         service.sync.add_memory(**ALICE, memories=[MemoryEntry(text, id="z")])
     clock.let_pass(60.0)
-    assert service.sync.run_due() == 1
+    assert service.sync.admin.run_due() == 1
     assert kept(path) == []
-    service.sync.purge()
+    service.sync.admin.purge()
     service.close()
     assert not is_in_a_file(path, "xyzzyold")
 
@@ -144,8 +144,8 @@ def test_a_correction_outlives_the_memory_of_what_it_corrected(
     service.sync.update_memory(**ALICE, memory_id=ids[0], content="zebra new")
     assert "xyzzyold" in kept(path)[0]
     clock.let_pass(60.0)
-    service.sync.run_due()
-    service.sync.purge()
+    service.sync.admin.run_due()
+    service.sync.admin.purge()
     service.close()
     assert not is_in_a_file(path, "xyzzyold")
     service = open_service(path, **options)
@@ -154,7 +154,7 @@ def test_a_correction_outlives_the_memory_of_what_it_corrected(
     assert seq(path) == before
     assert texts(service) == ["turn word2", "zebra new"]
     clock.let_pass(1e9)
-    assert service.sync.run_due() == 0
+    assert service.sync.admin.run_due() == 0
     service.sync.add_session_to_memory(wrong)
     assert texts(service) == ["turn word2", "zebra new"]
     service.sync.add_session_to_memory(session(turn(1, "zebra newest"), *turns(2)))

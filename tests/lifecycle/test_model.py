@@ -251,7 +251,7 @@ class Lives(RuleBasedStateMachine):
             assert kept(self.service, "archived", **who) == model.of(live=False)
             response = self.service.sync.search_memory(**who, query="gnu", top_k=1000)
             assert {m.id: m.text for m in response.memories} == model.of(live=True)
-        stats = self.service.sync.stats()
+        stats = self.service.sync.admin.stats()
         rows = [memory for model in self.models for memory in model.known.values()]
         assert stats["memories"] == sum(memory.live for memory in rows)
         assert stats["archived"] == sum(not memory.live for memory in rows)

@@ -168,7 +168,7 @@ def test_a_service_that_only_reads_observes_nothing(open_service, tmp_path, call
     with pytest.raises(ReadOnlyError):
         getattr(service.sync, call)(talk(1))
     with pytest.raises(ReadOnlyError):
-        service.sync.run_due()
+        service.sync.admin.run_due()
     assert kept(path) == []
 
 
@@ -339,7 +339,7 @@ def test_a_slow_model_blocks_no_coroutine(open_service, asynchronous):
 
     async def work():
         await service.observe_session(talk(1))
-        for call in (service.run_due(), service.end_session(talk(1, 2))):
+        for call in (service.admin.run_due(), service.end_session(talk(1, 2))):
             held.entered.clear()
             held.go_on.clear()
             task = asyncio.ensure_future(call)

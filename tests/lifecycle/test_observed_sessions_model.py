@@ -163,7 +163,7 @@ class Lives(RuleBasedStateMachine):
     def run_due(self, fails: bool) -> None:
         fails = fails and self.sums_up
         self.llm.failures = 1_000 if fails else 0
-        self.service.sync.run_due()
+        self.service.sync.admin.run_due()
         self.llm.failures = 0
         for name, one in self.sessions.items():
             if one.due is None or one.due > self.now:

@@ -137,11 +137,11 @@ def test_a_session_that_ends_may_have_more_turns_than_there_may_be_memories(limi
 def test_imported_turns_that_wait_count(open_service, limited, tmp_path):
     origin = open_service(tmp_path / "o.db", trigger=SessionEnd())
     origin.sync.observe_session(session(*turns(1, 2, 3, 4)))
-    origin.sync.export(tmp_path / "out.jsonl")
+    origin.sync.admin.export_jsonl(tmp_path / "out.jsonl")
     service = limited(Limits(max_user_memories=3), trigger=SessionEnd())
     with pytest.raises(LimitExceededError, match="4 turns that wait"):
-        service.sync.import_(tmp_path / "out.jsonl")
-    service.sync.export(tmp_path / "back.jsonl")
+        service.sync.admin.import_jsonl(tmp_path / "out.jsonl")
+    service.sync.admin.export_jsonl(tmp_path / "back.jsonl")
     assert "waits" not in (tmp_path / "back.jsonl").read_text()
 
 
@@ -172,15 +172,15 @@ def test_the_sum_of_what_waits_is_always_right(limited, path, tmp_path, seed):
             if ids:
                 service.sync.delete_memory(**ALICE, memory_id=rng.choice(ids))
         elif what == "due":
-            service.sync.run_due()
+            service.sync.admin.run_due()
         elif what == "purge":
-            service.sync.purge()
+            service.sync.admin.purge()
         elif what == "user" and step % 3 == 0:
             service.sync.delete_user(**ALICE, forget=rng.random() < 0.5)
         elif what == "import":
             out.unlink(missing_ok=True)
-            service.sync.export(out)
-            service.sync.import_(out)
+            service.sync.admin.export_jsonl(out)
+            service.sync.admin.import_jsonl(out)
         with closing(sqlite3.connect(path)) as connection:
             told = connection.execute("SELECT state FROM trig WHERE kind = 'waits'")
             sums = [tuple(json.loads(state)) for (state,) in told]

@@ -108,7 +108,7 @@ def test_no_digest_of_a_deleted_text_is_left_after_a_purge(
     id_ = MADE[name](service)
     service.sync.propose_forget(**ALICE, query="PIN")
     service.sync.delete_memory(**ALICE, memory_id=id_)
-    service.sync.purge()
+    service.sync.admin.purge()
     service.close()
     assert bytes_with(folder, [PIN, id_]) == set()
     assert traces(folder) == []
@@ -139,7 +139,7 @@ def test_a_memory_that_superseded_what_is_gone_stays_whole(open_service, tmp_pat
     found = second.sync.search_memory(**ALICE, query="another").memories
     assert [memory.supersedes for memory in found] == [id_]
     first.sync.delete_memory(**ALICE, memory_id=id_)
-    first.sync.purge()
+    first.sync.admin.purge()
     for service in (first, second):
         (memory,) = service.sync.search_memory(**ALICE, query="another").memories
         assert (memory.id, memory.supersedes) == ("newer", None)
@@ -170,8 +170,8 @@ def test_what_a_summary_took_in_comes_back_after_the_summary_was_purged(tmp_path
             job.run(connection)
         assert kept(service, "archived") == {"o": "older"}
         clock.let_pass(61)
-        service.sync.run_due()
-        service.sync.purge()
+        service.sync.admin.run_due()
+        service.sync.admin.purge()
         past = service.sync.memory_history(**ALICE, memory_id="o")
         assert [(each.why, each.by) for each in past] == [("folded", None)]
         assert bytes_with(tmp_path, ["summary"]) == set()
@@ -187,9 +187,9 @@ def test_a_purge_leaves_the_count_of_deleted_ids_as_it_was(tmp_path):
         for id_ in (one, two):
             service.sync.delete_memory(**ALICE, memory_id=id_)
         for _ in range(2):
-            assert service.sync.stats()["deleted_ids"] == 2
-            service.sync.purge()
-        assert service.sync.stats()["deleted_ids"] == 2
+            assert service.sync.admin.stats()["deleted_ids"] == 2
+            service.sync.admin.purge()
+        assert service.sync.admin.stats()["deleted_ids"] == 2
 
 
 @pytest.mark.parametrize("deleted", [0, 1, 2])
@@ -201,7 +201,7 @@ def test_a_key_is_not_good_for_other_memories_after_a_purge(open_service, delete
     ids = sync.add_memory(**ALICE, memories=first, **key)
     for id_ in ids[:deleted]:
         sync.delete_memory(**ALICE, memory_id=id_)
-    sync.purge()
+    sync.admin.purge()
     before = kept(service)
     others = ["jam"], first[:1], [*first, "jam"], [*first[1:], "jam"]
     for memories in others:
@@ -219,5 +219,5 @@ def test_a_call_that_left_out_what_was_gone_is_known_after_a_purge(open_service)
     told = {**ALICE, "memories": ["tea", "jam"], "restore": False, **key}
     first = sync.add_memory(**told)
     assert first[1] is None
-    sync.purge()
+    sync.admin.purge()
     assert list(sync.add_memory(**told)) == list(first)

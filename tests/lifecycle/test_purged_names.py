@@ -54,7 +54,7 @@ class Summarizer:
 
 def delete_and_purge(service: MemoryService) -> None:
     service.sync.delete_user(**ALICE)
-    service.sync.purge()
+    service.sync.admin.purge()
 
 
 def part_rows(path: Path) -> list[Any]:
@@ -107,20 +107,20 @@ def test_a_quota_keeps_no_name(opened, path):
     fill(service)
     service.sync.delete_user(**ALICE)
     assert_stays_deleted(service)
-    service.sync.purge()
+    service.sync.admin.purge()
     assert bytes_with(path.parent, [NAME, SESSION, KEY]) == set()
     assert_stays_deleted(service)
-    service.sync.purge()
+    service.sync.admin.purge()
     assert bytes_with(path.parent, [NAME, SESSION, KEY]) == set()
     service.sync.observe_session({**WAITING, "id": "new"})
-    assert service.sync.stats()["waiting_turns"] == 1
+    assert service.sync.admin.stats()["waiting_turns"] == 1
 
 
 def test_the_name_of_an_app_without_users_goes_too(opened, path):
     service = opened()
     fill(service)
-    service.sync.delete_app(app_name="shop0001x", confirm=True)
-    service.sync.purge()
+    service.sync.admin.delete_app(app_name="shop0001x", confirm=True)
+    service.sync.admin.purge()
     assert bytes_with(path.parent, ["shop0001x", NAME]) == set()
 
 
@@ -134,7 +134,7 @@ def test_what_was_deleted_stays_deleted_after_a_purge(opened, path):
     service.close()
     service = opened(embedder=(embedder := Recorder()))
     assert_stays_deleted(service)
-    service.sync.purge()
+    service.sync.admin.purge()
     assert_stays_deleted(service)
     assert not any("zebra" in text for text in embedder.asked)
     assert bytes_with(path.parent, [NAME]) == set()
@@ -164,7 +164,7 @@ def test_a_user_who_writes_again_has_a_name_and_old_turns_stay_deleted(opened, p
     for service in (first, second):
         found = service.sync.search_memory(**ALICE, query="zebra").memories
         assert [memory.text for memory in found] == ["zebra three"]
-        assert service.sync.stats()["users"] == 2
+        assert service.sync.admin.stats()["users"] == 2
     assert part_rows(path)[0] == (number, *ALICE.values(), 1)
     restored = first.sync.add_session_to_memory(TOLD, restore=True)
     assert len(restored.stored) == 2
@@ -204,10 +204,10 @@ def test_another_process_notices_and_cannot_bring_turns_back(opened, path):
 def test_counts_fall_with_a_purge(opened):
     service = opened()
     fill(service)
-    before = service.sync.stats()
+    before = service.sync.admin.stats()
     assert (before["users"], before["memories"], before["sessions"]) == (2, 4, 1)
     delete_and_purge(service)
-    after = service.sync.stats()
+    after = service.sync.admin.stats()
     assert (after["users"], after["memories"], after["deleted_ids"]) == (1, 1, 0)
     assert (after["sessions"], after["waiting_turns"]) == (0, 0)
 
@@ -227,7 +227,7 @@ def test_a_second_purge_changes_nothing(opened, path):
             ]
 
     once = contents()
-    service.sync.purge()
+    service.sync.admin.purge()
     assert contents() == once
 
 
@@ -245,8 +245,8 @@ def test_a_purge_keeps_nothing_of_users_of_whom_nothing_is_to_be_recognised(
 def test_turns_of_a_user_who_only_has_turns_that_wait_are_not_hidden(opened):
     service = opened()
     service.sync.observe_session(WAITING)
-    service.sync.purge()
-    assert service.sync.stats()["users"] == 1
+    service.sync.admin.purge()
+    assert service.sync.admin.stats()["users"] == 1
     service.sync.end_session(WAITING)
     assert list(kept(service, **ALICE).values()) == ["okapi"]
 
@@ -274,7 +274,7 @@ elif moment == "before VACUUM":
     upkeep.begun = Ended
 else:
     upkeep._empty_log = lambda *args: os._exit(7)
-service.sync.purge()
+service.sync.admin.purge()
 """
 
 
@@ -289,7 +289,7 @@ def test_a_purge_that_is_killed_can_be_called_again(opened, path, moment):
     service = opened()
     assert_stays_deleted(service)
     assert len(kept(service, **BOB)) == 1
-    service.sync.purge()
+    service.sync.admin.purge()
     assert bytes_with(path.parent, [NAME, SESSION, KEY]) == set()
     assert_stays_deleted(service)
 
@@ -301,7 +301,7 @@ def test_forgetting_after_a_purge_takes_the_tombstones_too(opened, path, whole_a
     delete_and_purge(service)
     assert len(part_rows(path)) == 2
     if whole_app:
-        service.sync.delete_app(app_name="shop0001x", confirm=True, forget=True)
+        service.sync.admin.delete_app(app_name="shop0001x", confirm=True, forget=True)
     else:
         service.sync.delete_user(**ALICE, forget=True)
     assert len(part_rows(path)) == 1 - whole_app
@@ -327,8 +327,8 @@ def test_an_export_after_a_purge_has_no_hidden_user(opened, tmp_path):
     service = opened()
     fill(service)
     delete_and_purge(service)
-    assert service.sync.export(tmp_path / "all.jsonl") == 1
-    assert service.sync.export(tmp_path / "one.jsonl", **ALICE) == 0
+    assert service.sync.admin.export_jsonl(tmp_path / "all.jsonl") == 1
+    assert service.sync.admin.export_jsonl(tmp_path / "one.jsonl", **ALICE) == 0
     assert "\\u0000" not in (tmp_path / "all.jsonl").read_text()
 
 
@@ -337,22 +337,22 @@ def test_an_export_takes_hidden_tombstones_of_a_user_along(
 ):
     service, other = opened(), open_service(tmp_path / "other.db")
     fill(service)
-    service.sync.export(tmp_path / "before.jsonl")
+    service.sync.admin.export_jsonl(tmp_path / "before.jsonl")
     service.sync.delete_session(**ALICE, session_id=SESSION)
-    service.sync.purge()
-    service.sync.export(tmp_path / "after.jsonl")
-    other.sync.import_(tmp_path / "before.jsonl")
+    service.sync.admin.purge()
+    service.sync.admin.export_jsonl(tmp_path / "after.jsonl")
+    other.sync.admin.import_jsonl(tmp_path / "before.jsonl")
     assert "zebra one" in kept(other, **ALICE).values()
     other.sync.delete_memory(**ALICE, memory_id=FACT["id"])
-    other.sync.purge()  # has a key of its own
-    other.sync.import_(tmp_path / "after.jsonl")  # deleted there, so deleted here
+    other.sync.admin.purge()  # has a key of its own
+    other.sync.admin.import_jsonl(tmp_path / "after.jsonl")  # deletes what it deleted
     assert kept(other, **ALICE) == {}
     assert other.sync.add_session_to_memory(TOLD).stored == []
     for _ in range(2):
-        other.sync.import_(tmp_path / "before.jsonl")
+        other.sync.admin.import_jsonl(tmp_path / "before.jsonl")
         assert kept(other, **ALICE) == {}
-        other.sync.purge()
-    other.sync.import_(tmp_path / "before.jsonl", restore=True)
+        other.sync.admin.purge()
+    other.sync.admin.import_jsonl(tmp_path / "before.jsonl", restore=True)
     assert len(kept(other, **ALICE)) == 3
 
 
@@ -360,11 +360,11 @@ def test_an_older_export_does_not_bring_back_turns_that_wait_no_more(opened, tmp
     """They were summed up here before the purge, and are known by hidden ids."""
     service = opened(summarizer=Summarizer())
     service.sync.observe_session(TOLD)
-    service.sync.export(tmp_path / "before.jsonl")
+    service.sync.admin.export_jsonl(tmp_path / "before.jsonl")
     service.sync.end_session(TOLD)
-    service.sync.purge()
-    service.sync.import_(tmp_path / "before.jsonl")
-    assert service.sync.stats()["waiting_turns"] == 0
+    service.sync.admin.purge()
+    service.sync.admin.import_jsonl(tmp_path / "before.jsonl")
+    assert service.sync.admin.stats()["waiting_turns"] == 0
     service.sync.end_session(TOLD)
     assert list(kept(service, **ALICE).values()) == ["a summary of 2"]
 
@@ -375,14 +375,14 @@ def test_a_backup_and_what_is_saved_of_a_damaged_file_know_hidden_users(
     service = opened()
     fill(service)
     delete_and_purge(service)
-    service.sync.backup(tmp_path / "copy.db")
+    service.sync.admin.backup(tmp_path / "copy.db")
     copy = open_service(tmp_path / "copy.db", trigger="session_end")
     assert_stays_deleted(copy)
     service.close()
     new = tmp_path / "new.db"
     assert main(["doctor", "--path", str(path), "--recover", str(new)]) == 0
     saved = open_service(new)
-    assert saved.sync.stats()["users"] == 1
+    assert saved.sync.admin.stats()["users"] == 1
     assert saved.sync.add_session_to_memory(TOLD).stored == []
 
 

@@ -248,7 +248,7 @@ def test_a_user_who_is_forgotten_while_a_session_is_summed_up_stays_forgotten(
     llm.meanwhile = lambda: service.sync.delete_user(**ALICE, forget=True)
     assert service.sync.end_session(talk(1, 2)) == []
     assert memories(service) == []
-    assert service.sync.stats()["users"] == 0
+    assert service.sync.admin.stats()["users"] == 0
 
 
 @pytest.mark.parametrize("others", [(1, 2), (1, 2, 3), (2,)])

@@ -40,7 +40,7 @@ def test_only_the_newer_fact_is_found(open_service, embedder):
         (OLD, "archived", "superseded"),
         (NEW, "live", None),
     ]
-    stats = service.sync.stats()
+    stats = service.sync.admin.stats()
     assert (stats["memories"], stats["archived"]) == (1, 1)
 
 
@@ -60,7 +60,7 @@ def test_a_replacement_of_nothing_is_refused(open_service):
     service = open_service()
     add(service, OLD, "old")
     service.sync.add_memory(**BOB, memories=[MemoryEntry("bob's", id="bobs")])
-    before = everything(service), everything(service, **BOB), service.sync.stats()
+    before = everything(service), everything(service, **BOB), service.sync.admin.stats()
     for missing in ("nobody", "bobs"):
         entries = [
             MemoryEntry("harmless", id="harmless"),
@@ -73,7 +73,7 @@ def test_a_replacement_of_nothing_is_refused(open_service):
     entry = MemoryEntry(NEW, supersedes="old")
     with pytest.raises(NotFoundError):
         service.sync.add_memory(**carol, memories=[entry])
-    after = everything(service), everything(service, **BOB), service.sync.stats()
+    after = everything(service), everything(service, **BOB), service.sync.admin.stats()
     assert before[:2] == after[:2]
     for name in ("users", "memories", "archived"):
         assert before[2][name] == after[2][name]
@@ -178,20 +178,20 @@ def test_a_fact_is_found_exactly_as_long_as_it_is_true(open_service):
     clock.let_pass(3_599.999)
     assert found(service, "Rome") == {OLD}
     assert get(service, id_).valid_until == until
-    assert service.sync.run_due() == 0
+    assert service.sync.admin.run_due() == 0
     clock.let_pass(0.001)
     assert found(service, "Rome") == set()
     with pytest.raises(NotFoundError):
         get(service, id_)
     assert kept(service) == {}
-    service.sync.run_due()
+    service.sync.admin.run_due()
     (archived,) = service.sync.list_memories(**ALICE, state="archived")
     assert (archived.id, archived.valid_until) == (id_, until)
-    assert service.sync.stats()["memories"] == 0
+    assert service.sync.admin.stats()["memories"] == 0
     assert service.sync.restore_memory(**ALICE, memory_id=id_) == [id_]
     assert found(service, "Rome") == {OLD}
     clock.let_pass(3_600.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert found(service, "Rome") == {OLD}
 
 
@@ -202,7 +202,7 @@ def test_a_fact_that_lapsed_is_told_with_a_later_end(open_service):
     until = clock.wall() + 10.0
     add(service, OLD, "old", valid_until=until)
     clock.let_pass(10.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     add(service, OLD, "old", valid_until=until)
     assert (kept(service), kept(service, "archived")) == ({}, {"old": OLD})
     add(service, OLD, "old", valid_until=until + 20.0)
@@ -214,9 +214,9 @@ def test_a_replacement_survives_a_move_to_another_file(open_service, tmp_path):
     """S4.60, S2.6: export and import keep who stands in whose place."""
     service = open_service(tmp_path / "m.db")
     moved(service)
-    service.sync.export(tmp_path / "all.jsonl")
+    service.sync.admin.export_jsonl(tmp_path / "all.jsonl")
     other = open_service(tmp_path / "other.db")
-    other.sync.import_(tmp_path / "all.jsonl")
+    other.sync.admin.import_jsonl(tmp_path / "all.jsonl")
     assert everything(other) == everything(service)
     assert found(other, "lives") == {NEW}
     other.sync.delete_memory(**ALICE, memory_id="new")
@@ -240,12 +240,12 @@ def test_an_import_of_a_restored_fact_does_not_tie_it_to_the_newer_one(
     """S2.6, S4.60: what is live in both files is not deleted with what replaced it."""
     one, two = open_service(tmp_path / "1.db"), open_service(tmp_path / "2.db")
     moved(one)
-    one.sync.export(tmp_path / "before.jsonl")
-    two.sync.import_(tmp_path / "before.jsonl")
+    one.sync.admin.export_jsonl(tmp_path / "before.jsonl")
+    two.sync.admin.import_jsonl(tmp_path / "before.jsonl")
     one.sync.restore_memory(**ALICE, memory_id="old")
-    one.sync.export(tmp_path / "after.jsonl")
-    two.sync.import_(tmp_path / "after.jsonl")
-    one.sync.import_(tmp_path / "before.jsonl")
+    one.sync.admin.export_jsonl(tmp_path / "after.jsonl")
+    two.sync.admin.import_jsonl(tmp_path / "after.jsonl")
+    one.sync.admin.import_jsonl(tmp_path / "before.jsonl")
     for each in (one, two):
         assert kept(each) == {"old": OLD, "new": NEW}
         assert past(each, "old") == [(OLD, "live", None)]
@@ -261,5 +261,5 @@ def test_a_replaced_fact_with_something_new_to_say_is_found_again(open_service):
     add(service, "lives in Rome again", "old")
     assert found(service, "lives") == {"lives in Rome again", NEW}
     assert past(service, "new") == [(NEW, "live", None)]
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert set(kept(service)) == {"old", "new"}

@@ -52,7 +52,7 @@ def test_nothing_is_remembered_before_its_time(observing, trigger):
     """S4.10, S4.17: observing alone makes no memory, and ending the session does."""
     service = observing(trigger=trigger)
     grow(service, 3)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == []
     assert len(service.sync.end_session(**NAMED)) == 3
     assert memories(service) == said(1, 2, 3)
@@ -96,10 +96,10 @@ def test_inactivity_counts_from_the_last_turn(observing):
     grow(service, 2, first=2)
     clock.let_pass(599.0)
     service.sync.observe_session(talk(1, 2))
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == []
     clock.let_pass(1.5)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(1, 2)
 
 
@@ -109,12 +109,12 @@ def test_a_wall_clock_that_is_set_triggers_nothing(observing):
     service = observing(trigger=Inactivity(EVERY), clock=clock)
     grow(service, 1)
     clock.jump(86_400.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == []
     grow(service, 2, first=2)
     clock.jump(-2 * 86_400.0)
     clock.let_pass(601.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(1, 2)
 
 
@@ -124,12 +124,12 @@ def test_a_session_that_goes_on_after_inactivity_adds_only_what_is_new(observing
     service = observing(trigger=Inactivity(EVERY), clock=clock, embedder=embedder)
     grow(service, 2)
     clock.let_pass(601.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     grow(service, 4, first=3)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(1, 2)
     clock.let_pass(601.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(1, 2, 3, 4)
     assert len(embedder.asked) == len(set(embedder.asked)) == 4
 
@@ -141,7 +141,7 @@ def test_message_count_remembers_so_many_together(observing):
     made = []
     for number in range(1, 8):
         grow(service, number, first=number)
-        service.sync.run_due()
+        service.sync.admin.run_due()
         made.append(len(memories(service)))
     assert made == [0, 0, 1, 1, 1, 2, 2]
     assert memories(service) == [summed(1, 2, 3), summed(4, 5, 6)]
@@ -154,7 +154,7 @@ def test_a_session_that_is_told_at_once_reaches_the_count_too(observing):
     """S4.19: turns count, not calls."""
     service = observing(trigger=MessageCount(3))
     service.sync.observe_session(talk(1, 2, 3, 4, 5))
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(1, 2, 3, 4, 5)
 
 
@@ -171,7 +171,7 @@ def test_triggers_that_no_count_sets_off_can_be_named(observing, trigger):
     """S4.17, S4.18, S4.20: a trigger by its name, or as a mapping with its number."""
     service = observing(trigger=trigger)
     grow(service, 4)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == []
 
 
@@ -179,10 +179,10 @@ def test_a_trigger_named_in_a_mapping_works_with_its_number(observing):
     """S4.19: {"type": "message_count", "message_count": 3}."""
     service = observing(trigger={"type": "message_count", "message_count": 3})
     grow(service, 2)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == []
     grow(service, 3, first=3)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(1, 2, 3)
 
 
@@ -237,7 +237,7 @@ def test_each_text_is_embedded_once_in_its_life(observing):
     service = observing(trigger=MessageCount(4), embedder=embedder)
     for last in range(1, 11):
         grow(service, last, first=last)
-        service.sync.run_due()
+        service.sync.admin.run_due()
     service.sync.end_session(talk(*range(1, 11)))
     service.sync.add_session_to_memory(talk(*range(1, 11)))
     assert len(embedder.asked) == len(set(embedder.asked)) == 10
@@ -283,7 +283,7 @@ def test_nothing_runs_in_the_background_where_it_is_switched_off(observing, tmp_
     grow(service, 1)
     assert len(due(tmp_path / "m.db")) == 1
     assert memories(service) == []
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(1)
     assert due(tmp_path / "m.db") == []
 
@@ -293,5 +293,5 @@ def test_a_trigger_of_one_session_leaves_others_alone(observing):
     service = observing(trigger=MessageCount(2))
     service.sync.observe_session(talk(1))
     service.sync.observe_session(talk(2, 3, id_="other"))
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(2, 3)

@@ -78,10 +78,10 @@ def test_what_waits_survives_a_restart_and_is_remembered_when_due(opened, path):
         clock.let_pass(300.0)
     service = opened(clock=clock, summarizer=llm.provider)
     service.sync.observe_session(talk(1, 2))
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == []
     clock.let_pass(301.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == [summed(1, 2)]
     assert (kept(path), due(path)) == ([], [])
 
@@ -93,7 +93,7 @@ def test_what_is_due_is_due_whatever_the_trigger_is_by_then(opened):
         grow(service, 2)
     clock.let_pass(601.0)
     service = opened(clock=clock, trigger=None)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(1, 2)
 
 
@@ -104,7 +104,7 @@ def test_a_machine_that_was_off_all_the_while_is_inactive_too(opened):
         grow(service, 2)
     clock.restart(off=3_600.0)
     service = opened(clock=clock)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == said(1, 2)
 
 
@@ -118,11 +118,11 @@ def test_what_waits_survives_a_kill(opened, path):
         process.wait()
     clock, llm = SettableClock(), Llm()
     service = opened(clock=clock, summarizer=llm.provider)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == []
     clock.let_pass(601.0)
-    service.sync.run_due()
-    service.sync.run_due()
+    service.sync.admin.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == [summed(1, 2, 3)]
     assert len(llm.asked) == 1
 
@@ -136,7 +136,7 @@ def test_a_kill_while_the_model_is_asked_loses_nothing(opened, path):
         tell(
             process,
             "llm.meanwhile = lambda: [print('asked', flush=True), sys.stdin.read()]; "
-            "service.sync.run_due()",
+            "service.sync.admin.run_due()",
         )
         assert line_of(process) == "asked"
         process.kill()
@@ -144,10 +144,10 @@ def test_a_kill_while_the_model_is_asked_loses_nothing(opened, path):
     clock, llm = SettableClock(), Llm()
     clock.let_pass(602.0)
     service = opened(clock=clock, summarizer=llm.provider)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert (llm.asked, memories(service)) == ([], [])
     clock.let_pass(LEASE_S)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == [summed(1, 2)]
 
 
@@ -158,7 +158,7 @@ def test_of_two_processes_one_asks_the_model(opened, path):
     with child(OTHER, path, 601.0) as one, child(OTHER, path, 601.0) as two:
         assert line_of(one) == line_of(two) == "open"
         for process in (one, two):
-            tell(process, "service.sync.run_due()")
+            tell(process, "service.sync.admin.run_due()")
         asked = [line_of(one), line_of(two)]
         assert sorted(asked) == ["0", "1"]
     assert memories(opened()) == [summed(1, 2, 3)]
@@ -175,7 +175,7 @@ def test_many_threads_of_many_services_make_each_memory_once(opened):
         told = talk(2 * number, 2 * number + 1, id_=f"s{number}")
         services[0].sync.observe_session(told)
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda service: service.sync.run_due(), services * 2))
+        list(pool.map(lambda service: service.sync.admin.run_due(), services * 2))
     pairs = [summed(2 * number, 2 * number + 1) for number in range(6)]
     assert sorted(memories(services[1])) == sorted(pairs)
     assert len(llm.asked) == len(embedder.asked) == 6
@@ -186,7 +186,7 @@ def tries(service, clock, llm, seconds, step=5.0):
     found = []
     for number in range(int(seconds / step)):
         before = len(llm.asked)
-        service.sync.run_due()
+        service.sync.admin.run_due()
         if len(llm.asked) > before:
             found.append(number * step)
         clock.let_pass(step)
@@ -214,12 +214,12 @@ def test_the_pauses_grow_to_an_hour_and_no_further(opened, path):
     )
     grow(service, 1)
     for _ in range(1_100):
-        service.sync.run_due()
+        service.sync.admin.run_due()
         clock.let_pass(3_601.0)
     assert len(llm.asked) == 1_100
     assert len(kept(path)) == 1
     llm.failures = 0
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == [summed(1)]
 
 
@@ -229,11 +229,11 @@ def test_new_turns_do_not_hasten_the_next_try(opened):
     service = opened(clock=clock, summarizer=llm.provider, trigger=MessageCount(2))
     for last in range(2, 8):
         grow(service, last, first=last - 1 if last == 2 else last)
-        service.sync.run_due()
+        service.sync.admin.run_due()
         clock.let_pass(1.0)
     assert len(llm.asked) == 1
     clock.let_pass(30.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == [summed(*range(1, 8))]
 
 
@@ -257,7 +257,7 @@ def test_turns_that_come_during_a_success_meet_short_pauses_again(opened):
     assert tries(service, clock, llm, 60.0) == [0, 30]
     clock.let_pass(60.0)
     llm.meanwhile = lambda: grow(service, 2, first=2)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == [summed(1)]
     llm.failures = 1
     clock.let_pass(LEASE_S)
@@ -283,7 +283,7 @@ def test_a_failing_embedder_is_tried_again_too(opened, path):
     grow(service, 2)
     made = []
     for _ in range(10):
-        service.sync.run_due()
+        service.sync.admin.run_due()
         made.append(len(memories(service)))
         clock.let_pass(15.0)
     assert made == [0, 0, 0, 0, 0, 0, 2, 2, 2, 2]
@@ -296,7 +296,7 @@ def test_one_session_that_fails_holds_up_no_other(opened):
     service = opened(summarizer=llm.provider, trigger=MessageCount(1))
     service.sync.observe_session(talk(1))
     service.sync.observe_session(talk(2, id_="other"))
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert len(llm.asked) == 2
     assert len(memories(service)) == 1
 
@@ -310,7 +310,7 @@ def test_an_end_that_fails_leaves_the_session_to_the_trigger(opened, path):
         service.sync.end_session(**NAMED)
     assert (len(kept(path)), len(due(path))) == (2, 1)
     clock.let_pass(601.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert memories(service) == [summed(1, 2)]
 
 
@@ -319,7 +319,7 @@ def test_an_end_that_fails_leaves_the_session_to_the_trigger(opened, path):
     [
         lambda service: service.sync.delete_session(**NAMED),
         lambda service: service.sync.delete_user(**ALICE),
-        lambda service: service.sync.delete_app(app_name="app", confirm=True),
+        lambda service: service.sync.admin.delete_app(app_name="app", confirm=True),
     ],
 )
 def test_what_is_deleted_while_it_waits_never_comes_back(opened, path, delete):
@@ -331,7 +331,7 @@ def test_what_is_deleted_while_it_waits_never_comes_back(opened, path, delete):
     assert (kept(path), due(path)) == ([], [])
     service.sync.observe_session(talk(1, 2, 3))
     clock.let_pass(601.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     service.sync.end_session(talk(1, 2, 3))
     service.sync.add_session_to_memory(talk(1, 2, 3))
     assert memories(service) == []
@@ -368,7 +368,7 @@ def test_a_purge_leaves_nothing_of_what_was_deleted_while_it_waited(opened, path
         session({"id": "e", "author": "user", "text": "xyzzysecret"})
     )
     service.sync.delete_session(**NAMED)
-    service.sync.purge()
+    service.sync.admin.purge()
     service.close()
     files = [file for file in path.parent.rglob("*") if file.is_file()]
     assert not [file for file in files if b"xyzzysecret" in file.read_bytes()]
@@ -382,7 +382,7 @@ def test_a_deleted_turn_is_not_remembered_by_a_trigger(opened):
     service.sync.delete_memory(**ALICE, memory_id=ids[0])
     grow(service, 3)
     clock.let_pass(601.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert sorted(memories(service)) == said(2, 3)
 
 
@@ -395,5 +395,5 @@ def test_a_turn_that_is_deleted_while_it_waits_is_not_due(opened, path):
     grow(service, 1)
     service.sync.delete_memory(**ALICE, memory_id=id_)
     clock.let_pass(601.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert (memories(service), llm.asked, kept(path), due(path)) == ([], [], [], [])

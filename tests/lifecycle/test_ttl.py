@@ -156,7 +156,7 @@ def test_no_way_of_reading_finds_what_has_expired(service, clock, swept):
     ids = service.sync.add_session_to_memory(session(*events))
     clock.let_pass(60.0)
     if swept:
-        assert service.sync.run_due() == 1
+        assert service.sync.admin.run_due() == 1
     assert texts(service, "turn word2") == ["turn word1", "turn word3"]
     for reading in every_reading(service, ids[1]).values():
         with pytest.raises(NotFoundError):
@@ -177,13 +177,13 @@ def test_the_sweep_takes_rows_from_the_file_and_from_the_engine(service, path, c
     service.sync.add_memory(**BOB, memories=["zebra bob"], custom_metadata={"ttl": 30})
     assert len(texts(service)) == 6
     clock.let_pass(60.0)
-    assert service.sync.run_due() == 6
+    assert service.sync.admin.run_due() == 6
     assert rows(path, "SELECT text FROM mem") == [("zebra stays",)]
     assert rows(path, "SELECT live, bytes FROM part ORDER BY id") == [(1, 11), (0, 0)]
     assert set(rows(path, "SELECT why FROM tomb")) == {("expired",)}
-    assert service.sync.stats()["memories"] == 1
+    assert service.sync.admin.stats()["memories"] == 1
     assert texts(service) == ["zebra stays"]
-    assert service.sync.run_due() == 0
+    assert service.sync.admin.run_due() == 0
     is_well(path)
 
 
@@ -192,7 +192,7 @@ def test_more_than_one_sweep_takes_at_once_is_swept_all_the_same(service, path, 
     entries = [MemoryEntry(f"zebra {number}") for number in range(2_001)]
     service.sync.add_memory(**ALICE, memories=entries, custom_metadata={"ttl": 60})
     clock.let_pass(60.0)
-    assert service.sync.run_due() == 2_001
+    assert service.sync.admin.run_due() == 2_001
     assert count(path, "mem") == 0
     is_well(path)
 
@@ -210,7 +210,7 @@ def test_archived_and_held_memories_expire_as_well(open_service, path, clock):
     clock.let_pass(60.0)
     for state in ("archived", "quarantined"):
         assert service.sync.list_memories(**ALICE, state=state) == []
-    assert service.sync.run_due() == 2
+    assert service.sync.admin.run_due() == 2
     assert count(path, "mem") == 0
     is_well(path)
 
@@ -279,7 +279,7 @@ def test_an_expired_turn_stays_away_when_its_session_is_ingested(
     ids = service.sync.add_session_to_memory(session(*events))
     clock.let_pass(60.0)
     if swept:
-        service.sync.run_due()
+        service.sync.admin.run_due()
         assert rows(path, "SELECT id, why FROM tomb") == [(ids[0], "expired")]
     before = seq(path)
     returned = service.sync.add_session_to_memory(session(*events))
@@ -289,7 +289,7 @@ def test_an_expired_turn_stays_away_when_its_session_is_ingested(
     service.sync.add_events_to_memory(**ALICE, events=events, session_id="s")
     assert texts(service, "turn") == ["turn word2"]
     assert seq(path) == before
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert rows(path, "SELECT id, why FROM tomb") == [(ids[0], "expired")]
     is_well(path)
 
@@ -300,12 +300,12 @@ def test_a_fact_that_is_told_again_lives_again(service, path, clock, swept):
     told(service, "zebra", 60)
     clock.let_pass(60.0)
     if swept:
-        service.sync.run_due()
+        service.sync.admin.run_due()
     assert told(service, "zebra") == "zebra"
     assert texts(service) == ["zebra"]
     assert count(path, "tomb") == 0
     clock.let_pass(1e9)
-    assert service.sync.run_due() == 0
+    assert service.sync.admin.run_due() == 0
     assert texts(service) == ["zebra"]
 
 
@@ -317,11 +317,11 @@ def test_restoring_brings_an_expired_turn_back(service, path, clock, swept):
     )
     clock.let_pass(60.0)
     if swept:
-        service.sync.run_due()
+        service.sync.admin.run_due()
     service.sync.add_session_to_memory(session(*turns(1)), restore=True)
     assert texts(service, "turn") == ["turn word1"]
     assert count(path, "tomb") == 0
-    service.sync.run_due()
+    service.sync.admin.run_due()
     assert texts(service, "turn") == ["turn word1"]
 
 
@@ -330,7 +330,7 @@ def test_what_was_deleted_stays_deleted_though_it_would_have_expired(service, cl
     id_ = told(service, "zebra", 60)
     service.sync.delete_memory(**ALICE, memory_id=id_)
     clock.let_pass(60.0)
-    service.sync.run_due()
+    service.sync.admin.run_due()
     entry = MemoryEntry("zebra", id=id_)
     ids = service.sync.add_memory(**ALICE, memories=[entry], restore=False)
     assert ids.left_out == (LeftOut(0, "deleted"),)
@@ -346,10 +346,10 @@ def test_another_service_on_the_file_sees_the_same_end(open_service, path, clock
     assert texts(other) == ["zebra", "zebra stays"]
     clock.let_pass(60.0)
     assert texts(other) == ["zebra stays"]
-    assert one.sync.run_due() == 1
+    assert one.sync.admin.run_due() == 1
     assert texts(other) == ["zebra stays"]
-    assert other.sync.run_due() == 0
-    assert other.sync.stats()["memories"] == 1
+    assert other.sync.admin.run_due() == 0
+    assert other.sync.admin.stats()["memories"] == 1
 
 
 def test_what_was_valid_until_some_time_is_archived_by_the_sweep(service, path, clock):
@@ -358,11 +358,11 @@ def test_what_was_valid_until_some_time_is_archived_by_the_sweep(service, path, 
     service.sync.add_memory(**ALICE, memories=[entry])
     clock.let_pass(60.0)
     assert texts(service) == []
-    assert service.sync.run_due() == 1
+    assert service.sync.admin.run_due() == 1
     (past,) = service.sync.list_memories(**ALICE, state="archived")
     assert past.text == "zebra"
     assert rows(path, "SELECT live, bytes FROM part") == [(0, 0)]
-    assert service.sync.run_due() == 0
+    assert service.sync.admin.run_due() == 0
     is_well(path)
 
 
@@ -392,7 +392,7 @@ def test_an_archived_memory_that_has_expired_is_not_brought_back(service, clock,
     service.sync.archive_memory(**ALICE, memory_id=id_)
     clock.let_pass(60.0)
     if swept:
-        service.sync.run_due()
+        service.sync.admin.run_due()
     with pytest.raises(NotFoundError):
         service.sync.restore_memory(**ALICE, memory_id=id_)
     assert texts(service) == []

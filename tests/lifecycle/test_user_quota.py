@@ -282,7 +282,7 @@ def test_what_is_over_makes_room_before_anything_that_lives(
     clock.let_pass(60.0)
     add(service, "c")
     assert left(service) == "ac"
-    assert service.sync.run_due() == 0
+    assert service.sync.admin.run_due() == 0
     kept = rows(path, "SELECT state FROM mem WHERE id = 'b'")
     assert kept == ([] if over == "ttl" else [("archived",)])
     is_well(path)
@@ -358,7 +358,7 @@ def test_a_limit_holds_for_several_processes_together(limited, path):
         assert [said(one), said(two)] == ["done", "done"]
     service = limited()
     assert len(texts(service)) == 10
-    assert service.sync.stats()["memories"] == 10
+    assert service.sync.admin.stats()["memories"] == 10
     is_well(path)
 
 

@@ -352,6 +352,6 @@ def test_deleting_by_a_field_leaves_what_waits_for_a_trigger(open_service, field
     service.sync.observe_session({**names, "id": "s", "events": [event]})
     asked = {field: "other" if field == "not_kind" else "x"}
     assert service.sync.delete_where(**ALICE, filter=asked) == 1
-    service.sync.purge()
+    service.sync.admin.purge()
     service.sync.end_session({**names, "id": "s", "events": []})
     assert found(service, None) == ["zebra waiting"]

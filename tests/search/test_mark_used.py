@@ -180,7 +180,7 @@ def test_memory_without_a_file_counts_as_well(open_service, tmp_path):
     assert texts(service) == ["zebra a", "zebra b"]
     assert [mark(service, "a"), mark(service, "a", "x")] == [1, 1]
     assert texts(service) == ["zebra a", "zebra b"]
-    service.sync.export(tmp_path / "out")
+    service.sync.admin.export_jsonl(tmp_path / "out")
     lines = map(json.loads, (tmp_path / "out").read_text().splitlines())
     told_ = {
         line["mem"]["id"]: line["mem"].get("uses") for line in lines if "mem" in line
@@ -344,7 +344,7 @@ def test_what_is_told_again_keeps_its_uses(service, path):
     assert used_at(path) == at | {new_ids[0]: None}
     mark(service, *new_ids)
     out = path.with_name("out")
-    assert service.sync.export(out) == 8, "every row passes its checksum"
+    assert service.sync.admin.export_jsonl(out) == 8, "every row passes its checksum"
 
 
 def test_what_was_deleted_begins_anew(service, path):

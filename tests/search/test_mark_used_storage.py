@@ -105,7 +105,7 @@ def test_a_changed_use_is_damage_like_any_other(
             lambda: damaged.sync.get_memory(**ALICE, memory_id=id_),
             lambda: texts(damaged),
             lambda: mark(damaged, "a", "b", "c"),
-            lambda: damaged.sync.export(path.with_name("out")),
+            lambda: damaged.sync.admin.export_jsonl(path.with_name("out")),
         ):
             with pytest.raises(CorruptFileError):
                 work()
@@ -144,7 +144,7 @@ def test_a_row_that_was_never_used_keeps_its_checksum(open_service, path):
     with pytest.warns(UserWarning, match="hashed"):
         service = open_service(path)
     out = path.with_name("out")
-    assert service.sync.export(out) == len(before), "every checksum holds"
+    assert service.sync.admin.export_jsonl(out) == len(before), "every checksum holds"
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     scope = {}
     for line in lines:
@@ -185,7 +185,7 @@ def test_a_use_while_the_file_is_moved_to_another_model(open_service, path):
     ids = [f"m{i}" for i in range(ROWS)]
     service.sync.add_memory(**ALICE, memories=told(*ids))
     gate = Gated()
-    moving = threading.Thread(target=lambda: service.sync.reembed(gate))
+    moving = threading.Thread(target=lambda: service.sync.admin.reembed(gate))
     moving.start()
     try:
         assert gate.reached.wait(WAIT_S)
@@ -224,7 +224,7 @@ def test_a_use_right_after_the_switch_moves_the_vector(
     mark(service, "a", **BOB)
     with monkeypatch.context() as patch:
         patch.setattr(vecall.index.backfill.Backfill, "_move", lambda _: None)
-        assert service.sync.reembed(new) == 4
+        assert service.sync.admin.reembed(new) == 4
         assert mark(service, "a", "c") == 2
         assert texts(service) == ["zebra a", "zebra b", "zebra c"]
         service.sync.add_memory(**BOB, memories=told("a", word="zebra new"))
@@ -236,7 +236,7 @@ def test_a_use_right_after_the_switch_moves_the_vector(
         assert faults(path) == []
     with open_service(path, embedder=new) as again:
         assert texts(again) == ["zebra a", "zebra b", "zebra c"]
-        again.sync.reembed(new)
+        again.sync.admin.reembed(new)
         assert mark(again, "a", "b") == 2
         for id_ in "abc":
             best = again.sync.search_memory(**ALICE, query=f"zebra {id_}").memories
@@ -251,9 +251,9 @@ def test_a_row_without_a_vector_gets_one_and_keeps_its_uses(open_service, path):
         bare.sync.add_memory(**ALICE, memories=told("a", "b"))
         mark(bare, "a")
     with open_service(path, embedder=OLD) as service:
-        service.sync.reembed(OLD)  # waits for the vectors
+        service.sync.admin.reembed(OLD)  # waits for the vectors
         assert mark(service, "a") == 1
-        assert service.sync.stats()["embedded"] == 2
+        assert service.sync.admin.stats()["embedded"] == 2
         assert texts(service) == ["zebra a", "zebra b"]
     assert uses(path) == {"a": 2, "b": None}
     assert faults(path) == []
@@ -284,8 +284,8 @@ def test_copies_have_the_uses(open_service, service, path, tmp_path):
     """A backup, a purge, and what is saved of a damaged file."""
     before = uses(path), used_at(path)
     assert before[0] == {"a": 2, "b": 1, "c": None}
-    service.sync.backup(tmp_path / "copy.db")
-    service.sync.purge()
+    service.sync.admin.backup(tmp_path / "copy.db")
+    service.sync.admin.purge()
     service.close()
     assert (uses(path), used_at(path)) == before
     assert recover(path, tmp_path / "saved.db") == (4, 0)
@@ -301,11 +301,11 @@ def test_an_export_of_an_import_is_the_same_byte_for_byte(
     open_service, service, path, tmp_path
 ):
     out, again = tmp_path / "out", tmp_path / "again"
-    assert service.sync.export(out) == 4
+    assert service.sync.admin.export_jsonl(out) == 4
     with open_service(tmp_path / "new.db", embedder=OLD) as other:
-        assert other.sync.import_(out) == 4
+        assert other.sync.admin.import_jsonl(out) == 4
         assert texts(other) == ["zebra a", "zebra b", "zebra c"]
-        other.sync.export(again)
+        other.sync.admin.export_jsonl(again)
     assert again.read_bytes() == out.read_bytes()
     assert uses(tmp_path / "new.db") == {"a": 2, "b": 1, "c": None}
     assert used_at(tmp_path / "new.db") == used_at(path)
@@ -342,17 +342,17 @@ def rewritten(out: Path, **fields: Any) -> Path:
 def test_a_damaged_use_in_an_export_is_refused(
     open_service, service, tmp_path, field, value
 ):
-    service.sync.export(tmp_path / "out")
+    service.sync.admin.export_jsonl(tmp_path / "out")
     bad = rewritten(tmp_path / "out", **{field: value})
     with open_service(tmp_path / "new.db", embedder=OLD) as other:
         with pytest.raises(InvalidArgumentError, match=rf"line 3: {field}"):
-            other.sync.import_(bad)
-        assert other.sync.stats()["memories"] == 0
+            other.sync.admin.import_jsonl(bad)
+        assert other.sync.admin.stats()["memories"] == 0
 
 
 def test_an_import_never_takes_a_use_away(open_service, service, path, tmp_path):
     """Of a memory that it replaces the greater count is kept, and the later time."""
-    service.sync.export(tmp_path / "out")
+    service.sync.admin.export_jsonl(tmp_path / "out")
     at = used_at(path)["a"]
     assert at is not None
     now = time.time()
@@ -365,12 +365,12 @@ def test_an_import_never_takes_a_use_away(open_service, service, path, tmp_path)
     ):
         later += 1
         newer = rewritten(tmp_path / "out", updated_at=later, **told_)
-        assert service.sync.import_(newer) == 2
+        assert service.sync.admin.import_jsonl(newer) == 2
         assert (uses(path)["a"], used_at(path)["a"]) == kept
         assert texts(service) == ["zebra a", "zebra b", "zebra c"]
     most = 2**31 - 1
     full = rewritten(tmp_path / "out", updated_at=later + 1, uses=most)
-    service.sync.import_(full)
+    service.sync.admin.import_jsonl(full)
     assert mark(service, "a") == 1
     assert uses(path)["a"] == most, "an import takes no more"
     assert texts(service) == ["zebra a", "zebra b", "zebra c"]

@@ -278,7 +278,7 @@ def test_metadata_from_elsewhere_may_be_written_in_any_way(open_service, tmp_pat
     """S1.22: spaces, escapes and doubled keys are JSON as well."""
     origin = open_service()
     tell(origin, *[{"clé": "é"}] * 5)
-    origin.sync.export(tmp_path / "out")
+    origin.sync.admin.export_jsonl(tmp_path / "out")
     ways = [
         '{"clé":"é"}',
         ' { "clé" :\n"\\u00e9"}',
@@ -295,7 +295,7 @@ def test_metadata_from_elsewhere_may_be_written_in_any_way(open_service, tmp_pat
     assert not ways
     (tmp_path / "in").write_text("\n".join(lines) + "\n")
     service = open_service(tmp_path / "m.db")
-    service.sync.import_(tmp_path / "in")
+    service.sync.admin.import_jsonl(tmp_path / "in")
     asked = Filter(metadata={"clé": "é"})
     assert expected(service, asked) == [f"zebra {n}" for n in range(4)]
     assert found(service, asked) == expected(service, asked)

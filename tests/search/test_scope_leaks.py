@@ -12,6 +12,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.gates import dump, found, twins
 from helpers.memories import refuses
+from helpers.methods import coroutines
 from helpers.services import PAIRS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -171,17 +172,15 @@ GIVEN: dict[str, Any] = {
 MORE = {
     "update_memory": {"content": "zebra new"},
     "delete_memory": {"memory_id": "f"},
-    "delete_app": {"confirm": True},
+    "admin.delete_app": {"confirm": True},
     "end_session": {"session_id": "s"},
 }
 
 
 def calls(names: dict[str, str], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every public method that is told an app or a session, with such names."""
-    for name, method in inspect.getmembers(MemoryService, inspect.isfunction):
+    for name, method in coroutines().items():
         parameters = inspect.signature(method).parameters
-        if name.startswith("_"):
-            continue
         options = dict(MORE.get(name, {}))
         if "session" in parameters:
             yield name, {"session": {**names, "id": "s", "events": GIVEN["events"]}}
@@ -204,7 +203,8 @@ def test_every_method_that_takes_a_name_is_called():
         *("add_session_to_memory", "add_events_to_memory", "add_memory"),
         *("observe_session", "end_session", "search_memory", "get_memory"),
         *("delete_memory", "delete_session", "delete_where", "delete_user"),
-        *("delete_app", "export", "warm", "mark_used", "expand_session"),
+        *("admin.delete_app", "admin.export_jsonl", "admin.warm"),
+        *("mark_used", "expand_session"),
         *("memory_history", "list_memories", "archive_memory", "restore_memory"),
         "release_memory",
         *("propose_forget", "confirm_forget", "consolidate", "update_memory"),
@@ -229,7 +229,7 @@ def test_the_names_of_places_are_nobodys(open_service, tmp_path, name, as_):
         for call in twins(service):
             names = {"app_name": "a", "user_id": "u", as_: name}
             for method, options in calls(names, tmp_path):
-                if (as_, method) == ("user_id", "delete_app"):
+                if (as_, method) == ("user_id", "admin.delete_app"):
                     continue  # is told no user
                 refuses(
                     InvalidArgumentError,

@@ -277,13 +277,13 @@ def test_places_outlive_a_restart_and_travel_with_an_export(open_service, tmp_pa
     path = tmp_path / "m.db"
     with furnished(open_service(path, scopes=BOTH, embedder=embedder)) as first:
         before = first.sync.search_memory(**ALICE, query="zebra").memories
-        assert first.sync.export(tmp_path / "e") == 3
+        assert first.sync.admin.export_jsonl(tmp_path / "e") == 3
     with open_service(path, scopes=BOTH, embedder=embedder) as second:
         assert second.sync.search_memory(**ALICE, query="zebra").memories == before
     with open_service(path, embedder=embedder) as third:
         assert found(third) == ["zebra user"]
     with open_service(tmp_path / "n.db", scopes=BOTH, embedder=embedder) as other:
-        assert other.sync.import_(tmp_path / "e") == 3
+        assert other.sync.admin.import_jsonl(tmp_path / "e") == 3
         assert other.sync.search_memory(**ALICE, query="zebra").memories == before
         assert found(other, **ELSEWHERE) == ["zebra shared"]
         assert found(other, **BOB) == ["zebra app"]
@@ -291,7 +291,7 @@ def test_places_outlive_a_restart_and_travel_with_an_export(open_service, tmp_pa
 
 def test_an_export_of_one_user_has_only_their_own(both, tmp_path):
     """S4.61: what is shared, or an app's, is no part of it."""
-    assert both.sync.export(tmp_path / "e", **ALICE) == 1
+    assert both.sync.admin.export_jsonl(tmp_path / "e", **ALICE) == 1
     assert "zebra shared" not in (tmp_path / "e").read_text()
     assert "zebra app" not in (tmp_path / "e").read_text()
 

@@ -72,7 +72,7 @@ def test_a_backup_is_a_file_that_holds_everything(memory, folder):
         assert str(folder) not in answer.text
     assert {file.name for file in folder.iterdir()} == names
     with MemoryService(folder / names.pop(), embedder=None) as copy:
-        assert copy.sync.stats()["memories"] == 2
+        assert copy.sync.admin.stats()["memories"] == 2
 
 
 def test_the_client_does_not_say_where_a_backup_goes(memory, folder):
@@ -106,7 +106,7 @@ def test_one_backup_is_made_at_a_time(memory, folder, monkeypatch):
     """409 for the second, and the next one after the first is made."""
     doors = Doors(memory, backups=folder)
     doors.add("Likes tea.")
-    real = memory.backup
+    real = memory.admin.backup
     door = Door(doors.app, doors.bearers["admin"])
 
     async def both():
@@ -118,7 +118,7 @@ def test_one_backup_is_made_at_a_time(memory, folder, monkeypatch):
                 await go.wait()
             await real(path)
 
-        monkeypatch.setattr(memory, "backup", slow)
+        monkeypatch.setattr(memory.admin, "backup", slow)
         first = asyncio.ensure_future(door.ask_all([("POST", "/admin/backup", {})]))
         await begun.wait()
         (second,) = await door.ask_all([("POST", "/admin/backup", {})])
@@ -152,7 +152,7 @@ def test_a_backup_that_fails_says_how_and_the_next_may_come(
         raise error(str(folder))
 
     with monkeypatch.context() as patched:
-        patched.setattr(memory, "backup", fail)
+        patched.setattr(memory.admin, "backup", fail)
         answer = doors.ask("admin", "POST", "/admin/backup")
     assert error_of(answer) == expected
     assert str(folder) not in answer.text
@@ -171,7 +171,7 @@ def test_an_admin_deletes_an_app_and_no_other(memory):
     assert again.json() == {"deleted": 0}
     left = memory.sync.list_memories(app_name="motel", user_id="alice")
     assert len(left) == 1
-    assert memory.sync.stats()["memories"] == 1
+    assert memory.sync.admin.stats()["memories"] == 1
 
 
 def test_an_admin_deletes_a_user_and_no_other(memory):
@@ -188,7 +188,7 @@ def test_an_admin_deletes_a_user_and_no_other(memory):
     doors.ask("user", "POST", f"{ALICE}/events", json=event)
     told = doors.ask("user", "GET", f"{ALICE}/memories").json()
     assert len(told["memories"]) == 1
-    assert memory.sync.stats()["memories"] == 2
+    assert memory.sync.admin.stats()["memories"] == 2
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_an_app_is_not_deleted_by_accident(memory, path):
     assert answer.status_code in (400, 404, 422)
     body = {"confirm": True}
     assert doors.ask("admin", "DELETE", APP, json=body).status_code == 422
-    assert memory.sync.stats()["memories"] == 1
+    assert memory.sync.admin.stats()["memories"] == 1
 
 
 def test_who_may_do_what_an_admin_may(memory, folder):
@@ -237,9 +237,9 @@ def test_who_may_do_what_an_admin_may(memory, folder):
 
     assert statuses("user") == [403, 403, 403, 403]
     assert statuses("looker") == [200, 201, 403, 403]
-    assert memory.sync.stats()["memories"] == 1
+    assert memory.sync.admin.stats()["memories"] == 1
     assert statuses("admin") == [200, 201, 200, 200]
-    assert memory.sync.stats()["memories"] == 0
+    assert memory.sync.admin.stats()["memories"] == 0
 
 
 def test_there_is_no_route_for_configuration(memory):

@@ -238,10 +238,10 @@ def test_observed_turns_are_remembered_when_the_trigger_says_so(door, open_servi
     for count in (1, 2):
         answer = opened.ask("POST", path, json={"events": turns[:count]})
         assert answer.json() == {"ids": []}
-        memory.sync.run_due()
+        memory.sync.admin.run_due()
         assert listed(opened) == []
     opened.ask("POST", path, json={"events": turns})
-    memory.sync.run_due()
+    memory.sync.admin.run_due()
     assert [entry["content"] for entry in listed(opened)] == [
         turn["content"] for turn in turns
     ]

@@ -80,7 +80,7 @@ def test_an_export_is_read_by_an_import(door, open_service, tmp_path):
     file = tmp_path / "alice.jsonl"
     file.write_bytes(opened.ask("GET", f"{ALICE}/export?vectors=true").content)
     other = open_service().sync
-    assert other.import_(file) == 1
+    assert other.admin.import_jsonl(file) == 1
     found = other.search_memory(app_name="hotel", user_id="alice", query="tea")
     assert [entry.text for entry in found.memories] == ["Likes tea."]
 

@@ -37,7 +37,7 @@ def answer(service: MemoryService, user: object, query: str) -> list[tuple[Any, 
 
 
 def spent(service: MemoryService) -> int:
-    stats = service.sync.stats()
+    stats = service.sync.admin.stats()
     return int(stats["loaded_bytes"] + stats["cached_text_bytes"])
 
 
@@ -63,10 +63,10 @@ def test_users_come_and_go_and_every_answer_is_the_same(open_service, path, plen
     for _ in range(300):
         user, query = rng.randrange(USERS + 3), rng.choice(WORDS)
         assert answer(poor, user, query) == answer(plenty, user, query)
-    everybody = plenty.sync.stats()
+    everybody = plenty.sync.admin.stats()
     assert everybody["loaded_users"] > USERS // 2
     assert everybody["loaded_bytes"] > BUDGET
-    assert 0 < poor.sync.stats()["loaded_users"] < everybody["loaded_users"]
+    assert 0 < poor.sync.admin.stats()["loaded_users"] < everybody["loaded_users"]
 
 
 @pytest.mark.parametrize("budget", [0, 20_000, BUDGET])
@@ -76,9 +76,9 @@ def test_the_budget_is_kept_after_every_call(open_service, path, budget):
     largest = 0
     with open_service(path, durability="process") as other:
         for user in range(USERS):
-            before = other.sync.stats()["loaded_bytes"]
-            other.sync.warm(**scope(user))
-            after = other.sync.stats()["loaded_bytes"]
+            before = other.sync.admin.stats()["loaded_bytes"]
+            other.sync.admin.warm(**scope(user))
+            after = other.sync.admin.stats()["loaded_bytes"]
             largest = max(largest, after - before)
     rng = random.Random(2)
     for _ in range(200):
@@ -87,7 +87,7 @@ def test_the_budget_is_kept_after_every_call(open_service, path, budget):
             service.sync.add_memory(**scope(user), memories=[f"gnu {rng.random()}"])
         else:
             answer(service, user, rng.choice(WORDS))
-        stats = service.sync.stats()
+        stats = service.sync.admin.stats()
         assert spent(service) <= max(budget, largest + 2_000), stats
 
 
@@ -283,13 +283,13 @@ class Programs(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 1))
     def purge(self, who: int) -> None:
-        self.services[who].sync.purge()
+        self.services[who].sync.admin.purge()
         self.hidden |= {user for user in self.buried if not self.held.get(user)}
 
     @invariant()
     def counts_are_right(self) -> None:
         for service in self.services:
-            stats = service.sync.stats()
+            stats = service.sync.admin.stats()
             assert stats["memories"] == sum(map(len, self.held.values()))
             seen = [ids for user, ids in self.buried.items() if user not in self.hidden]
             assert stats["deleted_ids"] == sum(map(len, seen))

@@ -117,10 +117,10 @@ def test_every_use_after_close_is_refused(open_service, tmp_path):
         lambda: sync.get_memory(**ALICE, memory_id="x"),
         lambda: sync.delete_memory(**ALICE, memory_id="x"),
         lambda: sync.delete_memory(**ALICE, memory_id=None),
-        lambda: sync.warm(**ALICE),
-        sync.stats,
+        lambda: sync.admin.warm(**ALICE),
+        sync.admin.stats,
         lambda: asyncio.run(service.search_memory(**ALICE, query="zebra")),
-        lambda: asyncio.run(service.stats()),
+        lambda: asyncio.run(service.admin.stats()),
     ):
         with pytest.raises(ClosedError):
             call()

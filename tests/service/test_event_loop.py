@@ -77,7 +77,7 @@ def test_a_search_without_the_embedder_does_not_wait_for_it(open_service):
     async def work() -> None:
         task = asyncio.ensure_future(service.add_memory(**ALICE, memories=["zebra"]))
         await until(held.entered.is_set)
-        assert (await service.stats())["memories"] == 0
+        assert (await service.admin.stats())["memories"] == 0
         await service.delete_memory(**ALICE, memory_id="x")
         assert not task.done()
         held.go_on.set()
@@ -123,7 +123,7 @@ def test_a_slow_write_blocks_no_coroutine_and_no_search(open_service, tmp_path):
         for _ in range(50):
             found = await service.search_memory(**ALICE, query="zebra")
             assert len(found.memories) == 1
-        assert (await service.stats())["memories"] == 1
+        assert (await service.admin.stats())["memories"] == 1
         assert not task.done()
         holder.communicate("go\n")
         await task

@@ -52,7 +52,7 @@ def test_a_session_ingested_a_hundred_times_is_there_once(open_service, tmp_path
     service = open_service(path, embedder=recorder)
     service.sync.add_session_to_memory(told(TURNS))
     assert texts(service) == sorted(turn["text"] for turn in TURNS)
-    assert service.sync.stats()["memories"] == len(TURNS)
+    assert service.sync.admin.stats()["memories"] == len(TURNS)
     asked = [text for text in recorder.asked if text.startswith(("user:", "agent:"))]
     assert sorted(asked) == sorted(f"{t['author']}: {t['text']}" for t in TURNS)
 
@@ -80,11 +80,11 @@ def test_nothing_is_injected_or_written_that_nobody_asked_for(open_service, tmp_
     path = tmp_path / "m.db"
     service = open_service(path)
     service.sync.add_memory(**ALICE, memories=["zebra"])
-    before = service.sync.stats()
+    before = service.sync.admin.stats()
     for _ in range(3):
         service.sync.search_memory(**ALICE, query="zebra")
         service.sync.list_memories(**ALICE)
-    after = service.sync.stats()
+    after = service.sync.admin.stats()
     for counts in (before, after):
         del counts["operations"], counts["cached_text_bytes"], counts["loaded_users"]
         del counts["loaded_bytes"]

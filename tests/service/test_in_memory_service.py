@@ -269,9 +269,9 @@ def test_a_search_that_asks_for_ranking_or_a_floor_on_the_cosine_is_refused(matc
 def test_it_cannot_be_moved_to_an_embedding_model(match):
     with filled(match, "zebra") as service:
         with pytest.raises(ConfigError, match="embedder"):
-            service.sync.reembed(Recorder())
+            service.sync.admin.reembed(Recorder())
         with pytest.raises(ConfigError, match="embedder"):
-            asyncio.run(service.reembed(Recorder()))
+            asyncio.run(service.admin.reembed(Recorder()))
         assert found(service, "zebra") == ["zebra"]
         assert found(service, "okapi") == []
 
@@ -320,14 +320,14 @@ def test_all_else_is_the_memory_services(match, tmp_path):
         told = {**ALICE, "id": "s", "events": [turn(1), turn(2)]}
         ids = service.sync.add_session_to_memory(told)
         assert service.sync.get_memory(**ALICE, memory_id=ids[0]).text == "zebra 1"
-        assert service.sync.export(tmp_path / "all.jsonl") == 2
+        assert service.sync.admin.export_jsonl(tmp_path / "all.jsonl") == 2
         lines = (tmp_path / "all.jsonl").read_text().splitlines()
         assert sum("zebra" in json.dumps(json.loads(line)) for line in lines) == 2
         service.sync.add_session_to_memory({**told, "events": [turn(2)]}, replace=True)
         assert found(service, "zebra") == ["zebra 2"]
         assert service.sync.delete_user(**ALICE, forget=True) == 1
         assert found(service, "zebra") == []
-        assert service.sync.import_(tmp_path / "all.jsonl") == 2
+        assert service.sync.admin.import_jsonl(tmp_path / "all.jsonl") == 2
         assert found(service, "zebra") == ["zebra 2", "zebra 1"]
 
 

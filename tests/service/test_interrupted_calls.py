@@ -180,7 +180,7 @@ def test_a_proposal_to_forget_follows_the_file_to_another_model(
 
     def moved_first(loader: PartitionCache, key: Any) -> Any:
         if loader is old and not loader.retired:
-            service.sync.reembed(Recorder(5, "another"))
+            service.sync.admin.reembed(Recorder(5, "another"))
             while not loader.retired:
                 time.sleep(0.001)
         return synchronize(loader, key)

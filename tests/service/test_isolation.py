@@ -189,6 +189,6 @@ def test_no_error_speaks_of_anything_stored(filled):
 
 def test_every_pair_is_a_partition_of_its_own(filled):
     assert len(set(PAIRS)) == len(PAIRS)
-    assert filled.sync.stats()["users"] == len(PAIRS)
+    assert filled.sync.admin.stats()["users"] == len(PAIRS)
     for first, second in itertools.pairwise(PAIRS):
         assert texts(filled, first, "fact") != texts(filled, second, "fact")

@@ -213,7 +213,7 @@ class Programs(RuleBasedStateMachine):
                 }
                 assert {memory.id for memory in found.memories} <= set(held)
         total = sum(len(held) for held in self.held.values())
-        assert self.service.sync.stats()["memories"] == total
+        assert self.service.sync.admin.stats()["memories"] == total
 
 
 TestPrograms = pytest.mark.campaign(Programs.TestCase)

@@ -121,7 +121,7 @@ def tell(run: Run, service: MemoryService) -> None:
     observed = sync.observe_session(waiting)
     assert observed == [] or run["trigger"] == "none"
     sync.end_session(waiting)
-    sync.run_due()
+    sync.admin.run_due()
     summed = run["summarizer"] == "llm"
     run.texts = {TEA, CAR, *((SUMMARY,) if summed else (*run.turns, WAITED))}
     run.texts.add(HIDDEN if run["hook"] == "redact" else PHONE)
@@ -217,8 +217,8 @@ def refuse(run: Run, service: MemoryService) -> None:
         lambda: sync.delete_user(**ALICE),
         lambda: sync.propose_forget(**ALICE, query="tea"),
         lambda: sync.consolidate(**ALICE),
-        sync.run_due,
-        sync.purge,
+        sync.admin.run_due,
+        sync.admin.purge,
     ):
         with pytest.raises(ReadOnlyError):
             write()
@@ -229,14 +229,14 @@ def move(run: Run, service: MemoryService) -> None:
     if run["service"] not in ("file", "memory"):
         return
     file, moved = run.path.with_name("export"), run.path.with_name("moved.db")
-    service.sync.export(file)
+    service.sync.admin.export_jsonl(file)
     gate = run["import"] == "gate"
     with Run(run.combination, moved, run.words).open(writes=True) as other:
         if gate and run["hook"] == "none":
             with pytest.raises(ConfigError, match="gate"):
-                other.sync.import_(file, gate=gate)
+                other.sync.admin.import_jsonl(file, gate=gate)
         else:
-            count = other.sync.import_(file, gate=gate)
+            count = other.sync.admin.import_jsonl(file, gate=gate)
             assert (count.rejected, count.quarantined) == (0, 0)
             assert texts_of(other) == run.texts
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, texts
+from helpers.methods import method_of
 from vecall import ConfigError, MemoryService, VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
 
@@ -27,17 +28,17 @@ CALLS: dict[str, dict[str, Any]] = {
     "update_memory": {**ALICE, "memory_id": "first", "content": "likes tea"},
     "archive_memory": {**ALICE, "memory_id": "first"},
     "propose_forget": {**ALICE, "query": "coffee"},
-    "delete_app": {"app_name": "app", "confirm": "app"},
-    "purge": {},
-    "run_due": {},
-    "stats": {},
-    "warm": ALICE,
+    "admin.delete_app": {"app_name": "app", "confirm": "app"},
+    "admin.purge": {},
+    "admin.run_due": {},
+    "admin.stats": {},
+    "admin.warm": ALICE,
 }
 
 
 def refuse(service: Any, name: str, **arguments: Any) -> None:
     """Run a coroutine outside of asyncio and see that it is refused."""
-    method = getattr(service, name)
+    method = method_of(service, name)
     known = inspect.signature(method).parameters
     coroutine = method(**{key: arguments[key] for key in arguments if key in known})
     with pytest.raises(ConfigError, match="asyncio"):

@@ -75,7 +75,7 @@ def test_who_gives_up_waiting_for_a_user_leaves_the_user_to_others(
     async def give_up() -> None:
         waits = {
             "search": partial(cold.search_memory, **ALICE, query="zebra"),
-            "warm": partial(cold.warm, **ALICE),
+            "warm": partial(cold.admin.warm, **ALICE),
         }[call]()
         others.append(asyncio.ensure_future(cold.search_memory(**ALICE, query="zebra")))
         with pytest.raises(asyncio.TimeoutError):
@@ -155,7 +155,7 @@ def test_a_failed_change_leaves_nothing_in_the_engine_that_no_budget_counts(
         patched.setattr(_filling, "add_rows", fails)
         service.sync.add_memory(**ALICE, memories=["zebra three"])
         assert "read back" in caplog.text
-        assert service.sync.stats()["loaded_users"] == 1
+        assert service.sync.admin.stats()["loaded_users"] == 1
     assert len(texts(service)) == 2
 
 

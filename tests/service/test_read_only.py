@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.gates import dump, found
 from helpers.memories import ALICE, BOB, refuses
+from helpers.methods import blocking_functions, coroutines, method_of
 from helpers.summaries import Recording
 from vecall import (
     Clock,
@@ -26,7 +26,6 @@ from vecall import (
     VectorMemoryService,
 )
 from vecall.hooks import ALLOW, QUARANTINE
-from vecall.service._sync import SyncMemoryService
 
 SESSION = {**ALICE, "id": "s", "events": [{"id": "e9", "text": "zebra new"}]}
 
@@ -37,7 +36,7 @@ WRITING: dict[str, dict[str, Any]] = {
     "add_memory": {**ALICE, "memories": ["zebra new"]},
     "observe_session": {"session": SESSION},
     "end_session": {**ALICE, "session_id": "waiting"},
-    "run_due": {},
+    "admin.run_due": {},
     "update_memory": {**ALICE, "memory_id": "f", "content": "zebra new"},
     "archive_memory": {**ALICE, "memory_id": "f"},
     "restore_memory": {**ALICE, "memory_id": "archived"},
@@ -50,10 +49,10 @@ WRITING: dict[str, dict[str, Any]] = {
     "delete_session": {**ALICE, "session_id": "s"},
     "delete_where": {**ALICE, "filter": Filter(kind="fact")},
     "delete_user": {**ALICE},
-    "delete_app": {"app_name": ALICE["app_name"], "confirm": True},
-    "purge": {},
-    "import_": {"path": "export"},
-    "reembed": {"embedder": Recorder()},
+    "admin.delete_app": {"app_name": ALICE["app_name"], "confirm": True},
+    "admin.purge": {},
+    "admin.import_jsonl": {"path": "export"},
+    "admin.reembed": {"embedder": Recorder()},
 }
 READING: dict[str, dict[str, Any]] = {
     "search_memory": {**ALICE, "query": "zebra"},
@@ -61,10 +60,10 @@ READING: dict[str, dict[str, Any]] = {
     "expand_session": {**ALICE, "memory_id": "f"},
     "memory_history": {**ALICE, "memory_id": "f"},
     "list_memories": {**ALICE},
-    "warm": {**ALICE},
-    "stats": {},
-    "backup": {"path": "copy"},
-    "export": {"path": "another"},
+    "admin.warm": {**ALICE},
+    "admin.stats": {},
+    "admin.backup": {"path": "copy"},
+    "admin.export_jsonl": {"path": "another"},
 }
 
 
@@ -105,7 +104,7 @@ def corpus(open_service, tmp_path) -> Path:
     proposal = service.sync.propose_forget(**ALICE, query="zebra fact")
     assert len(proposal.memories) > 1
     WRITING["confirm_forget"]["token"] = proposal.token
-    service.sync.export(tmp_path / "export")
+    service.sync.admin.export_jsonl(tmp_path / "export")
     service.close()
     return path
 
@@ -116,25 +115,12 @@ def with_paths(options: dict[str, Any], folder: Path) -> dict[str, Any]:
     return options
 
 
-def coroutines(service: type) -> set[str]:
-    return {
-        name
-        for name, _ in inspect.getmembers(service, inspect.iscoroutinefunction)
-        if not name.startswith("_") and name != "aclose"
-    }
-
-
 @pytest.mark.parametrize("kind", [MemoryService, VectorMemoryService])
 def test_every_method_is_known_to_write_or_to_read(kind):
     """S1.50: a new method fails this until it stands in one of the lists above."""
     assert not WRITING.keys() & READING.keys()
-    assert coroutines(kind) == WRITING.keys() | READING.keys()
-    sync = {
-        name
-        for name, _ in inspect.getmembers(SyncMemoryService, inspect.isfunction)
-        if not name.startswith("_") and name != "close"
-    }
-    assert coroutines(MemoryService) == sync
+    assert coroutines(kind).keys() == WRITING.keys() | READING.keys()
+    assert coroutines().keys() == blocking_functions().keys()
 
 
 def test_each_writing_method_writes_where_that_is_allowed(
@@ -143,17 +129,17 @@ def test_each_writing_method_writes_where_that_is_allowed(
     """So that the refusals of the next test refuse something."""
     before = dump(corpus)
     (tmp_path / "corpus").write_bytes(corpus.read_bytes())
-    idle = {"purge"}  # changes where things stand in the file, not what
+    idle = {"admin.purge"}  # changes where things stand in the file, not what
     for name in WRITING.keys() - idle:
         path = tmp_path / f"{name}.db"
         path.write_bytes((tmp_path / "corpus").read_bytes())
-        due = {"clock": Later()} if name == "run_due" else {}
-        if name == "import_":
+        due = {"clock": Later()} if name == "admin.run_due" else {}
+        if name == "admin.import_jsonl":
             with open_service(path, sweep_interval=None) as service:
                 service.sync.delete_user(**ALICE, forget=True)
-        same = dump(path) if name == "import_" else before
+        same = dump(path) if name == "admin.import_jsonl" else before
         with open_service(path, sweep_interval=None, **due) as service:
-            getattr(service.sync, name)(**with_paths(WRITING[name], tmp_path))
+            method_of(service.sync, name)(**with_paths(WRITING[name], tmp_path))
         assert dump(path) != same, name
 
 
@@ -165,10 +151,10 @@ def test_a_service_that_only_reads_refuses_every_write(open_service, corpus, tmp
         given = with_paths(options, tmp_path)
 
         async def call(name: str = name, given: dict[str, Any] = given) -> None:
-            await getattr(service, name)(**given)
+            await method_of(service, name)(**given)
 
         refuses(ReadOnlyError, lambda c=call: asyncio.run(c()))
-        refuses(ReadOnlyError, lambda n=name, g=given: getattr(service.sync, n)(**g))
+        refuses(ReadOnlyError, lambda n=name, g=given: method_of(service.sync, n)(**g))
     service.close()
     assert dump(corpus) == before
 
@@ -183,7 +169,7 @@ def test_a_service_that_only_reads_answers(open_service, corpus, tmp_path):
         for name, options in READING.items():
             if read_only or "path" not in options:
                 given = with_paths(options, tmp_path)
-                told[name] = getattr(service.sync, name)(**given)
+                told[name] = method_of(service.sync, name)(**given)
         answers.append(told)
         service.close()
         if read_only:
@@ -210,7 +196,7 @@ def test_names_and_arguments_do_not_hide_that_it_only_reads(open_service, corpus
             )
         refuses(ReadOnlyError, lambda w=who: service.sync.delete_memory(**w))
         refuses(ReadOnlyError, lambda w=who: service.sync.mark_used(**w, memory_ids=[]))
-    refuses(ReadOnlyError, lambda: service.sync.delete_app(app_name="none"))
+    refuses(ReadOnlyError, lambda: service.sync.admin.delete_app(app_name="none"))
 
 
 def test_nothing_writes_in_the_background(open_service, corpus):

@@ -138,14 +138,14 @@ with opened() as service:
     assert texts(service, top_k=1) == ["zebra one"]
     vector = Recorder(16).vector("zebra one")
     assert texts(service, "", vector=vector, top_k=1) == ["zebra one"]
-    assert service.sync.stats()
+    assert service.sync.admin.stats()
     (entry,) = service.sync.list_memories(**ALICE, limit=1)
     assert service.sync.get_memory(**ALICE, memory_id=entry.id) == entry
-    assert service.sync.warm(**ALICE) is not False
+    assert service.sync.admin.warm(**ALICE) is not False
     assert service.sync.memory_history(**ALICE, memory_id=entry.id)
     assert not service.sync.search_memory(**BOB, query="zebra").memories
     expect(ReadOnlyError, lambda: service.sync.add_memory(**ALICE, memories=["x"]))
-    expect(ReadOnlyError, service.sync.purge)
+    expect(ReadOnlyError, service.sync.admin.purge)
 with opened(embedder="auto", durability="process") as service:
     assert texts(service)
 """

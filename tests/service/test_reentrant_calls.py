@@ -71,7 +71,7 @@ def add(memory: MemoryService, *texts: str) -> Any:
 
 def is_whole(memory: MemoryService, in_time: InTime) -> None:
     """Nothing of the refused call was written, and the service goes on."""
-    assert memory.sync.stats()["memories"] == 0
+    assert memory.sync.admin.stats()["memories"] == 0
     in_time(memory.close)
 
 

@@ -63,7 +63,7 @@ def test_a_memory_without_a_file_is_found_after_a_change_of_models(open_service)
     def embed(texts: list[str]) -> list[list[float]]:
         return [[float(len(text)), 1.0] for text in texts]
 
-    service.sync.reembed(embed)
+    service.sync.admin.reembed(embed)
     found = service.sync.search_memory(**ALICE, query="zebra").memories
     assert found[0].text == "zebra"
     assert found[0].similarity is not None

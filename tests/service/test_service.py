@@ -7,6 +7,7 @@ import inspect
 
 import pytest
 from helpers.conversations import ALICE, session, texts, turn
+from helpers.methods import blocking_functions, coroutines
 from vecall import (
     ConfigError,
     InvalidArgumentError,
@@ -14,7 +15,6 @@ from vecall import (
     MemoryService,
     NotFoundError,
 )
-from vecall.service._sync import SyncMemoryService
 
 
 def test_a_deleted_memory_is_gone(open_service):
@@ -37,7 +37,7 @@ def test_stats_count_what_is_there(open_service):
         session(turn("e1", "zebra"), turn("e2", "okapi"))
     )
     service.sync.add_memory(app_name="concierge", user_id="bob", memories=["h\u00e9"])
-    stats = service.sync.stats()
+    stats = service.sync.admin.stats()
     assert stats["users"] == 2
     assert stats["sessions"] == 1
     assert stats["memories"] == 3
@@ -56,14 +56,14 @@ def test_the_event_loop_and_the_blocking_face_do_the_same(open_service):
             **ALICE, events=[turn("e2", "zebra two")], session_id="trip-1"
         )
         ids += await service.add_memory(**ALICE, memories=["zebra three"])
-        await service.warm(**ALICE)
+        await service.admin.warm(**ALICE)
         found = await service.search_memory(**ALICE, query="zebra")
         assert found == service.sync.search_memory(**ALICE, query="zebra")
         for id_ in ids:
             assert await service.get_memory(
                 **ALICE, memory_id=id_
             ) == service.sync.get_memory(**ALICE, memory_id=id_)
-        assert await service.stats() == service.sync.stats()
+        assert await service.admin.stats() == service.sync.admin.stats()
         await service.delete_memory(**ALICE, memory_id=ids[0])
         return ids
 
@@ -74,17 +74,10 @@ def test_the_event_loop_and_the_blocking_face_do_the_same(open_service):
 
 def test_each_blocking_method_takes_what_its_namesake_takes():
     """S0.10: the two faces cannot drift apart."""
-    names = [
-        name
-        for name, member in inspect.getmembers(MemoryService)
-        if inspect.iscoroutinefunction(member)
-        and not name.startswith("_")
-        and name != "aclose"
-    ]
-    assert "search_memory" in names
-    for name in names:
-        asynchronous = inspect.signature(getattr(MemoryService, name))
-        assert asynchronous == inspect.signature(getattr(SyncMemoryService, name)), name
+    twins = blocking_functions()
+    assert {"search_memory", "admin.purge"} <= twins.keys()
+    for name, method in coroutines().items():
+        assert inspect.signature(method) == inspect.signature(twins[name]), name
 
 
 def test_a_service_closes_at_the_end_of_its_block(tmp_path):

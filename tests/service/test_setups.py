@@ -23,7 +23,7 @@ def add(service):
 
 def trigger(service):
     service.sync.observe_session(talk(1, 2))
-    service.sync.run_due()
+    service.sync.admin.run_due()
 
 
 WAYS = [end, add, trigger]

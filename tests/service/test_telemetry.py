@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, Held, until
+from helpers.methods import method_of
 from helpers.operations import walk
 from vecall import Filter, MemoryService, VecallError
 from vecall.telemetry import OPERATIONS
@@ -70,12 +71,12 @@ def seen(monkeypatch) -> Iterator[Seen]:
 
 
 def blocking(service: MemoryService) -> Call:
-    return lambda name, *args, **named: getattr(service.sync, name)(*args, **named)
+    return lambda name, *args, **named: method_of(service.sync, name)(*args, **named)
 
 
 def on_a_loop(service: MemoryService) -> Call:
     return lambda name, *args, **named: asyncio.run(
-        getattr(service, name)(*args, **named)
+        method_of(service, name)(*args, **named)
     )
 
 
@@ -118,7 +119,7 @@ def test_each_operation_is_one_span_and_is_counted_in_the_metrics(
             totals.setdefault(metric, Counter())[name] += number
     assert {metric: counted(some) for metric, some in points.items()} == totals
     del times["stats"]  # so that asking twice gives the same answer
-    assert service.sync.stats()["operations"] == {**times, "errors": 0}
+    assert service.sync.admin.stats()["operations"] == {**times, "errors": 0}
 
 
 def test_nothing_that_a_caller_handed_in_is_told(seen, open_service, tmp_path, caplog):
@@ -159,8 +160,8 @@ def test_nothing_that_a_caller_handed_in_is_told(seen, open_service, tmp_path, c
         refused("add_memory", **mine, memories=[f"{word()} fail"])
         refused("search_memory", **mine, query=f"{word()} fail")
         refused("search_memory", **mine, query="x", filter={word(): word()})
-        refused("import_", tmp_path / word())
-    call("backup", tmp_path / word())
+        refused("admin.import_jsonl", tmp_path / word())
+    call("admin.backup", tmp_path / word())
     assert len(set(words)) > 2_000
 
     spans = seen.spans()
@@ -193,7 +194,7 @@ def test_an_error_is_told_by_its_class_alone(seen, open_service, caplog):
         assert set(span.attributes) == {"operation", "outcome"}
     points = seen.metrics()["vecall.operations"]
     assert outcomes == [point["attributes"]["outcome"] for point in points]
-    counts = service.sync.stats()["operations"]
+    counts = service.sync.admin.stats()["operations"]
     assert (counts["get"], counts["search"], counts["errors"]) == (1, 1, 2)
 
 
@@ -263,7 +264,7 @@ def test_operations_go_on_where_telemetry_fails(
             service.sync.get_memory(**ALICE, memory_id="none")
     told = [record.getMessage() for record in caplog.records]
     assert told == ["OpenTelemetry failed: RuntimeError"]
-    assert service.sync.stats()["operations"]["search"] == 3
+    assert service.sync.admin.stats()["operations"]["search"] == 3
 
 
 def test_log_records_carry_the_same_as_fields_at_debug_only(open_service, caplog):
@@ -292,7 +293,7 @@ def test_counts_are_exact_from_many_threads(open_service):
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-    counts = service.sync.stats()["operations"]
+    counts = service.sync.admin.stats()["operations"]
     used = {name: number for name, number in counts.items() if number}
     assert used == {"search": 3200, "errors": 1600}
 

@@ -128,7 +128,7 @@ def test_a_backup_under_writes_is_one_whole_state(open_service, tmp_path):
     try:
         for round_ in range(6):
             before = list(done)
-            service.sync.backup(tmp_path / f"b{round_}.db")
+            service.sync.admin.backup(tmp_path / f"b{round_}.db")
             states.append((before, list(done)))
     finally:
         over.set()
@@ -160,7 +160,7 @@ def test_a_backup_under_writes_is_one_whole_state(open_service, tmp_path):
 
 def test_a_backup_opens_with_everything_in_it(open_service, origin, tmp_path):
     copy = tmp_path / "copy.db"
-    origin.sync.backup(copy)
+    origin.sync.admin.backup(copy)
     assert not list(tmp_path.glob("copy.db?*")), "it is one file"
     with open_service(copy, embedder=EMBEDDER) as other:
         assert everything(other) == everything(origin)
@@ -177,7 +177,7 @@ def test_a_backup_never_overwrites(open_service, origin, tmp_path):
     targets = [taken, tmp_path, tmp_path / "link", tmp_path / "none" / "b.db"]
     for target in [*targets, tmp_path / "m.db", ":memory:"]:
         with pytest.raises(ConfigError):
-            origin.sync.backup(target)
+            origin.sync.admin.backup(target)
     assert taken.read_text() == "precious"
     assert not (tmp_path / "nowhere").exists()
     assert len(texts(origin)) > 10
@@ -193,7 +193,7 @@ def test_a_log_that_lies_about_is_not_taken_for_the_backups(
     # A copy of the log through the kernel; this process must not open the original.
     shutil.copyfile(tmp_path / "crashed.db-wal", tmp_path / "b.db-wal")
     try:
-        origin.sync.backup(target)
+        origin.sync.admin.backup(target)
     except ConfigError:
         assert not target.exists()
         return
@@ -202,7 +202,7 @@ def test_a_log_that_lies_about_is_not_taken_for_the_backups(
 
 
 def exported(service: MemoryService, path: Path, **options: Any) -> bytes:
-    count = service.sync.export(path, **options)
+    count = service.sync.admin.export_jsonl(path, **options)
     data = path.read_bytes()
     path.unlink()
     assert data.count(b'\n{"mem":') == count
@@ -215,7 +215,7 @@ def test_an_export_of_an_import_is_the_export(open_service, origin, tmp_path):
     (tmp_path / "in").write_bytes(data)
     other = open_service(tmp_path / "other.db", embedder=EMBEDDER)
     EMBEDDER.asked.clear()
-    assert other.sync.import_(tmp_path / "in") == data.count(b'\n{"mem":')
+    assert other.sync.admin.import_jsonl(tmp_path / "in") == data.count(b'\n{"mem":')
     assert EMBEDDER.asked == [], "the vectors came with it"
     assert exported(other, tmp_path / "e") == data
     assert everything(other) == everything(origin)
@@ -223,7 +223,7 @@ def test_an_export_of_an_import_is_the_export(open_service, origin, tmp_path):
     kinds = [next(iter(json.loads(line))) for line in data.splitlines()]
     assert kinds.count("tomb") == 2
     assert kinds.count("hist") == 3
-    assert other.sync.import_(tmp_path / "in") == 0, "a second time nothing is new"
+    assert other.sync.admin.import_jsonl(tmp_path / "in") == 0, "nothing is new"
     assert exported(other, tmp_path / "e") == data
     again = [{"id": "f2", "content": "okapi fact2"}]
     ids = other.sync.add_memory(**ALICE, memories=again, restore=False)
@@ -232,12 +232,12 @@ def test_an_export_of_an_import_is_the_export(open_service, origin, tmp_path):
 
 def test_an_export_is_for_its_owner_and_never_overwrites(origin, tmp_path):
     target = tmp_path / "e.jsonl"
-    origin.sync.export(target)
+    origin.sync.admin.export_jsonl(target)
     assert target.stat().st_mode & 0o777 == 0o600
     before = target.read_bytes()
     for taken in (target, tmp_path / "m.db"):
         with pytest.raises(ConfigError):
-            origin.sync.export(taken)
+            origin.sync.admin.export_jsonl(taken)
     assert target.read_bytes() == before
 
 
@@ -252,10 +252,10 @@ def test_an_export_may_be_of_one_app_or_user(open_service, origin, tmp_path):
     assert b"of bob" in app
     assert b"elsewhere" not in app
     with pytest.raises(InvalidArgumentError, match="app_name"):
-        origin.sync.export(tmp_path / "e", user_id="alice")
+        origin.sync.admin.export_jsonl(tmp_path / "e", user_id="alice")
     (tmp_path / "in").write_bytes(of_alice)
     other = open_service(tmp_path / "other.db", embedder=EMBEDDER)
-    other.sync.import_(tmp_path / "in")
+    other.sync.admin.import_jsonl(tmp_path / "in")
     assert everything(other) == everything(origin)
     assert everything(other, **BOB) == [[]] * len(QUERIES)
 
@@ -264,45 +264,45 @@ def test_the_newer_version_wins_and_what_was_deleted_stays_so(
     open_service, origin, tmp_path
 ):
     file = tmp_path / "in"
-    origin.sync.export(file, **ALICE)
+    origin.sync.admin.export_jsonl(file, **ALICE)
     other = open_service(tmp_path / "other.db", embedder=EMBEDDER)
-    other.sync.import_(file)
+    other.sync.admin.import_jsonl(file)
     newer = MemoryEntry("okapi newer here", id="f3")
     other.sync.add_memory(**ALICE, memories=[newer])
     other.sync.delete_memory(**ALICE, memory_id="f4")
     other.sync.add_memory(
         **ALICE, memories=[MemoryEntry("okapi back", id="f2")], restore=True
     )
-    assert other.sync.import_(file) == 0
+    assert other.sync.admin.import_jsonl(file) == 0
     assert {"okapi newer here", "okapi back"} <= set(texts(other))
     assert "okapi fact4" not in texts(other)
-    assert other.sync.import_(file, restore=True) == 1
+    assert other.sync.admin.import_jsonl(file, restore=True) == 1
     assert "okapi fact4" in texts(other)
     assert "okapi newer here" in texts(other)
     # What was deleted there, later than it was told here, is deleted here.
     origin.sync.delete_memory(**ALICE, memory_id="f5")
     origin.sync.add_memory(**ALICE, memories=[MemoryEntry("okapi now", id="f6")])
     file.unlink()
-    origin.sync.export(file, **ALICE)
-    assert other.sync.import_(file) == 1
+    origin.sync.admin.export_jsonl(file, **ALICE)
+    assert other.sync.admin.import_jsonl(file) == 1
     found = texts(other)
     assert "okapi now" in found
     assert not {"okapi fact5", "okapi fact6"} & set(found)
-    assert other.sync.stats()["memories"] == len(found)
+    assert other.sync.admin.stats()["memories"] == len(found)
 
 
 def test_vectors_of_another_model_are_refused(open_service, origin, tmp_path):
     """Bug class 12; without vectors the memories are embedded anew."""
     file = tmp_path / "in"
-    origin.sync.export(file)
+    origin.sync.admin.export_jsonl(file)
     for wrong in (Recorder(6, "other"), Recorder(5)):
         path = tmp_path / f"{wrong.model_id}{wrong.dimensions}.db"
         other = open_service(path, embedder=wrong)
         with pytest.raises(EmbeddingMismatchError, match="recorder"):
-            other.sync.import_(file)
-        assert other.sync.stats()["memories"] == 0
-        count = other.sync.import_(file, vectors=False)
-        assert count == origin.sync.stats()["memories"]
+            other.sync.admin.import_jsonl(file)
+        assert other.sync.admin.stats()["memories"] == 0
+        count = other.sync.admin.import_jsonl(file, vectors=False)
+        assert count == origin.sync.admin.stats()["memories"]
         other.close()
         with open_service(path, embedder=wrong) as service:
             wait_until_embedded(service, count)
@@ -311,15 +311,15 @@ def test_vectors_of_another_model_are_refused(open_service, origin, tmp_path):
             assert best.memories[0].similarity is not None
     with open_service(tmp_path / "words.db") as words:
         file.unlink()
-        origin.sync.export(file, vectors=False)
+        origin.sync.admin.export_jsonl(file, vectors=False)
         assert b'"vec"' not in file.read_bytes()
-        words.sync.import_(file)
+        words.sync.admin.import_jsonl(file)
         assert texts(words) == texts(origin)
-        assert words.sync.stats()["model"] is None
+        assert words.sync.admin.stats()["model"] is None
 
 
 def wait_until_embedded(service: MemoryService, count: int) -> None:
     end = time.monotonic() + 20
-    while service.sync.stats()["embedded"] < count:
+    while service.sync.admin.stats()["embedded"] < count:
         assert time.monotonic() < end, "the rows get no vectors"
         time.sleep(0.01)

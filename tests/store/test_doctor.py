@@ -174,7 +174,7 @@ def test_a_damaged_memory_is_set_aside_and_the_others_come_back(
     del texts["bob"]["m7"], texts["carol"]["m9"]
     for user in USERS:
         assert found(service, user) == sorted(texts[user].values())
-    assert service.sync.stats()["memories"] == 85
+    assert service.sync.admin.stats()["memories"] == 85
     entry = MemoryEntry("zebra told again", id="m7")
     assert service.sync.add_memory(**scope("bob"), memories=[entry]) == ["m7"]
     service.close()
@@ -200,7 +200,7 @@ def test_wrong_counts_are_noticed_and_counted_anew(open_service, path):
     assert repair(path) == ["1 users were counted anew"]
     assert levels(path)["counts"] == "ok"
     service = open_service(path, embedder=EMBEDDER)
-    assert service.sync.stats()["memories"] == 27
+    assert service.sync.admin.stats()["memories"] == 27
 
 
 def test_open_permissions_and_leftovers_are_told_and_tidied(open_service, path):

@@ -42,7 +42,7 @@ def service(request, tmp_path):
 @pytest.mark.parametrize("kind", [ValueError, OSError, TypeError])
 def test_a_stream_that_fails_is_no_damage_of_the_file(service, word, kind):
     with pytest.raises(StorageError, match=r"^path: ") as caught:
-        service.sync.export(Failing(word, kind("zebra")))
+        service.sync.admin.export_jsonl(Failing(word, kind("zebra")))
     assert not isinstance(caught.value, CorruptFileError)
     assert "zebra" not in str(caught.value)
 
@@ -50,9 +50,9 @@ def test_a_stream_that_fails_is_no_damage_of_the_file(service, word, kind):
 def test_a_failed_export_whose_error_is_kept_delays_no_purge(service):
     """Its cursors are closed: a purge waits for each state that somebody reads."""
     with pytest.raises(StorageError) as caught:
-        service.sync.export(Failing('"hist"', OSError()))
+        service.sync.admin.export_jsonl(Failing('"hist"', OSError()))
     service.sync.delete_memory(**ALICE, memory_id="1")
-    service.sync.purge()
+    service.sync.admin.purge()
     assert caught.value is not None
 
 
@@ -66,6 +66,6 @@ def test_a_value_that_cannot_be_exported_delays_no_purge(tmp_path):
         connection.execute("UPDATE hist SET old = x'fffe'")
     with MemoryService(path, embedder=None) as made:
         with pytest.raises(CorruptFileError) as caught:
-            made.sync.export(tmp_path / "out.jsonl")
-        made.sync.purge()
+            made.sync.admin.export_jsonl(tmp_path / "out.jsonl")
+        made.sync.admin.purge()
         assert caught.value is not None

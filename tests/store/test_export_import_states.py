@@ -90,7 +90,7 @@ def lived(open_service, tmp_path, clock, embedder) -> MemoryService:
     add(**ALICE, memories=["zebra shared"], scope="shared")
     add(**ALICE, memories=["zebra of the app", "held app"], scope="app")
     clock.now += 20
-    service.sync.run_due()
+    service.sync.admin.run_due()
     service.sync.consolidate(
         **ALICE,
         older_than=1,
@@ -102,7 +102,7 @@ def lived(open_service, tmp_path, clock, embedder) -> MemoryService:
 
 
 def exported(service: MemoryService, path: Path, **options: Any) -> bytes:
-    service.sync.export(path, **options)
+    service.sync.admin.export_jsonl(path, **options)
     data = path.read_bytes()
     path.unlink()
     return data
@@ -150,12 +150,12 @@ def test_an_export_of_an_import_is_the_export(
     model = {"embedder": embedder} if vectors else {}
     asked = len(embedder.asked)
     other = open_service(tmp_path / "n.db", **OPTIONS, **model, clock=clock)
-    assert other.sync.import_(file) == kinds.count("mem")
+    assert other.sync.admin.import_jsonl(file) == kinds.count("mem")
     assert exported(other, tmp_path / "e", vectors=vectors) == data
     assert len(embedder.asked) == asked
     if vectors:
         assert told(other) == told(lived)
-    assert other.sync.import_(file) == 0
+    assert other.sync.admin.import_jsonl(file) == 0
     assert exported(other, tmp_path / "e", vectors=vectors) == data
     other.close()
     again = open_service(tmp_path / "n.db", **OPTIONS, **model, clock=clock)
@@ -165,10 +165,10 @@ def test_an_export_of_an_import_is_the_export(
 @pytest.fixture
 def moved(open_service, tmp_path, lived, clock, embedder) -> MemoryService:
     """The same life in another file."""
-    lived.sync.export(tmp_path / "in")
+    lived.sync.admin.export_jsonl(tmp_path / "in")
     options = {**OPTIONS, "clock": clock, "embedder": embedder}
     service: MemoryService = open_service(tmp_path / "n.db", **options)
-    service.sync.import_(tmp_path / "in")
+    service.sync.admin.import_jsonl(tmp_path / "in")
     return service
 
 
@@ -208,22 +208,22 @@ def test_what_waits_is_remembered_elsewhere(moved, clock):
     assert "zebra waits" not in found(moved)
     moved.sync.observe_session(session(turn(7, "zebra waits"), id_="w"))
     clock.now += 3_500
-    moved.sync.run_due()
+    moved.sync.admin.run_due()
     assert "zebra waits" not in found(moved)
     clock.now += 200
-    moved.sync.run_due()
+    moved.sync.admin.run_due()
     assert found(moved).count("zebra waits") == 1
     assert found(moved, **BOB) == ["zebra bob", "zebra of the app"]
 
 
 def test_a_hook_judges_no_import(open_service, tmp_path, lived, clock, embedder):
     """An import copies what was judged before, held memories as held ones."""
-    lived.sync.export(tmp_path / "in")
+    lived.sync.admin.export_jsonl(tmp_path / "in")
     judge = Judge()
     judge.rules = {"zebra": judge.rules["refused"]}
     options = {**OPTIONS, "clock": clock, "embedder": embedder, "on_write": judge}
     other = open_service(tmp_path / "n.db", **options)
-    other.sync.import_(tmp_path / "in")
+    other.sync.admin.import_jsonl(tmp_path / "in")
     assert judge.seen == []
     assert listed(other, "quarantined") == ["held zebra"]
     assert told(other) == told(lived)
@@ -240,12 +240,12 @@ def test_an_import_changes_nothing_that_is_newer(
     moved.sync.update_memory(**ALICE, memory_id="t2", content="zebra here")
     moved.sync.end_session(**ALICE, session_id="w")
     before = exported(moved, tmp_path / "e")
-    assert moved.sync.import_(tmp_path / "in") == 0
+    assert moved.sync.admin.import_jsonl(tmp_path / "in") == 0
     assert exported(moved, tmp_path / "e") == before
     assert "held zebra" in found(moved)
     # And back: what was done there is taken over here, by the same rule.
-    moved.sync.export(tmp_path / "back")
-    assert lived.sync.import_(tmp_path / "back") > 0
+    moved.sync.admin.export_jsonl(tmp_path / "back")
+    assert lived.sync.admin.import_jsonl(tmp_path / "back") > 0
     assert found(lived) == found(moved)
     for state in STATES:
         assert listed(lived, state) == listed(moved, state)
@@ -257,9 +257,9 @@ def test_an_import_brings_back_only_what_it_is_told_to(moved, tmp_path, clock):
     """Deleted here is deleted, unless restore says otherwise."""
     clock.now += 10
     moved.sync.delete_user(**ALICE)
-    assert moved.sync.import_(tmp_path / "in") == 0
+    assert moved.sync.admin.import_jsonl(tmp_path / "in") == 0
     assert listed(moved) == []
-    assert moved.sync.import_(tmp_path / "in", restore=True) > 0
+    assert moved.sync.admin.import_jsonl(tmp_path / "in", restore=True) > 0
     assert "zebra righter" in found(moved)
     assert "zebra gone" not in found(moved)
     assert "held zebra" not in found(moved)
@@ -320,7 +320,7 @@ def test_a_damaged_line_is_refused(open_service, tmp_path, lived, clock, damage)
     (tmp_path / "in").write_bytes(text + b"\n")
     other = open_service(tmp_path / "n.db", **OPTIONS, clock=clock)
     with pytest.raises(InvalidArgumentError, match=f"line {place + 2}: "):
-        other.sync.import_(tmp_path / "in")
+        other.sync.admin.import_jsonl(tmp_path / "in")
 
 
 def test_no_damage_makes_anything_else_than_a_refusal(
@@ -343,14 +343,14 @@ def test_no_damage_makes_anything_else_than_a_refusal(
         path = tmp_path / f"n{round_}.db"
         with open_service(path, **OPTIONS, clock=clock, durability="process") as other:
             try:
-                other.sync.import_(file)
+                other.sync.admin.import_jsonl(file)
             except VecallError:
                 refused += 1
             for state in STATES:
                 for memory in other.sync.list_memories(**ALICE, state=state):
                     other.sync.memory_history(**ALICE, memory_id=str(memory.id))
             found(other)
-            other.sync.run_due()
+            other.sync.admin.run_due()
             other.sync.end_session(**ALICE, session_id="w")
             other.sync.add_memory(**ALICE, memories=["zebra after all"])
             assert "zebra after all" in found(other)

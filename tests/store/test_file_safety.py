@@ -206,21 +206,21 @@ def test_no_call_drops_a_lock_that_another_connection_holds(open_service, tmp_pa
     service, second = open_service(path), open_service(path)
     many = [MemoryEntry(f"zebra {i}", id=f"m{i}") for i in range(600)]
     service.sync.add_memory(**ALICE, memories=many)
-    service.sync.export(tmp_path / "export")
+    service.sync.admin.export_jsonl(tmp_path / "export")
     (tmp_path / "link").hardlink_to(path)
     beside = [path.with_name(path.name + suffix) for suffix in BESIDE]
     own: list[Callable[[], Any]] = [
-        lambda: service.sync.backup(tmp_path / "b.db"),
-        lambda: service.sync.backup(path),
-        lambda: service.sync.export(tmp_path / "e"),
-        lambda: service.sync.export(path),
-        service.sync.stats,
+        lambda: service.sync.admin.backup(tmp_path / "b.db"),
+        lambda: service.sync.admin.backup(path),
+        lambda: service.sync.admin.export_jsonl(tmp_path / "e"),
+        lambda: service.sync.admin.export_jsonl(path),
+        service.sync.admin.stats,
         lambda: examine(path),
-        lambda: service.sync.warm(**ALICE),
+        lambda: service.sync.admin.warm(**ALICE),
         lambda: texts(service, "zebra"),
         lambda: second.sync.get_memory(**ALICE, memory_id="m1"),
-        lambda: service.sync.import_(tmp_path / "link"),
-        *(lambda file=file: service.sync.import_(file) for file in beside),
+        lambda: service.sync.admin.import_jsonl(tmp_path / "link"),
+        *(lambda file=file: service.sync.admin.import_jsonl(file) for file in beside),
         lambda: MemoryService(tmp_path / "none" / "m.db", embedder=None),
     ]
     with in_transaction(second):
@@ -237,9 +237,9 @@ def test_no_call_drops_a_lock_that_another_connection_holds(open_service, tmp_pa
     ]
     assert len(resting) == 2
     for work in [
-        service.sync.purge,
+        service.sync.admin.purge,
         lambda: service.sync.delete_user(**BOB, forget=True),
-        lambda: service.sync.import_(tmp_path / "export"),
+        lambda: service.sync.admin.import_jsonl(tmp_path / "export"),
         (tmp_path / "link").unlink,
         lambda: open_service(path).close(),
     ]:
@@ -301,8 +301,8 @@ def test_below_its_limit_of_free_space_a_file_only_shrinks(open_service, tmp_pat
     full.sync.delete_memory(**ALICE, memory_id=ids[0])
     assert texts(full, "zebra") == ["zebra 2"]
     assert full.sync.delete_user(**ALICE, forget=True) == 1
-    full.sync.purge()
+    full.sync.admin.purge()
     with open_service(path) as service:
-        assert service.sync.stats()["memories"] == 0
+        assert service.sync.admin.stats()["memories"] == 0
         service.sync.add_memory(**ALICE, memories=["zebra again"])
         assert texts(service, "zebra") == ["zebra again"]

@@ -153,7 +153,7 @@ assert sum(map(len, found)) == 100, list(map(len, found))
 def test_workers_forked_from_one_service_lose_nothing(open_service, tmp_path):
     path = tmp_path / "m.db"
     assert run(PRELOAD, path) == "0 0 0 0"
-    assert open_service(path).sync.stats()["memories"] == 100
+    assert open_service(path).sync.admin.stats()["memories"] == 100
 
 
 # A function on a service of the parent's, or of the child's own.
@@ -192,7 +192,7 @@ def test_processes_of_multiprocessing_share_the_file(open_service, tmp_path, met
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() == "13"
-    assert open_service(path).sync.stats()["memories"] == 13
+    assert open_service(path).sync.admin.stats()["memories"] == 13
 
 
 WITHOUT_A_FILE = """
@@ -206,7 +206,7 @@ if child == 0:
     for work in (
         lambda: service.sync.search_memory(**scope, query="zebra"),
         lambda: service.sync.add_memory(**scope, memories=["zebra"]),
-        lambda: service.sync.stats(),
+        lambda: service.sync.admin.stats(),
         lambda: service.sync.get_memory(**scope, memory_id="x"),
     ):
         try:
@@ -238,7 +238,7 @@ for number in range(6):
             service.sync.add_memory(**scope, memories=[f"zebra child{number}"])
         service.close()
         try:
-            service.sync.stats()
+            service.sync.admin.stats()
         except vecall.ClosedError:
             os._exit(0)
         os._exit(1)
@@ -252,7 +252,7 @@ print(len(found))
 def test_a_child_that_closes_takes_nothing_from_its_parent(open_service, tmp_path):
     path = tmp_path / "m.db"
     assert run(CLOSING_CHILD, path) == "10"
-    assert open_service(path).sync.stats()["memories"] == 10
+    assert open_service(path).sync.admin.stats()["memories"] == 10
 
 
 # Threads of the parent change, search and save an index at the moment of each fork.

@@ -78,8 +78,8 @@ def test_another_header_is_refused(open_service, tmp_path, header):
     file.write_bytes(header + b'{"part":{"app":"a","user":"u","created_at":0}}\n')
     service = open_service(tmp_path / "m.db", embedder=EMBEDDER)
     with pytest.raises(InvalidArgumentError, match="line 1"):
-        service.sync.import_(file)
-    assert service.sync.stats()["users"] == 0
+        service.sync.admin.import_jsonl(file)
+    assert service.sync.admin.stats()["users"] == 0
 
 
 MEM = {
@@ -127,7 +127,7 @@ def test_a_damaged_line_is_named_and_those_before_it_are_in(
 ):
     """Guarantee 6: bad input is refused with a typed error, and nothing of it stays."""
     file, path = tmp_path / "in", tmp_path / "other.db"
-    origin.sync.export(file, **ALICE)
+    origin.sync.admin.export_jsonl(file, **ALICE)
     lines = file.read_bytes().splitlines(keepends=True)
     wrong = bad if isinstance(bad, bytes) else json.dumps(bad).encode()
     at = 15
@@ -135,7 +135,7 @@ def test_a_damaged_line_is_named_and_those_before_it_are_in(
     file.write_bytes(b"".join(lines))
     other = open_service(path, embedder=EMBEDDER)
     with pytest.raises(InvalidArgumentError, match=rf"line {at}\b") as caught:
-        other.sync.import_(file)
+        other.sync.admin.import_jsonl(file)
     assert "zebra" not in str(caught.value)
     told = [json.loads(line) for line in lines[: at - 1]]
     before = sorted(line["mem"]["text"] for line in told if "mem" in line)
@@ -145,14 +145,14 @@ def test_a_damaged_line_is_named_and_those_before_it_are_in(
         assert texts(again) == before
         del lines[at - 1]
         file.write_bytes(b"".join(lines))
-        again.sync.import_(file)
+        again.sync.admin.import_jsonl(file)
         assert everything(again) == everything(origin)
 
 
 def test_an_export_with_any_damage_never_spoils_a_file(open_service, origin, tmp_path):
     """Guarantee 6: a typed error or an import, and answers afterwards."""
     file = tmp_path / "in"
-    origin.sync.export(file, **ALICE)
+    origin.sync.admin.export_jsonl(file, **ALICE)
     whole = file.read_bytes()
     rng = random.Random(11)
     refused = 0
@@ -166,7 +166,7 @@ def test_an_export_with_any_damage_never_spoils_a_file(open_service, origin, tmp
             )
         file.write_bytes(data)
         try:
-            other.sync.import_(file, restore=True)
+            other.sync.admin.import_jsonl(file, restore=True)
         except VecallError:
             refused += 1
         everything(other)
@@ -174,4 +174,4 @@ def test_an_export_with_any_damage_never_spoils_a_file(open_service, origin, tmp
     other.close()
     with open_service(tmp_path / "other.db", embedder=EMBEDDER) as again:
         everything(again)
-        again.sync.export(tmp_path / "out")
+        again.sync.admin.export_jsonl(tmp_path / "out")

@@ -37,7 +37,7 @@ def judge(request) -> Judge:
 
 
 def exported(service, path):
-    service.sync.export(path)
+    service.sync.admin.export_jsonl(path)
     return path
 
 
@@ -49,7 +49,7 @@ def test_a_gated_import_writes_what_the_hook_lets_through(
     origin.sync.add_memory(**ALICE, memories=TEXTS)
     file = exported(origin, tmp_path / "out")
     service = open_service(tmp_path / "new.db", on_write=judge)
-    count = service.sync.import_(file, gate=True)
+    count = service.sync.admin.import_jsonl(file, gate=True)
     assert (count, count.rejected, count.quarantined) == (3, 2, 1)
     assert listed(service) == EVERY
     assert found(service) == sorted(EVERY)
@@ -65,7 +65,7 @@ def test_without_the_gate_an_import_is_a_copy(open_service, tmp_path, judge):
     origin.sync.add_memory(**ALICE, memories=TEXTS)
     file = exported(origin, tmp_path / "out")
     service = open_service(tmp_path / "new.db", on_write=judge)
-    count = service.sync.import_(file)
+    count = service.sync.admin.import_jsonl(file)
     assert (count, count.rejected, count.quarantined) == (5, 0, 0)
     assert listed(service) == list(TEXTS)
     assert judge.seen == []
@@ -75,7 +75,7 @@ def test_a_gated_import_needs_a_hook(open_service, tmp_path):
     file = exported(open_service(), tmp_path / "out")
     service = open_service(tmp_path / "new.db")
     with pytest.raises(ConfigError, match="on_write"):
-        service.sync.import_(file, gate=True)
+        service.sync.admin.import_jsonl(file, gate=True)
 
 
 def test_archived_and_quarantined_memories_are_judged_and_stay_so(
@@ -90,7 +90,7 @@ def test_archived_and_quarantined_memories_are_judged_and_stay_so(
         origin.sync.archive_memory(**ALICE, memory_id=id_)
     file = exported(origin, tmp_path / "out")
     service = open_service(tmp_path / "new.db", on_write=judge)
-    count = service.sync.import_(file, gate=True)
+    count = service.sync.admin.import_jsonl(file, gate=True)
     assert (count, count.rejected, count.quarantined) == (3, 1, 1)
     assert listed(service, "quarantined") == ["zebra kept", "zebra old held"]
     assert listed(service, "archived") == ["zebra old"]
@@ -106,7 +106,7 @@ def test_former_versions_are_judged(open_service, tmp_path, judge):
     origin.sync.update_memory(**ALICE, memory_id=other, content="gnu refused")
     file = exported(origin, tmp_path / "out")
     service = open_service(tmp_path / "new.db", on_write=judge)
-    count = service.sync.import_(file, gate=True)
+    count = service.sync.admin.import_jsonl(file, gate=True)
     assert (count, count.rejected, count.quarantined) == (1, 2, 1)
     past = service.sync.memory_history(**ALICE, memory_id=id_)
     assert [(each.memory.text, each.state) for each in past] == [
@@ -126,7 +126,7 @@ def test_waiting_turns_are_judged(open_service, tmp_path, judge):
     origin.sync.observe_session(session(*turns))
     file = exported(origin, tmp_path / "out")
     service = open_service(tmp_path / "new.db", on_write=judge, trigger=SessionEnd())
-    count = service.sync.import_(file, gate=True)
+    count = service.sync.admin.import_jsonl(file, gate=True)
     assert (count, count.rejected, count.quarantined) == (0, 2, 1)
     service.sync.end_session(session())
     assert listed(service) == EVERY
@@ -150,7 +150,7 @@ def test_a_vector_does_not_outlast_its_redacted_text(open_service, tmp_path, jud
     with open_service(
         tmp_path / "new.db", embedder=embedder, on_write=judge
     ) as service:
-        assert service.sync.import_(file, gate=True) == 2
+        assert service.sync.admin.import_jsonl(file, gate=True) == 2
     with open_service(
         tmp_path / "new.db", embedder=embedder, on_write=judge
     ) as service:
@@ -167,7 +167,7 @@ def test_a_lower_trust_of_the_hook_counts(open_service, tmp_path):
     file = exported(origin, tmp_path / "out")
     low = Verdict("allow", trust="unverified")
     service = open_service(tmp_path / "new.db", on_write=lambda _: low)
-    service.sync.import_(file, gate=True)
+    service.sync.admin.import_jsonl(file, gate=True)
     assert service.sync.list_memories(**ALICE)[0].trust == "unverified"
 
 
@@ -185,7 +185,7 @@ def test_a_hook_that_fails_ends_the_import(open_service, tmp_path):
     file = exported(origin, tmp_path / "out")
     service = open_service(tmp_path / "new.db", on_write=hook)
     with pytest.raises(WriteHookError) as told:
-        service.sync.import_(file, gate=True)
+        service.sync.admin.import_jsonl(file, gate=True)
     assert SECRET not in str(told.value)
     counts = [
         len(service.sync.list_memories(app_name="app", user_id=user))
@@ -194,7 +194,7 @@ def test_a_hook_that_fails_ends_the_import(open_service, tmp_path):
     assert counts == [1, 0, 0]
 
 
-@pytest.mark.parametrize("what", ["export", "import_", "purge"])
+@pytest.mark.parametrize("what", ["export", "import", "purge"])
 def test_a_hook_that_needs_the_thread_of_the_import_is_refused(
     open_service, tmp_path, what
 ):
@@ -203,9 +203,9 @@ def test_a_hook_that_needs_the_thread_of_the_import_is_refused(
     origin.sync.add_memory(**ALICE, memories=["zebra"])
     file = exported(origin, tmp_path / "out")
     calls = {
-        "export": lambda: service.sync.export(tmp_path / "more"),
-        "import_": lambda: service.sync.import_(file),
-        "purge": lambda: service.sync.purge(),
+        "export": lambda: service.sync.admin.export_jsonl(tmp_path / "more"),
+        "import": lambda: service.sync.admin.import_jsonl(file),
+        "purge": lambda: service.sync.admin.purge(),
     }
 
     def hook(_):
@@ -214,7 +214,7 @@ def test_a_hook_that_needs_the_thread_of_the_import_is_refused(
 
     service = open_service(tmp_path / "new.db", on_write=hook)
     with pytest.raises(WriteHookError, match="its own memory service"):
-        service.sync.import_(file, gate=True)
+        service.sync.admin.import_jsonl(file, gate=True)
     assert listed(service) == []
 
 
@@ -228,12 +228,12 @@ def test_two_services_whose_hooks_import_into_each_other_do_not_wait_for_ever(
     for number in range(2):
 
         def hook(_, other=1 - number):
-            services[other].sync.import_(file, gate=True)
+            services[other].sync.admin.import_jsonl(file, gate=True)
             return ALLOW
 
         services.append(open_service(tmp_path / f"{number}.db", on_write=hook))
     with pytest.raises(WriteHookError):
-        services[0].sync.import_(file, gate=True)
+        services[0].sync.admin.import_jsonl(file, gate=True)
     assert listed(services[0]) == listed(services[1]) == []
 
 
@@ -280,4 +280,4 @@ def test_an_import_into_a_closing_service_ends(open_service, tmp_path):
     service = open_service(tmp_path / "new.db", on_write=Judge())
     service.close()
     with pytest.raises(ClosedError):
-        service.sync.import_(file, gate=True)
+        service.sync.admin.import_jsonl(file, gate=True)

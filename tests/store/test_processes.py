@@ -61,7 +61,7 @@ def test_two_processes_see_each_others_writes_at_once(open_service, tmp_path):
                 service.sync.delete_memory(**ALICE, memory_id=there)
                 expected.remove(f"zebra there{i}")
             assert ask(other, "texts", query="zebra") == sorted(expected)
-        assert service.sync.stats()["memories"] == len(expected)
+        assert service.sync.admin.stats()["memories"] == len(expected)
 
 
 def test_two_services_of_one_process_see_each_others_writes(open_service, tmp_path):

@@ -81,7 +81,7 @@ def test_a_migrated_file_is_like_one_that_was_made_today(open_old, old, tmp_path
 def until_filled(service) -> None:
     """Wait until no more vectors are made in the background."""
     before = -1
-    while (now := service.sync.stats()["embedded"]) != before:
+    while (now := service.sync.admin.stats()["embedded"]) != before:
         before = now
         time.sleep(0.2)
 
@@ -99,7 +99,7 @@ def test_what_was_remembered_is_found_again(open_old, schema):
     """Guarantee 1: what was acknowledged then is there now."""
     service = open_old()
     assert set(ZEBRAS[schema]) <= set(texts(service, "alice", "zebra"))
-    stats = service.sync.stats()
+    stats = service.sync.admin.stats()
     assert stats["memories"] == sum(USERS[schema].values())
     assert stats["deleted_ids"] == 1
 
@@ -134,7 +134,7 @@ def test_a_file_of_schema_2_keeps_lives_uses_keys_and_history(open_old, old):
     assert "gone soon" in texts(service, "alice", "gone soon")
     clock.let_pass(3_600.0)
     assert "gone soon" not in texts(service, "alice", "gone soon")
-    assert service.sync.run_due() == 1
+    assert service.sync.admin.run_due() == 1
     with closing(sqlite3.connect(old)) as connection:
         used = connection.execute("SELECT text FROM mem WHERE uses = 1 ORDER BY 1")
         assert used.fetchall() == [("okapi one",), ("okapi two",)]
@@ -161,7 +161,7 @@ def test_a_file_of_schema_3_keeps_what_was_corrected_and_what_ends(open_old, old
     for query in ("gone soon", "pass"):
         assert texts(service, "alice", query)
     clock.let_pass(3_700.0)
-    assert service.sync.run_due() == 2
+    assert service.sync.admin.run_due() == 2
     with closing(sqlite3.connect(old)) as connection:
         archived = "SELECT id FROM mem WHERE state = 'archived' ORDER BY id"
         assert connection.execute(archived).fetchall() == [("dog-1",), ("pass",)]

@@ -73,7 +73,7 @@ def large(
     """A closed file with one snapshot, which is returned."""
     service = open_service(path, durability="process", **options)
     service.sync.add_memory(**ALICE, memories=entries(*range(ROWS)))
-    service.sync.warm(**ALICE)
+    service.sync.admin.warm(**ALICE)
     return written(service, path)
 
 
@@ -115,7 +115,7 @@ def test_a_large_partition_gets_a_snapshot_for_its_owner_alone(open_service, tmp
     for secret in (b"zebra", b"okapi", b"number5", b"alice"):
         assert secret not in file.read_bytes(), "purge would have to look here, too"
     with open_service(path) as service:
-        assert service.sync.stats()["snapshot_bytes"] == file.stat().st_size
+        assert service.sync.admin.stats()["snapshot_bytes"] == file.stat().st_size
 
 
 @pytest.mark.parametrize("embedder", [None, Recorder(5)], ids=["words", "vectors"])
@@ -194,7 +194,7 @@ def test_the_snapshot_of_another_file_is_not_believed(open_service, tmp_path):
     file = large(open_service, path)
     service = open_service(other, durability="process")
     service.sync.add_memory(**ALICE, memories=entries(*range(ROWS), word="gnu"))
-    service.sync.warm(**ALICE)
+    service.sync.admin.warm(**ALICE)
     foreign = written(service, other)
     expected = from_rows(open_service, path)
     shutil.copyfile(foreign, file)
@@ -208,8 +208,8 @@ def test_the_snapshot_of_another_user_is_not_believed(open_service, tmp_path):
     service = open_service(path, durability="process")
     service.sync.add_memory(**ALICE, memories=entries(*range(ROWS)))
     service.sync.add_memory(**bob, memories=entries(*range(ROWS), word="gnu"))
-    service.sync.warm(**ALICE)
-    service.sync.warm(**bob)
+    service.sync.admin.warm(**ALICE)
+    service.sync.admin.warm(**bob)
     until((folder(path) / "1.vs").exists)
     second = written(service, path, part=2)
     expected = from_rows(open_service, path)
@@ -229,7 +229,7 @@ def test_a_restored_file_is_not_answered_from_newer_snapshots(open_service, tmp_
     expected = from_rows(open_service, path)
     with open_service(path, durability="process") as service:
         service.sync.add_memory(**ALICE, memories=entries(*range(ROWS), word="changed"))
-        service.sync.warm(**ALICE)
+        service.sync.admin.warm(**ALICE)
         service.sync.add_memory(
             **ALICE, memories=entries(*range(ROWS, 2 * ROWS), word="new")
         )
@@ -254,7 +254,7 @@ def test_a_backup_does_not_believe_the_snapshots_of_its_original(
     path, copy = tmp_path / "m.db", tmp_path / "b.db"
     large(open_service, path)
     with open_service(path, durability="process") as service:
-        service.sync.backup(copy)
+        service.sync.admin.backup(copy)
     with open_service(copy, durability="process") as service:
         service.sync.add_memory(**ALICE, memories=entries(*range(100), word="changed"))
     shutil.rmtree(folder(copy), ignore_errors=True)
@@ -323,7 +323,7 @@ def test_a_symbolic_link_in_the_place_of_the_folder_is_refused(open_service, tmp
     folder(path).symlink_to(elsewhere)
     service.sync.add_memory(**ALICE, memories=entries(*range(ROWS)))
     assert len(answers(service)[0]) == ROWS
-    service.sync.purge()
+    service.sync.admin.purge()
     service.close()
     assert [file.name for file in elsewhere.iterdir()] == ["1.vs"]
     assert (elsewhere / "1.vs").read_text() == "precious"
@@ -343,7 +343,7 @@ def test_the_folder_may_be_deleted_at_any_time(open_service, tmp_path):
         service.sync.add_memory(
             **ALICE, memories=entries(*some, word=f"changed round{round_}")
         )
-        service.sync.warm(**ALICE)
+        service.sync.admin.warm(**ALICE)
         shutil.rmtree(folder(path), ignore_errors=True)
         service.sync.delete_memory(**ALICE, memory_id=f"m{some[0]}")
         numbers.remove(some[0])
@@ -363,7 +363,7 @@ def test_a_moved_file_does_not_use_the_snapshots_of_the_old_model(
     before = file.read_bytes()
     new = Recorder(5, "new")
     with open_service(path, durability="process") as service:
-        service.sync.reembed(new)
+        service.sync.admin.reembed(new)
     folder(path).mkdir(exist_ok=True)
     file.unlink(missing_ok=True)
     file.write_bytes(before)
@@ -388,8 +388,8 @@ def test_services_with_and_without_vectors_share_a_folder(open_service, tmp_path
     vectors = open_service(path, durability="process", embedder=embedder)
     for word in ("changed once", "changed twice"):
         vectors.sync.add_memory(**ALICE, memories=entries(*range(510), word=word))
-        words.sync.warm(**ALICE)
-        vectors.sync.warm(**ALICE)
+        words.sync.admin.warm(**ALICE)
+        vectors.sync.admin.warm(**ALICE)
         found = answers(words), answers(vectors)
         assert found == (answers(words), answers(vectors))
     words.close()

@@ -53,4 +53,4 @@ def test_the_log_is_emptied_once_nobody_reads_an_old_state(open_service, tmp_pat
             service.sync.add_memory(**ALICE, memories=[f"okapi {call}"])
         assert size_of_log(path) <= BOUND
     assert texts(service, "zebra") == ["zebra"]
-    assert service.sync.stats()["memories"] == 10 * TEXTS + 3
+    assert service.sync.admin.stats()["memories"] == 10 * TEXTS + 3

@@ -69,7 +69,7 @@ def test_a_session_waits_until_it_ends(open_one):
     for last in (1, 2, 3):
         assert one.sync.observe_session(talk(*range(1, last + 1))) == []
     one.clock.let_pass(1e6)
-    assert one.sync.run_due() == 0
+    assert one.sync.admin.run_due() == 0
     assert one.texts() == []
     assert len(one.sync.end_session(**ALICE, session_id="s")) == 3
     assert one.texts() == expected(1, 2, 3)
@@ -81,12 +81,12 @@ def test_so_many_messages_are_remembered_together(open_one):
     """S4.19."""
     one = open_one(trigger=MessageCount(3))
     one.sync.observe_session(talk(1, 2))
-    assert one.sync.run_due() == 0
+    assert one.sync.admin.run_due() == 0
     one.sync.observe_session(talk(1, 2, 3, 4))
-    assert one.sync.run_due() == 1
+    assert one.sync.admin.run_due() == 1
     assert one.texts() == expected(1, 2, 3, 4)
     one.sync.observe_session(talk(1, 2, 3, 4, 5))
-    assert one.sync.run_due() == 0
+    assert one.sync.admin.run_due() == 0
 
 
 def test_a_silent_session_is_remembered(open_one):
@@ -96,9 +96,9 @@ def test_a_silent_session_is_remembered(open_one):
     one.clock.let_pass(59)
     one.sync.observe_session(talk(1, 2))
     one.clock.let_pass(59)
-    assert one.sync.run_due() == 0
+    assert one.sync.admin.run_due() == 0
     one.clock.let_pass(1)
-    assert one.sync.run_due() == 1
+    assert one.sync.admin.run_due() == 1
     assert one.texts() == expected(1, 2)
 
 
@@ -169,15 +169,15 @@ def test_after_a_failure_what_waits_is_tried_again_later(open_one, failing):
         "model": SummaryError, "embedder": EmbedderError, "store": ConnectionError,
     }  # fmt: skip
     fail(1)
-    assert one.sync.run_due() == 0
+    assert one.sync.admin.run_due() == 0
     one.sync.observe_session(talk(1, 2, 3))
-    assert one.sync.run_due() == 0  # not yet
+    assert one.sync.admin.run_due() == 0  # not yet
     fail(1)
     with pytest.raises(errors[failing]):
         one.sync.end_session(**ALICE, session_id="s")
     fail(0)
     one.clock.let_pass(31)
-    assert one.sync.run_due() == 1
+    assert one.sync.admin.run_due() == 1
     assert len(one.store.rows) == 1
     assert all(f"word{n}" in one.texts()[0] for n in (1, 2, 3))
 
@@ -278,7 +278,7 @@ def test_closing_finishes_what_runs_and_says_what_is_lost(caplog):
     for call in (
         lambda: service.sync.observe_session(talk(1)),
         lambda: service.sync.end_session(**ALICE, session_id="t"),
-        service.sync.run_due,
+        service.sync.admin.run_due,
     ):
         with pytest.raises(ClosedError):
             call()

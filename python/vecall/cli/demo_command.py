@@ -114,7 +114,7 @@ def _both_halves(options: argparse.Namespace, path: str) -> int:
     say(f"   {path}")
     say(bold("2. kill -9") + dim(f"   process {written['pid']} is gone"))
     with opened(path, options.embedder) as memory:
-        stored = memory.sync.stats()["memories"]
+        stored = memory.sync.admin.stats()["memories"]
         say(
             bold("3. A new process opens the file")
             + f"   {stored} memories are there\n"

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         MemoryService(options.path, embedder="none", scopes=scopes) as memory,
     ):
         erased = sum(_erase(memory, app, user) for app in apps)
-        memory.sync.purge()
+        memory.sync.admin.purge()
     places = list(_places(Path(options.path), user.encode()))
     _report(options, where, erased, places)
     return int(bool(places) and len(apps) == len(found))

@@ -175,7 +175,7 @@ def _tell(options: argparse.Namespace, done: list[str], findings: list[Finding])
 def run_backup(options: argparse.Namespace) -> int:
     """Copy the file."""
     with _opened(options.path) as memory, naming(options.target):
-        memory.sync.backup(options.target)
+        memory.sync.admin.backup(options.target)
     size = Path(options.target).stat().st_size
     _say(options, {"bytes": size}, f"{size:,} bytes in {options.target}")
     return 0
@@ -185,7 +185,7 @@ def run_export(options: argparse.Namespace) -> int:
     """Write the memories; report to standard error if they go to standard output."""
     to_output = options.target == "-"
     with _opened(options.path) as memory, naming(options.target):
-        count = memory.sync.export(
+        count = memory.sync.admin.export_jsonl(
             sys.stdout if to_output else options.target,
             vectors=not options.no_vectors,
             app_name=options.app,
@@ -203,8 +203,8 @@ def run_reembed(options: argparse.Namespace) -> int:
     """Move the file to another model."""
     embedder = chosen(options.embedder)
     with _opened(options.path) as memory:
-        count = memory.sync.reembed(embedder)
-        facts = memory.sync.stats()
+        count = memory.sync.admin.reembed(embedder)
+        facts = memory.sync.admin.stats()
     model, embedded = facts["model"], facts["embedded"]
     moved = counted(count, "memory", "memories")
     there = counted(embedded, "memory has", "memories have")
@@ -217,7 +217,7 @@ def run_reembed(options: argparse.Namespace) -> int:
 def run_purge(options: argparse.Namespace) -> int:
     """Rewrite the file."""
     with _opened(options.path) as memory:
-        freed = memory.sync.purge()
+        freed = memory.sync.admin.purge()
     _say(options, {"bytes_freed": freed}, f"{counted(freed, 'byte')} freed")
     return 0
 

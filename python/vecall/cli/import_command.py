@@ -144,7 +144,7 @@ def _import_export(options: argparse.Namespace, source: _Source) -> int:
             opened(options.path, options.embedder, options.on_write) as memory,
             naming(source.name),
         ):
-            count = memory.sync.import_(
+            count = memory.sync.admin.import_jsonl(
                 lines,
                 app_name=options.app,
                 user_id=options.user,
@@ -319,7 +319,7 @@ class _Import:
 
 def _rows(memory: MemoryService) -> int:
     """Return the number of memories in all states."""
-    facts = memory.sync.stats()
+    facts = memory.sync.admin.stats()
     return sum(int(facts[name]) for name in ("memories", "archived", "quarantined"))
 
 

@@ -53,7 +53,7 @@ class Admin:
         await Join(self._submit(backup, self._runtime.database, _target(path)))
 
     @observed("export", int)
-    async def export(
+    async def export_jsonl(
         self,
         path: object,
         vectors: bool,
@@ -82,8 +82,8 @@ class Admin:
         return count
 
     @observed("import", int)
-    async def import_(self, path: object, how: _transfer.ImportHow) -> Imported:
-        """Read what `export` wrote."""
+    async def import_jsonl(self, path: object, how: _transfer.ImportHow) -> Imported:
+        """Read what `export_jsonl` wrote."""
         runtime = self._runtime
         runtime.check_open()
         runtime.check_writable()

@@ -18,7 +18,7 @@ NO_FOLDER = "No folder of backups is configured."
 
 async def metrics(call: RequestContext) -> Response:
     """Show counts in the text format of Prometheus."""
-    text = as_text(await call.memory.stats(), call.door.answered)
+    text = as_text(await call.memory.admin.stats(), call.door.answered)
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
@@ -35,7 +35,7 @@ async def backup(call: RequestContext) -> Response:
     target: Path = door.backups / name
     door.backing_up = True
     try:
-        await memory.backup(target)
+        await memory.admin.backup(target)
     except ConfigError as error:  # its message would name a file
         msg = "The folder of backups cannot be used."
         raise HttpError(503, "storage", msg, {"Retry-After": "1"}) from error
@@ -46,5 +46,5 @@ async def backup(call: RequestContext) -> Response:
 
 async def delete_app(call: RequestContext) -> Response:
     """Delete all memories of all users of an app."""
-    count = await call.memory.delete_app(app_name=call.names["app"], **call.query)
+    count = await call.memory.admin.delete_app(app_name=call.names["app"], **call.query)
     return json_response({"deleted": count})

@@ -274,7 +274,7 @@ async def _exported(call: RequestContext) -> BinaryIO:
         made = until_made.enter_context(tempfile.TemporaryFile(buffering=_BUFFER))
         file = cast("BinaryIO", made)
         text = TextIOWrapper(file, encoding="utf-8")
-        await call.memory.export(
+        await call.memory.admin.export_jsonl(
             text,
             vectors=call.query.get("vectors", False),
             quarantined=call.by.review,

@@ -39,7 +39,6 @@ from vecall.operations.options import (
 )
 from vecall.operations.reads import Reads
 from vecall.operations.sessions import SessionObserver
-from vecall.operations.transfer import ImportHow, LineSource, LineTarget
 from vecall.operations.write_options import WriteOptions, fact_how
 from vecall.operations.writes import Memory, SearchArguments
 from vecall.protocols import BaseMemoryService
@@ -49,6 +48,7 @@ from vecall.scopes import Scope, Scopes
 from vecall.search.confidence import Scorer
 from vecall.search.ranking_options import recall_options
 from vecall.service._sync import SyncMemoryService
+from vecall.service.admin import MemoryAdmin
 from vecall.store import Durability, State
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import Time
@@ -61,7 +61,6 @@ from vecall.types import (
     Event,
     FilterLike,
     ForgetProposal,
-    Imported,
     MemoryEntry,
     Revision,
     SearchMemoryResponse,
@@ -119,7 +118,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         scopes: Places beside a user's own memories that may be read and written.
         clock: The source of the time.
         sweep_interval: Seconds between two looks, in the background, for what has
-            expired or is due; None looks only when `run_due` is called.
+            expired or is due; None looks only when `admin.run_due` is called.
         consolidation: What is merged and summed up on a schedule, once for all
             processes on the file, at the looks of `sweep_interval`; None is nothing.
         include: What of a turn is remembered beside what was said: "thoughts", and
@@ -139,12 +138,11 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     _memory: Memory
     _reads: Reads
     _deletion: Deletion
-    _admin: Admin
+    _admin: MemoryAdmin
     _sessions: SessionObserver
     _corrections: Corrections
     _consolidator: Consolidator
     _forgetting: Forgetting
-    _housekeeping: Housekeeping
 
     @known_options
     def __init__(
@@ -207,7 +205,6 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         )
         self._reads = Reads(self._memory)
         self._deletion = Deletion(self._memory)
-        self._admin = Admin(self._memory)
         self._corrections = Corrections(self._memory)
         self._sessions = SessionObserver(self._memory, when, provider)
         self._consolidator = checked_consolidating(
@@ -216,6 +213,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         self._forgetting = Forgetting(self._memory, self._deletion)
         self._housekeeping = Housekeeping(
             self._memory, self._sessions, self._consolidator
+        )
+        self._admin = MemoryAdmin(
+            Admin(self._memory), self._deletion, self._housekeeping
         )
         self._memory.after_fork = self._begin
         self._begin()
@@ -238,13 +238,17 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._memory,
             self._reads,
             self._deletion,
-            self._admin,
+            self._admin.sync,
             self._sessions,
             self._corrections,
             self._consolidator,
             self._forgetting,
-            self._housekeeping,
         )
+
+    @property
+    def admin(self) -> MemoryAdmin:
+        """Operations on the whole file: backup, export, purge and others."""
+        return self._admin
 
     @property
     def limits(self) -> Limits:
@@ -597,133 +601,6 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._deletion.delete_user(app_name, user_id, forget, scope)
         )
 
-    async def delete_app(
-        self, *, app_name: str, confirm: bool = False, forget: bool = False
-    ) -> int:
-        """Delete all memories of all users of an app; return how many.
-
-        Users go one by one, each in one transaction. If the process ends meanwhile,
-        call it again.
-
-        Args:
-            app_name: The app.
-            confirm: Must be True.
-            forget: As in `delete_user`.
-        """
-        return await run_async(self._deletion.delete_app(app_name, confirm, forget))
-
-    async def purge(self) -> int:
-        """Rewrite the file so that nothing deleted is left in it; return bytes freed.
-
-        Also gives the disk back what deletions freed inside the file. Writers of all
-        processes wait meanwhile, searches go on. Copies that you made are yours.
-
-        Raises:
-            BusyError: A reader held an old snapshot of the file; purge again.
-            StorageFullError: The disk has no room to rewrite the file.
-        """
-        return await run_async(self._admin.purge())
-
-    async def backup(self, path: str | Path) -> None:
-        """Copy the file, consistently, while it is in use.
-
-        Args:
-            path: A file that does not exist yet; it appears when it is whole.
-
-        Raises:
-            ConfigError: There is a file of that name, or no such folder.
-            StorageFullError: The disk has no room for it.
-        """
-        await run_async(self._admin.backup(path))
-
-    async def export(
-        self,
-        path: str | Path | LineTarget,
-        *,
-        vectors: bool = True,
-        app_name: str | None = None,
-        user_id: str | None = None,
-        quarantined: bool = True,
-    ) -> int:
-        """Write memories to a new file of JSON lines; return how many.
-
-        Args:
-            path: A file that does not exist yet, or a stream of text that has `write`;
-                what goes to a stream is ASCII.
-            vectors: Whether vectors go with them, as base64 of float32.
-            app_name: Only this app's.
-            user_id: Only this user's.
-            quarantined: Whether memories, versions and waiting turns that are
-                quarantined go with them.
-
-        Raises:
-            ConfigError: There is a file of that name.
-        """
-        return await run_async(
-            self._admin.export(path, vectors, app_name, user_id, quarantined)
-        )
-
-    async def import_(
-        self,
-        path: str | Path | LineSource,
-        *,
-        vectors: bool = True,
-        restore: bool = False,
-        app_name: str | None = None,
-        user_id: str | None = None,
-        gate: bool = False,
-    ) -> Imported:
-        """Read a file that `export` wrote; return how many memories were written.
-
-        What is there already stays unless the export has a newer version; what was
-        deleted here stays deleted.
-
-        Args:
-            path: The file, or a stream of bytes that has `readline`.
-            vectors: Take its vectors; without them memories are embedded again.
-            restore: Bring back what was deleted here.
-            app_name: Only this app's; an export of another one is refused. Give both
-                names where the export comes from a user: an export can name anybody.
-            user_id: Only this user's; needs `app_name`.
-            gate: Ask `on_write` about every memory, former version and waiting turn.
-                What it refuses is left out, and what it quarantines is quarantined;
-                the count that is returned says how many. What was quarantined there
-                stays so.
-
-        Raises:
-            ConfigError: `gate` is true, and the service has no `on_write`.
-            WriteHookError: `on_write` failed; lines before are imported.
-            InvalidArgumentError: A line that no export has, or of another app or user;
-                those before it are imported.
-            EmbeddingMismatchError: The vectors come from another model.
-        """
-        return await run_async(
-            self._admin.import_(
-                path, ImportHow(vectors, restore, app_name, user_id, gate)
-            )
-        )
-
-    async def reembed(self, embedder: EmbedderLike) -> int:
-        """Move the file to another embedding model; return how many were embedded.
-
-        Searches go on with the old vectors until all new ones are there, then this
-        service uses the new embedder. Other processes must be restarted with it; until
-        then they search by words what they load, and their adds are refused. After an
-        interruption another call goes on where the first one stopped.
-
-        Raises:
-            EmbedderError: The embedder failed; call again to go on.
-        """
-        return await run_async(self._admin.reembed(embedder))
-
-    async def warm(self, *, app_name: str, user_id: str) -> None:
-        """Load a user's memories, so that the first search need not wait."""
-        await run_async(self._admin.warm(app_name, user_id))
-
-    async def stats(self) -> dict[str, Any]:
-        """Return counts over the whole file: users, sessions, memories, bytes."""
-        return await run_async(self._admin.stats())
-
     async def observe_session(
         self, session: Session | Mapping[str, Any] | object
     ) -> list[str]:
@@ -774,16 +651,6 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         return await run_async(
             self._sessions.end(session, app_name, user_id, session_id)
         )
-
-    async def run_due(self) -> int:
-        """Do now what else a thread does in the background.
-
-        Make memories of sessions that are due, delete what has expired.
-
-        Returns:
-            How many memories were cleared away.
-        """
-        return await run_async(self._housekeeping.run_due())
 
     async def update_memory(
         self,

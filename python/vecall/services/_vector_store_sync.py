@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
+from vecall.services._vector_store_admin_sync import SyncVectorStoreAdmin
 from vecall.services.vector_store_memory import VectorStoreMemory
 from vecall.services.vector_store_operations import VectorStoreOperations
 from vecall.services.vector_store_sessions import VectorStoreSessions
@@ -29,12 +30,19 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         memory: VectorStoreMemory,
         sessions: VectorStoreSessions,
         operations: VectorStoreOperations,
+        admin: SyncVectorStoreAdmin,
     ) -> None:
         """Share the parts of a service."""
         super().__init__(service)
         self._memory = memory
         self._sessions = sessions
         self._operations = operations
+        self._admin = admin
+
+    @property
+    def admin(self) -> SyncVectorStoreAdmin:
+        """Operations on the whole store."""
+        return self._admin
 
     def add_session_to_memory(self, session: Any) -> AddedIds:
         """Remember the turns of a session; see `MemoryService`."""
@@ -149,10 +157,6 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
             EmbedderError: The embedder failed; what is kept stays kept.
         """
         return run_sync(self._sessions.end(session, app_name, user_id, session_id))
-
-    def run_due(self) -> int:
-        """Make memories of the sessions that are due; return of how many."""
-        return run_sync(self._sessions.run_due())
 
     def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None

@@ -23,6 +23,7 @@ from vecall.operations.known_options import known_options
 from vecall.operations.options import checked_seconds, checked_summarizer
 from vecall.protocols import BaseMemoryService
 from vecall.services._vector_store_sync import SyncVectorStoreMemoryService
+from vecall.services.vector_store_admin import VectorStoreAdmin
 from vecall.services.vector_store_memory import VectorStoreMemory
 from vecall.services.vector_store_operations import VectorStoreOperations
 from vecall.services.vector_store_sessions import VectorStoreSessions
@@ -75,7 +76,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             search that comes upon an expired memory deletes it.
         clock: Tells the time.
         sweep_interval: Seconds between two looks, in the background, for sessions that
-            are due; None looks only when `run_due` is called.
+            are due; None looks only when `admin.run_due` is called.
         include: What of a turn is remembered beside what was said: "thoughts", "calls".
 
     Raises:
@@ -87,6 +88,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     _memory: VectorStoreMemory
     _sessions: VectorStoreSessions
     _operations: VectorStoreOperations
+    _admin: VectorStoreAdmin
 
     @known_options
     def __init__(
@@ -130,6 +132,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         )
         self._sessions = sessions = VectorStoreSessions(self._memory, when, provider)
         self._operations = VectorStoreOperations(self._memory, sessions)
+        self._admin = VectorStoreAdmin(sessions)
         timed = isinstance(when, Inactivity | MessageCount)
         self._worker = PeriodicWorker(sessions.next_run, interval if timed else None)
         sessions.on_buffered = self._worker.wake
@@ -140,8 +143,13 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     def sync(self) -> SyncVectorStoreMemoryService:
         """The same methods for callers without an event loop."""
         return SyncVectorStoreMemoryService(
-            self, self._memory, self._sessions, self._operations
+            self, self._memory, self._sessions, self._operations, self._admin.sync
         )
+
+    @property
+    def admin(self) -> VectorStoreAdmin:
+        """Operations on the whole store."""
+        return self._admin
 
     @property
     def store(self) -> VectorStore:
@@ -291,10 +299,6 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         return await run_async(
             self._sessions.end(session, app_name, user_id, session_id)
         )
-
-    async def run_due(self) -> int:
-        """Make memories of the sessions that are due; return of how many."""
-        return await run_async(self._sessions.run_due())
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
