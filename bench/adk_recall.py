@@ -112,7 +112,6 @@ async def measure(
         options: dict[str, Any] = {
             "embedder": embedder,
             "top_k": K,
-            "warn_raw": False,
             "sweep_interval": None,
         }
         services: dict[str, Any] = {

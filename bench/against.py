@@ -50,9 +50,7 @@ class Worker:
         from vecall import FunctionEmbedder, MemoryService
 
         def opened(name: str, **options: Any) -> MemoryService:
-            return MemoryService(
-                folder / name, warn_raw=False, sweep_interval=None, **options
-            )
+            return MemoryService(folder / name, sweep_interval=None, **options)
 
         told = json.loads((folder.parent / "told.json").read_text("utf-8"))
         self.questions: list[str] = told["questions"]

@@ -44,7 +44,6 @@ def open_service(path: Path) -> MemoryService:
         embedder=None,
         durability="process",
         memory_budget=200_000,
-        warn_raw=False,
     )
 
 

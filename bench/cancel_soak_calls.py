@@ -201,7 +201,6 @@ async def service_on_the_side(soak: Soak, rng: random.Random) -> None:
         soak.folder / "m.db",
         embedder=None,
         durability="process",
-        warn_raw=False,
     )
     work = asyncio.ensure_future(other.search_memory(**scope(user), query="zebra"))
     if rng.random() < 0.5:

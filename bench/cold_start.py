@@ -44,7 +44,7 @@ class Random:
 
 
 def open_service(path: Path) -> vecall.MemoryService:
-    return vecall.MemoryService(path, embedder=Random(), warn_raw=False)
+    return vecall.MemoryService(path, embedder=Random())
 
 
 def build(path: Path, rows: int) -> None:

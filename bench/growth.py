@@ -58,7 +58,6 @@ def opened(folder: Path, **options: object) -> MemoryService:
         durability="process",
         sweep_interval=None,
         embedder=None,
-        warn_raw=False,
         **options,  # type: ignore[arg-type]
     )
 

@@ -52,9 +52,7 @@ def made_up_embedder() -> FunctionEmbedder:
 
 def opened(path: Path, **options: Any) -> MemoryService:
     """A service that does nothing in the background."""
-    return MemoryService(
-        path, warn_raw=False, sweep_interval=None, **{"embedder": None, **options}
-    )
+    return MemoryService(path, sweep_interval=None, **{"embedder": None, **options})
 
 
 def entries(told: Sequence[str], tag: str, **fields: object) -> list[dict[str, Any]]:

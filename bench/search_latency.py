@@ -114,9 +114,7 @@ def measure(told: list[Conversation], what: str) -> None:
     ):
         with (
             tempfile.TemporaryDirectory() as folder,
-            MemoryService(
-                Path(folder) / "m.db", embedder=embedder, warn_raw=False
-            ) as memory,
+            MemoryService(Path(folder) / "m.db", embedder=embedder) as memory,
         ):
             for one in told:
                 for session in one.sessions:

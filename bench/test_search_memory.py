@@ -26,7 +26,7 @@ def memory(request, tmp_path, conversation):
     if request.param != "words":
         embedder = FunctionEmbedder(_random_vectors, dimensions=512)
     path = tmp_path / "bench.db"
-    with MemoryService(path, embedder=embedder, warn_raw=False) as service:
+    with MemoryService(path, embedder=embedder) as service:
         for session in conversation.sessions:
             service.sync.add_session_to_memory(session)
         yield service

@@ -109,7 +109,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(sys.argv[1] if sys.argv[1:] else f"{folder}/memory.db")
         for session_id, said in TRIPS.items():
-            with MemoryService(file, embedder=EMBEDDER, warn_raw=False) as memory:
+            with MemoryService(file, embedder=EMBEDDER) as memory:
                 replies = asyncio.run(converse(memory, session_id, said))
     sys.exit(not all(WISH in reply for reply in replies))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vecall._core import Engine, Index, __version__, build_info
+from vecall.caller_warnings import RawTurnsWarning
 from vecall.clock import Clock
 from vecall.embedders import Embedder, FunctionEmbedder
 from vecall.errors import (
@@ -127,6 +128,7 @@ __all__ = [
     "NotFoundError",
     "PendingWrite",
     "Ranking",
+    "RawTurnsWarning",
     "ReadOnlyError",
     "ReentrantCallError",
     "RerankerError",

@@ -108,7 +108,7 @@ def check_turns(value: object, name: str, limits: Limits) -> int:
     return value
 
 
-def check_min_score(value: object) -> float:
+def check_min_similarity(value: object) -> float:
     """Return `value` if it is a floor on the cosine, in [-1, 1].
 
     Raises:
@@ -116,10 +116,10 @@ def check_min_score(value: object) -> float:
         InvalidArgumentError: NaN or outside [-1, 1].
     """
     if not isinstance(value, float | int) or isinstance(value, bool):
-        msg = "min_score: expected a number"
+        msg = "min_similarity: expected a number"
         raise InvalidTypeError(msg)
     if not -1.0 <= value <= 1.0:
-        msg = "min_score: must be within [-1, 1]"
+        msg = "min_similarity: must be within [-1, 1]"
         raise InvalidArgumentError(msg)
     return float(value)
 

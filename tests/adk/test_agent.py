@@ -137,7 +137,7 @@ async def recall(memory: VecallMemoryService, user: str, query: str) -> list[str
 
 async def first_half(path: str, embedder: str | None) -> None:
     """Session 1: say two things, remember them, and vanish without closing anything."""
-    memory = VecallMemoryService(path, embedder=embedder, warn_raw=False)
+    memory = VecallMemoryService(path, embedder=embedder)
     runner, _ = a_runner(memory, [load_memory, preload_memory])
     await converse(runner, "alice", "trip-1", ROOM, PARROT)
     await runner.memory_service.add_session_to_memory(
@@ -148,7 +148,7 @@ async def first_half(path: str, embedder: str | None) -> None:
 
 async def second_half(path: str, embedder: str | None) -> dict[str, Any]:
     """Session 2: ask; report what the tool gave and what the model was shown."""
-    memory = VecallMemoryService(path, embedder=embedder, warn_raw=False)
+    memory = VecallMemoryService(path, embedder=embedder)
     report: dict[str, Any] = {}
     for user, session, question in [
         ("alice", "trip-2", ASK_ROOM),

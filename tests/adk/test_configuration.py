@@ -37,12 +37,10 @@ def test_the_default_is_five_memories() -> None:
         service.close()
 
 
-def test_an_embedder_warns_of_raw_turns_where_that_is_asked_for() -> None:
-    """S4.47: the option reaches the service."""
-    with pytest.warns(UserWarning, match="without a summary"):
-        VecallMemoryService(
-            embedder=lambda texts: [[1.0]] * len(texts), warn_raw=True
-        ).close()
+def test_an_embedder_without_a_summarizer_warns_of_raw_turns() -> None:
+    """S4.47: as the service below does."""
+    with pytest.warns(vecall.RawTurnsWarning, match="without a summary"):
+        VecallMemoryService(embedder=lambda texts: [[1.0]] * len(texts)).close()
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,7 @@ def test_a_uri_can_ask_for_no_file(tmp_path: Path, uri: str) -> None:
 def test_options_of_a_uri_win_over_arguments(tmp_path: Path) -> None:
     """S3.11: what is deployed overrides what is written in the code."""
     service = VecallMemoryService(
-        uri="vecall://:memory:?top_k=2&memory_budget=100000&warn_raw=false",
+        uri="vecall://:memory:?top_k=2&memory_budget=100000",
         top_k=7,
         embedder=lambda texts: [[1.0]] * len(texts),
     )
@@ -127,7 +125,8 @@ def test_options_of_a_uri_win_over_arguments(tmp_path: Path) -> None:
         {"uri": "vecall://:memory:?top_k=many"},
         {"uri": "vecall://:memory:?top_k=1&top_k=2"},
         {"uri": "vecall://:memory:?top_k"},
-        {"uri": "vecall://:memory:?warn_raw=perhaps"},
+        {"uri": "vecall://:memory:?scores=perhaps"},
+        {"uri": "vecall://:memory:?warn_raw=false"},
         {"uri": "vecall://:memory:?embedder=unheard-of"},
         {"uri": "vecall://:memory:?trigger=sometimes"},
         {"uri": "vecall://:memory:?trigger=message_count"},
@@ -283,7 +282,10 @@ def test_the_endpoint_knows_whether_there_is_a_memory(memory: Any, status: int) 
             "trigger=inactivity:60000",
             {"trigger": {"type": "inactivity", "inactivity_ms": 60_000}},
         ),
-        ("min_confidence=0.5&min_score=-1", {"min_confidence": 0.5, "min_score": -1}),
+        (
+            "min_confidence=0.5&min_score=-1",
+            {"min_confidence": 0.5, "min_similarity": -1},
+        ),
     ],
 )
 def test_a_uri_holds_the_options_that_are_words_and_numbers(
@@ -292,13 +294,13 @@ def test_a_uri_holds_the_options_that_are_words_and_numbers(
     """S3.11: and what they stand for is what the service takes."""
     _, options = parse_uri(f"vecall://:memory:?{query}")
     assert options == expected
-    if "min_score" not in options:
+    if "min_similarity" not in options:
         VecallMemoryService(uri=f"vecall://:memory:?{query}", embedder=None).close()
 
 
 def test_the_refusal_of_an_option_names_those_that_there_are() -> None:
     """S1.52."""
-    with pytest.raises(vecall.ConfigError, match=r"durability, .*top_k, .*warn_raw"):
+    with pytest.raises(vecall.ConfigError, match=r"durability, .*top_k, .*ttl"):
         VecallMemoryService(uri="vecall://:memory:?colour=red", embedder=None)
 
 

@@ -173,7 +173,7 @@ def test_runs_of_one_session_at_once_are_both_remembered() -> None:
         may_go_on.wait(20)
         return [[1.0, float(len(text))] for text in texts]
 
-    memory = VecallMemoryService(embedder=embed, warn_raw=False)
+    memory = VecallMemoryService(embedder=embed)
     plugin = VecallMemoryPlugin()
 
     class Slow(ScriptedLlm):

@@ -122,7 +122,7 @@ def test_the_end_of_an_agent_will_do_where_google_adk_tells_of_no_other(
 def test_the_reply_does_not_wait_for_the_memory(ingest: Any) -> None:
     """S1.46: two turns are answered while the embedder has answered none."""
     embedder = Delayed()
-    memory = VecallMemoryService(embedder=embedder, warn_raw=False)
+    memory = VecallMemoryService(embedder=embedder)
     embedder.texts.clear()
     embedder.go.clear()
 
@@ -146,7 +146,7 @@ def test_a_failure_is_logged_without_content_and_made_up_for(
 ) -> None:
     """S1.46: the next turn brings what the last one could not."""
     embedder = Delayed()
-    memory = VecallMemoryService(embedder=embedder, warn_raw=False)
+    memory = VecallMemoryService(embedder=embedder)
     plugin = VecallMemoryPlugin(ingest)
 
     async def scenario() -> None:

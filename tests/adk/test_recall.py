@@ -47,7 +47,6 @@ def test_the_adapter_finds_what_the_core_finds_in_the_same_order(
     options: dict[str, Any] = {
         "embedder": embed if embedded else None,
         "top_k": TOP_K,
-        "warn_raw": False,
     }
     core, adapter = (
         MemoryService(**{"embedder": None, **options}),

@@ -238,14 +238,14 @@ def test_the_number_and_the_floor_of_what_is_found_can_be_set() -> None:
         return [[1.0, 3.0 * ("parrot" in text.lower())] for text in texts]
 
     service = VecallMemoryService(
-        uri="vecall://:memory:?top_k=2&min_score=0.9&warn_raw=false", embedder=embed
+        uri="vecall://:memory:?top_k=2&min_score=0.9", embedder=embed
     )
     add(service, *[f"Parrot {n}." for n in range(4)], "A cat.")
     assert len(search(service, "parrot").memories) == 2
     above = service.memory.sync.search_memory(**ALICE, query="parrot", top_k=5)
     assert "A cat." not in [each.text for each in above.memories]
     below = service.memory.sync.search_memory(
-        **ALICE, query="parrot", top_k=5, min_score=-1.0
+        **ALICE, query="parrot", top_k=5, min_similarity=-1.0
     )
     assert "A cat." in [each.text for each in below.memories]
     service.close()

@@ -66,7 +66,7 @@ def test_with_an_embedder_the_similarity_is_reported() -> None:
     def embed(texts: list[str]) -> list[list[float]]:
         return [[1.0, float("parrot" in text.lower())] for text in texts]
 
-    service = VecallMemoryService(embedder=embed, warn_raw=False)
+    service = VecallMemoryService(embedder=embed)
     ingest(service, a_trip())
     scores = entries(service, "parrots")[PARROT].custom_metadata["vecall"]
     assert scores["similarity"] == pytest.approx(1.0, abs=1e-3)
@@ -186,7 +186,7 @@ def test_no_query_makes_a_search_fail(query: Any, embedded: bool) -> None:
     def embed(texts: list[str]) -> list[list[float]]:
         return [[1.0, float(len(text.encode()))] for text in texts]
 
-    service = VecallMemoryService(embedder=embed if embedded else None, warn_raw=False)
+    service = VecallMemoryService(embedder=embed if embedded else None)
     ingest(service, a_trip())
     assert isinstance(search(service, query), SearchMemoryResponse)
     service.close()

@@ -85,7 +85,7 @@ def test_an_embedder_of_a_module_embeds_and_moves_a_file(run, file, tmp_path):
         "0 memories moved to another model; 1 memory has vectors of ones\n",
     )
     asked = ("search", "animals", "--app", "hotel", "--user", "alice")
-    code, said = run(*asked, "--embedder", "models:Ones", "--min-score", "0.5")
+    code, said = run(*asked, "--embedder", "models:Ones", "--min-similarity", "0.5")
     assert code == 0
     assert "Keeps zebras." in said
     code, said = run(*asked, "--embedder", "models:absent")

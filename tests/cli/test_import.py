@@ -162,7 +162,7 @@ def test_sessions_of_users_who_take_turns_keep_their_order(run, tmp_path):
         found = memory.sync.list_memories(**APP, user_id="u1")
         middle = next(each for each in found if each.event_id == some[3]["event_id"])
         near = memory.sync.expand_session(
-            **APP, user_id="u1", memory_id=middle.id, before=2, after=2
+            **APP, user_id="u1", memory_id=middle.id, turns_before=2, turns_after=2
         )
     assert [each.event_id for each in near] == [t["event_id"] for t in some[1:6]]
 

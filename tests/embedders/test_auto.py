@@ -132,7 +132,7 @@ def test_a_file_of_another_model_is_searched_by_words_and_says_so(
     assert model_of(memory) == "other:model"
 
 
-@pytest.mark.parametrize("floor", [{"min_score": 0.2}, {"min_confidence": 0.2}])
+@pytest.mark.parametrize("floor", [{"min_similarity": 0.2}, {"min_confidence": 0.2}])
 def test_floors_hold_with_the_embedder_that_was_chosen(
     open_service: Open, tmp_path: Path, floor: dict[str, float]
 ) -> None:
@@ -148,12 +148,12 @@ def test_a_floor_on_the_cosine_is_refused_where_words_stand_in(
     without_local: None, open_service: Open, tmp_path: Path
 ) -> None:
     path = tmp_path / "m.db"
-    with pytest.raises(ConfigError, match="min_score"):
-        open_service(path, embedder="auto", min_score=0.2)
+    with pytest.raises(ConfigError, match="min_similarity"):
+        open_service(path, embedder="auto", min_similarity=0.2)
     assert not path.exists()
     open_service(path, embedder=None).close()
-    with pytest.raises(ConfigError, match="min_score"):
-        open_service(path, embedder="auto", min_score=0.2)
+    with pytest.raises(ConfigError, match="min_similarity"):
+        open_service(path, embedder="auto", min_similarity=0.2)
 
 
 def test_a_file_that_is_only_read_keeps_no_model(

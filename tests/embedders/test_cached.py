@@ -225,7 +225,7 @@ def test_a_memory_service_pays_for_no_text_twice():
     recorder = Recorder()
     cached = CachedEmbedder(recorder)
     for _ in range(2):
-        with MemoryService(embedder=cached, warn_raw=False) as service:
+        with MemoryService(embedder=cached) as service:
             service.sync.add_session_to_memory(session("zebra", "okapi"))
             for scope in (ALICE, BOB):
                 service.sync.search_memory(**scope, query="zebra")

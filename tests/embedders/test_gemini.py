@@ -272,7 +272,7 @@ def test_a_memory_service_uses_it_from_one_event_loop_after_another(make, server
         return [memory.text for memory in found.memories]
 
     for _ in range(2):
-        with MemoryService(embedder=embedder, warn_raw=False) as service:
+        with MemoryService(embedder=embedder) as service:
             for text in ("zebra", "quagga"):
                 assert asyncio.run(use(service, text)) == [text]
             assert service.sync.admin.stats()["model"] == "gemini:gemini-embedding-001"

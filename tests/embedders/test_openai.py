@@ -282,7 +282,7 @@ def test_a_memory_service_uses_it_from_one_event_loop_after_another(make, server
         return [memory.text for memory in found.memories]
 
     for _ in range(2):
-        with MemoryService(embedder=embedder, warn_raw=False) as service:
+        with MemoryService(embedder=embedder) as service:
             for text in ("zebra", "quagga"):
                 assert asyncio.run(use(service, text)) == [text]
             assert service.sync.admin.stats()["model"] == "openai:m"
@@ -292,7 +292,7 @@ def test_a_memory_service_uses_it_from_one_event_loop_after_another(make, server
 
 def test_a_failing_api_leaves_the_service_as_it_was(make, server):
     """S0.22: nothing is written, and the service goes on."""
-    with MemoryService(embedder=make(max_retries=0), warn_raw=False) as service:
+    with MemoryService(embedder=make(max_retries=0)) as service:
         server.planned.append(Answer(500))
         failure(lambda: service.sync.add_memory(**ALICE, memories=[SECRET]))
         assert service.sync.admin.stats()["memories"] == 0

@@ -144,11 +144,11 @@ SWAP = QueryMap(np.array([[0.0, 1.0], [1.0, 0.0]]))
 def test_a_mapped_embedder_changes_queries_and_no_memory(tmp_path, embedder):
     """Its model is the same: a file takes it without embedding anything again."""
     file = tmp_path / "memory.db"
-    with MemoryService(file, embedder=embedder, warn_raw=False) as memory:
+    with MemoryService(file, embedder=embedder) as memory:
         memory.sync.add_memory(**ALICE, memories=["aaa", "bbb"])
         (plain, *_) = memory.sync.search_memory(**ALICE, query="aa").memories
     mapped = MappedEmbedder(embedder, SWAP)
-    with MemoryService(file, embedder=mapped, warn_raw=False) as memory:
+    with MemoryService(file, embedder=mapped) as memory:
         (swapped, *_) = memory.sync.search_memory(**ALICE, query="aa").memories
     assert (plain.text, swapped.text) == ("aaa", "bbb")
 

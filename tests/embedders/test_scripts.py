@@ -93,7 +93,7 @@ def test_a_query_in_unknown_letters_goes_by_words_alone(open_service):
 @pytest.mark.parametrize(
     "asked",
     [
-        {"min_score": -1.0},
+        {"min_similarity": -1.0},
         {"ranking": Ranking(fusion="vectors")},
         {"vector": [1.0] * 7},
     ],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import warnings
 
 import pytest
 from helpers.embedders import Recorder, embedded, found, session
 from helpers.memories import ALICE, BOB
-from vecall import MemoryEntry, MemoryService
+from vecall import MemoryEntry, MemoryService, RawTurnsWarning
 
 
 def test_embedded_texts_name_their_author(open_service):
@@ -99,14 +101,33 @@ def test_a_query_without_a_word_is_not_embedded(open_service, query):
 
 
 def test_turns_embedded_as_they_are_are_warned_about_once(tmp_path):
-    """S4.47, on request: the documented ways of opening a service warn of nothing."""
-    with pytest.warns(UserWarning, match="without a summary") as caught:
-        MemoryService(embedder=Recorder(), warn_raw=True).close()
+    """S4.47: where the category is selected; words alone warn of nothing."""
+    with pytest.warns(RawTurnsWarning, match="without a summary") as caught:
+        MemoryService(embedder=Recorder()).close()
     assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        MemoryService(embedder=Recorder()).close()
         MemoryService(embedder=None).close()
+
+
+def test_a_program_that_selects_no_warnings_sees_none_of_raw_turns():
+    """S4.47: the filters of an interpreter that has just started ignore the category;
+    one filter of the program shows it."""
+    program = (
+        "import vecall, warnings\n"
+        "embed = lambda texts: [[1.0]] * len(texts)\n"
+        "vecall.MemoryService(embedder=embed).close()\n"
+        "print('quiet', flush=True)\n"
+        "warnings.simplefilter('error', vecall.RawTurnsWarning)\n"
+        "try:\n"
+        "    vecall.MemoryService(embedder=embed)\n"
+        "except vecall.RawTurnsWarning:\n"
+        "    print('refused')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("quiet\nrefused\n", "")
 
 
 def test_a_refused_warning_leaves_no_open_service(tmp_path):
@@ -114,8 +135,8 @@ def test_a_refused_warning_leaves_no_open_service(tmp_path):
     before = set(threading.enumerate())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserWarning):
-            MemoryService(tmp_path / "m.db", embedder=Recorder(), warn_raw=True)
+        with pytest.raises(RawTurnsWarning):
+            MemoryService(tmp_path / "m.db", embedder=Recorder())
     assert set(threading.enumerate()) <= before
 
 

@@ -292,7 +292,7 @@ class Old:
         return np.stack([vector(text) for text in texts])
 
 scope = dict(app_name=sys.argv[2], user_id=sys.argv[3])
-service = vecall.MemoryService(sys.argv[1], embedder=Old(), warn_raw=False)
+service = vecall.MemoryService(sys.argv[1], embedder=Old())
 service.sync.search_memory(**scope, query="zebra")
 print("ready", flush=True)
 for line in sys.stdin:

@@ -129,7 +129,7 @@ def embed(texts: list[str]) -> np.ndarray:
 
 
 def scores_of(path: Path) -> list[float | None]:
-    with MemoryService(path, embedder=embed, warn_raw=False) as memory:
+    with MemoryService(path, embedder=embed) as memory:
         if not memory.sync.list_memories(**USER):
             memory.sync.add_memory(**USER, memories=[f"note {n}" for n in range(20)])
         found = memory.sync.search_memory(**USER, query="note 7", top_k=20)

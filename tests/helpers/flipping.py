@@ -32,7 +32,7 @@ def embed(texts: list[str]) -> list[list[float]]:
 
 
 def opened(path: Path) -> MemoryService:
-    return MemoryService(path, embedder=embed, durability="process", warn_raw=False)
+    return MemoryService(path, embedder=embed, durability="process")
 
 
 def answers(service: MemoryService, users: tuple[str, ...] = USERS) -> Answer:

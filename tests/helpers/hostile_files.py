@@ -37,7 +37,7 @@ def make(path: Path) -> None:
     """Write a file in which every table has rows, of two users."""
     how = {"history_ttl": 10**6, "trigger": {"type": "message_count",
            "message_count": 9}}  # fmt: skip
-    with MemoryService(path, embedder=ones, warn_raw=False, **how) as memory:
+    with MemoryService(path, embedder=ones, **how) as memory:
         for user in USERS:
             own = owner(user)
             entries = [
@@ -117,7 +117,7 @@ def calls(path: Path, random: Random):
         "open",
         lambda: opened.append(
             MemoryService(
-                path, embedder=given, warn_raw=False, sweep_interval=None,
+                path, embedder=given, sweep_interval=None,
                 durability="process",
             )
         ),

@@ -32,7 +32,7 @@ def walk(call: Call, folder: Any) -> list[tuple[str, dict[str, int]]]:
     found = do("search 3 returned", "search_memory", **ALICE, query="zebra b", top_k=3)
     do("get 1 returned", "get_memory", **ALICE, memory_id=one)
     middle = next(memory.id for memory in found.memories if memory.text == "zebra b")
-    turn = {"memory_id": middle, "before": 1, "after": 0}
+    turn = {"memory_id": middle, "turns_before": 1, "turns_after": 0}
     do("expand_session 2 returned", "expand_session", **ALICE, **turn)
     do("mark_used 2 marked", "mark_used", **ALICE, memory_ids=[one, two, "nobody"])
     do("warm", "admin.warm", **ALICE)

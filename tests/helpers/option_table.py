@@ -32,7 +32,7 @@ from helpers.pairs import Combination, all_pairs
 FACTORS = {
     "service": ("file", "memory", "words", "substring", "vector", "stored"),
     "embedder": ("none", "function", "async", "down"),
-    "floor": ("none", "min_score", "min_confidence", "scored_confidence"),
+    "floor": ("none", "min_similarity", "min_confidence", "scored_confidence"),
     "trigger": ("none", "session_end", "message_count"),
     "summarizer": ("none", "llm"),
     "scopes": ("none", "both"),
@@ -66,7 +66,7 @@ def refused(combination: Combination) -> bool:
         (matches and (embeds or has("ranking") != "default"))
         or favours_in_vain(combination)
         or (has("service") == "vector" and not embeds)
-        or (has("floor") == "min_score" and not embeds)
+        or (has("floor") == "min_similarity" and not embeds)
     )
 
 
@@ -83,7 +83,10 @@ def favours_in_vain(combination: Combination) -> bool:
 
 def not_for_stores(combination: Combination) -> set[str]:
     """What a service over a vector store does not have."""
-    plain = {"floor": ("none", "min_score"), **dict.fromkeys(NOT_FOR_STORES, ("none",))}
+    plain = {
+        "floor": ("none", "min_similarity"),
+        **dict.fromkeys(NOT_FOR_STORES, ("none",)),
+    }
     plain |= {"mode": ("normal",), "durability": ("full",), "ranking": ("default",)}
     return {name for name, values in plain.items() if combination[name] not in values}
 
@@ -136,7 +139,7 @@ def hide(write: PendingWrite) -> Any:
 
 
 OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("floor", "min_score"): {"min_score": 0.05},
+    ("floor", "min_similarity"): {"min_similarity": 0.05},
     ("floor", "min_confidence"): {"min_confidence": 0.01},
     ("floor", "scored_confidence"): {
         "min_confidence": 0.01,
@@ -213,4 +216,4 @@ class Run:
             config = MemoryConfig(trigger, summarizer, self.embedder(), self.store)
             return config.build(**options)
         path = self.path if kind == "file" else None
-        return MemoryService(path, embedder=self.embedder(), warn_raw=False, **options)
+        return MemoryService(path, embedder=self.embedder(), **options)

@@ -67,7 +67,7 @@ KINDS = [
         "file",
         lambda path: MemoryService(path / "m.db", durability="process", embedder=None),
     ),
-    Kind("hybrid", lambda _: MemoryService(embedder=Recorder(), warn_raw=False)),
+    Kind("hybrid", lambda _: MemoryService(embedder=Recorder())),
     Kind("in memory, substring", lambda _: InMemoryMemoryService()),
     Kind("in memory, words", lambda _: InMemoryMemoryService("words")),
     Kind("vectors", lambda _: VectorMemoryService(Recorder())),

@@ -31,9 +31,7 @@ STALE_AFTER = 2 * LIVE - 50  # calls later what was added may have been deleted
 
 def run(job: dict[str, Any], file: int) -> None:
     """The child: writes until its socket ends, or answers what it is asked."""
-    with MemoryService(
-        job["path"], warn_raw=False, **{"embedder": None, **job["options"]}
-    ) as service:
+    with MemoryService(job["path"], **{"embedder": None, **job["options"]}) as service:
         work = _write if job["role"] == "writer" else _read
         work(service, job, file)
     os.write(file, b'{"closed": true}\n')

@@ -179,9 +179,7 @@ def opened(job: dict[str, Any]) -> MemoryService:
         options["embedder"] = EMBEDDERS[job["embedder"]]
     with warnings.catch_warnings():  # words alone will do, whatever the file holds
         warnings.simplefilter("ignore", UserWarning)
-        return MemoryService(
-            job["path"], warn_raw=False, **{"embedder": None, **options}
-        )
+        return MemoryService(job["path"], **{"embedder": None, **options})
 
 
 def run(job: dict[str, Any], file: int) -> None:

@@ -92,7 +92,7 @@ def test_ids_and_reasons_follow_a_model(operations):
     """Facts told in any order: a set of those stored, and of those deleted."""
     there: set[str] = set()
     deleted: set[str] = set()
-    with MemoryService(warn_raw=False, sweep_interval=None, embedder=None) as service:
+    with MemoryService(sweep_interval=None, embedder=None) as service:
         for name, number in operations:
             id_ = f"m{number}"
             if name == "delete":

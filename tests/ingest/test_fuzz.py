@@ -35,7 +35,7 @@ JSON = st.recursive(LEAVES, nested, max_leaves=12)
 
 @pytest.fixture(scope="module")
 def fuzzed():
-    with MemoryService(warn_raw=False, embedder=None) as opened:
+    with MemoryService(embedder=None) as opened:
         opened.sync.add_memory(**ALICE, memories=["zebra"])
         yield opened
 

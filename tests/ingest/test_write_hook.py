@@ -121,7 +121,7 @@ def test_each_memory_is_judged_by_itself(open_service, judge):
     assert listed(service, "quarantined") == ["held zebra"]
     answer = service.sync.search_memory(**ALICE, query="zebra one", top_k=1).memories
     around = service.sync.expand_session(
-        **ALICE, memory_id=answer[0].id, before=9, after=9
+        **ALICE, memory_id=answer[0].id, turns_before=9, turns_after=9
     )
     assert [each.text for each in around] == ["zebra one", f"zebra {MASK}", "zebra six"]
 

@@ -49,7 +49,9 @@ def test_what_is_held_is_found_by_nothing(
         service = open_service(path, embedder=embedder)
     assert found(service) == ["zebra 1", "zebra 3"]
     assert not [text for text in found(service, "held") if "held" in text]
-    around = service.sync.expand_session(**ALICE, memory_id=ids[0], before=9, after=9)
+    around = service.sync.expand_session(
+        **ALICE, memory_id=ids[0], turns_before=9, turns_after=9
+    )
     assert [memory.text for memory in around] == ["zebra 1", "zebra 3"]
     for id_ in ("h", ids[1]):
         where = {**ALICE, "memory_id": id_}

@@ -39,7 +39,6 @@ def service(tmp_path):
     with MemoryService(
         tmp_path / "m.db",
         embedder=embedder,
-        warn_raw=False,
         clock=SettableClock(),
         sweep_interval=None,
     ) as opened:
@@ -152,7 +151,7 @@ def test_a_service_that_only_reads_makes_dry_runs(service, tmp_path):
     told(service, "I like tea.", "Tea is what I like.")
     embedder = FunctionEmbedder(embed, model_id="three")
     path = tmp_path / "m.db"
-    with MemoryService(path, embedder=embedder, read_only=True, warn_raw=False) as two:
+    with MemoryService(path, embedder=embedder, read_only=True) as two:
         assert merge(two, dry_run=True).merged == 1
         with pytest.raises(ReadOnlyError):
             merge(two)
@@ -169,7 +168,7 @@ def test_many_facts_are_compared_as_brute_force_does():
     embedder = FunctionEmbedder(
         lambda some: [known.get(t, elsewhere) for t in some], model_id="m"
     )
-    with MemoryService(embedder=embedder, warn_raw=False) as service:
+    with MemoryService(embedder=embedder) as service:
         service.sync.add_memory(
             **ALICE,
             memories=[

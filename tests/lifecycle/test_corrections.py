@@ -323,7 +323,7 @@ def test_what_goes_while_it_is_corrected_stays_away(open_service, gone):
 
 UPDATER = """
 import sys, vecall
-service = vecall.MemoryService(sys.argv[1], warn_raw=False, embedder=None)
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 print("ready", flush=True)
 sys.stdin.readline()
 scope = dict(app_name=sys.argv[2], user_id=sys.argv[3])

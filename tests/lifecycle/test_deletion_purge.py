@@ -229,7 +229,7 @@ async def delete(service: MemoryService, ids: Sequence[str]) -> None:
 
 SEARCHING = """
 import sys, vecall
-service = vecall.MemoryService(sys.argv[1], warn_raw=False, embedder=None)
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 scope = dict(app_name="app", user_id="alice")
 print(len(service.sync.search_memory(**scope, query="zebra", top_k=1000).memories),
       flush=True)

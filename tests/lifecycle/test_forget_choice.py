@@ -63,17 +63,16 @@ Make = Callable[[], MemoryService]
 KINDS: dict[str, Make] = {
     "words": MemoryService,
     "words, floor": lambda: MemoryService(min_confidence=0.9, embedder=None),
-    "embedder": lambda: MemoryService(embedder=Topics(), warn_raw=False),
+    "embedder": lambda: MemoryService(embedder=Topics()),
     "embedder, score floor": lambda: MemoryService(
-        embedder=Topics(), warn_raw=False, min_score=0.99
+        embedder=Topics(), min_similarity=0.99
     ),
     "scorer, floor": lambda: MemoryService(
         embedder=Topics(),
-        warn_raw=False,
         min_confidence=0.5,
         scorer=lambda _memory, _query: (0.0, 0.5),
     ),
-    "embedder down": lambda: MemoryService(embedder=Down(), warn_raw=False),
+    "embedder down": lambda: MemoryService(embedder=Down()),
     "in memory, substring": InMemoryMemoryService,
     "in memory, words": lambda: InMemoryMemoryService("words"),
     "in memory, floor": lambda: InMemoryMemoryService(
@@ -126,7 +125,7 @@ def local():
 )
 def test_the_local_model_proposes_what_was_meant(local, query, meant):
     """S4.60: one memory of six, or none where all are far off."""
-    with MemoryService(embedder=local, warn_raw=False) as service:
+    with MemoryService(embedder=local) as service:
         memories = ["I live in Lima.", "I love parrots.", *OTHERS[1:]]
         service.sync.add_memory(**ALICE, memories=memories)
         proposal = service.sync.propose_forget(**ALICE, query=query)
@@ -136,7 +135,7 @@ def test_the_local_model_proposes_what_was_meant(local, query, meant):
 @pytest.mark.parametrize(("query", "meant"), [("my car", 3), ("allergy to nuts", 1)])
 def test_meaning_is_enough_where_no_word_is_shared(query, meant):
     """S4.60: the nearest by cosine, and none of those that merely come next."""
-    with MemoryService(embedder=Topics(), warn_raw=False) as service:
+    with MemoryService(embedder=Topics()) as service:
         service.sync.add_memory(**ALICE, memories=OTHERS)
         proposal = service.sync.propose_forget(**ALICE, query=query)
         assert [memory.text for memory in proposal.memories] == [OTHERS[meant]]

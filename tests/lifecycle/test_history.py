@@ -208,7 +208,7 @@ def test_a_page_after_a_memory_that_is_gone_is_refused(open_service):
     first, second, third = (add(service, text) for text in ("one", "two", "three"))
 
     def page(after: str) -> list[str | None]:
-        return [each.id for each in service.sync.list_memories(**ALICE, after=after)]
+        return [each.id for each in service.sync.list_memories(**ALICE, cursor=after)]
 
     assert page(first) == [second, third]
     service.sync.archive_memory(**ALICE, memory_id=first)

@@ -84,5 +84,5 @@ def test_the_hundredth_that_goes_is_what_all_weights_would_choose(
     page = service.sync.list_memories(**ALICE, limit=1_000)
     while page:
         listed |= {memory.id for memory in page}
-        page = service.sync.list_memories(**ALICE, limit=1_000, after=page[-1].id)
+        page = service.sync.list_memories(**ALICE, limit=1_000, cursor=page[-1].id)
     assert listed == {f"m{number}" for number in by_value[evicted:]} | {"new"}

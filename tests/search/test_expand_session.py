@@ -48,7 +48,10 @@ def test_a_memory_comes_with_two_turns_on_each_side(service):
 def test_as_many_turns_as_asked_for_and_no_other_session(
     service, at, before, after, expected
 ):
-    assert events(service, id_of(service, at), before=before, after=after) == expected
+    assert (
+        events(service, id_of(service, at), turns_before=before, turns_after=after)
+        == expected
+    )
 
 
 def test_turns_that_are_gone_are_not_counted(service):
@@ -62,7 +65,7 @@ def test_turns_that_are_gone_are_not_counted(service):
     )
     time.sleep(0.1)
     assert events(service, middle) == ["e1", "e2", "e4", "e5", "e6"]
-    assert events(service, id_of(service, 8), after=3) == ["e6", "e7", "e8"]
+    assert events(service, id_of(service, 8), turns_after=3) == ["e6", "e7", "e8"]
 
 
 def test_a_memory_without_a_session_stands_alone(service):
@@ -82,7 +85,7 @@ def test_another_users_memory_is_unknown(service):
 @pytest.mark.parametrize(
     ("value", "error"), [(-1, InvalidArgumentError), (1.5, TypeError)]
 )
-@pytest.mark.parametrize("name", ["before", "after"])
+@pytest.mark.parametrize("name", ["turns_before", "turns_after"])
 def test_a_number_of_turns_that_is_none_is_refused(service, name, value, error):
     with pytest.raises(error, match=name):
         events(service, id_of(service, 4), **{name: value})
@@ -92,7 +95,9 @@ def test_a_number_of_turns_that_is_none_is_refused(service, name, value, error):
 
 def test_it_is_awaited_like_any_other_method(service):
     around = asyncio.run(
-        service.expand_session(**ALICE, memory_id=id_of(service, 1), before=1, after=1)
+        service.expand_session(
+            **ALICE, memory_id=id_of(service, 1), turns_before=1, turns_after=1
+        )
     )
     assert [memory.event_id for memory in around] == ["e0", "e1", "e2"]
     assert all(memory.score is None for memory in around)

@@ -210,7 +210,7 @@ def test_uses_survive_reopening(open_service, service, path):
 
 SERVER = """
 import sys, vecall
-service = vecall.MemoryService(sys.argv[1], warn_raw=False, embedder=None)
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 scope = dict(app_name="app", user_id="alice")
 print("ready", flush=True)
 for line in sys.stdin:

@@ -120,7 +120,7 @@ def test_exactly_the_memories_that_are_listed_with_these_values_are_found(
     if present:
         asked.append((data.draw(st.sampled_from(present)), None, None, None))
     embedder = Recorder() if hybrid else None
-    with MemoryService(embedder=embedder, warn_raw=False) as service:
+    with MemoryService(embedder=embedder) as service:
         service.sync.add_memory(**ALICE, memories=entries)
         for wanted, session, author, kind in asked:
             condition = Filter(

@@ -163,7 +163,7 @@ def test_a_failure_is_an_error_that_quotes_nothing(filled):
 def test_a_wrong_argument_is_refused_before_it_is_asked(filled):
     asked = []
     service = filled(ranking=Ranking(rewriter=lambda query: asked.append(query) or ""))
-    for wrong in ({"top_k": 0}, {"scopes": ["app"]}, {"min_score": 0.5}):
+    for wrong in ({"top_k": 0}, {"scopes": ["app"]}, {"min_similarity": 0.5}):
         with pytest.raises((ValueError, PermissionError)):
             answers(service, "tea", **wrong)
     assert asked == []

@@ -115,7 +115,7 @@ def test_the_callers_array_may_change_afterwards(service, recorder):
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
 def test_the_length_of_a_vector_does_not_matter(service, recorder, size):
     vector = np.asarray(recorder.vector("memory number 3"), np.float64) * size
-    best = found(service, vector=vector, min_score=0.99)[0]
+    best = found(service, vector=vector, min_similarity=0.99)[0]
     assert best.text == "memory number 3"
     assert best.similarity == pytest.approx(1.0, abs=1e-4)
 
@@ -170,7 +170,7 @@ def test_filter_floor_and_reranking_hold(service, recorder):
     tagged = {"topic": "tea"}
     service.sync.add_memory(**ALICE, memories=["tagged"], custom_metadata=tagged)
     assert [m.text for m in found(service, vector=vector, filter=filter)] == ["tagged"]
-    above = found(service, vector=vector, min_score=0.999)
+    above = found(service, vector=vector, min_similarity=0.999)
     assert [memory.text for memory in above] == ["memory number 3"]
     spread = found(service, vector=vector, ranking=Ranking(diversity=0.5))
     assert spread[0].text == "memory number 3"

@@ -110,7 +110,9 @@ def test_a_turn_between_is_found_with_its_neighbours(open_service, tmp_path):
         assert texts[0] == "turn word77"
         assert set(texts[1:3]) == {"turn word3", "turn word4"}
         hit = found.memories[0].id
-        around = again.sync.expand_session(**ALICE, memory_id=hit, before=1, after=1)
+        around = again.sync.expand_session(
+            **ALICE, memory_id=hit, turns_before=1, turns_after=1
+        )
         told = [memory.text for memory in around]
         assert told == ["turn word3", "turn word77", "turn word4"]
         again.close()

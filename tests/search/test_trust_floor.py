@@ -120,11 +120,11 @@ def test_turns_below_the_floor_are_not_read_around_a_memory(open_service):
     )
     shown = asyncio.run(recall(query="zebra"))["memories"]
     assert {each["text"] for each in shown} == {"zebra 0", "zebra 3"}
-    around = asyncio.run(expand(id=ids["zebra 0"], after=5))
+    around = asyncio.run(expand(id=ids["zebra 0"], turns_after=5))
     assert [each["text"] for each in around["memories"]] == ["zebra 0", "zebra 3"]
     assert "error" in asyncio.run(expand(id=ids["zebra 1"]))
     _, expand = memory_tools(service, *ALICE.values())
-    around = asyncio.run(expand(id=ids["zebra 0"], after=5))
+    around = asyncio.run(expand(id=ids["zebra 0"], turns_after=5))
     assert len(around["memories"]) == 4
 
 

@@ -68,7 +68,7 @@ def test_what_is_not_json_is_a_bad_request(door, body):
         ("memories/search", {"query": "x", "k": True}),
         ("memories/search", {"query": "x", "k": 1e400}),
         ("memories/search", {"query": "x", "min_confidence": 2}),
-        ("memories/search", {"query": "x", "min_score": 0.5}),
+        ("memories/search", {"query": "x", "min_similarity": 0.5}),
         ("memories/search", {"query": "x", "filter": {"after": SECRET}}),
         ("memories/search", {"query": "x", "filter": {"kind": ""}}),
         ("memories/search", {"query": "x", "filter": {"user_id": "bob"}}),
@@ -117,7 +117,7 @@ def test_a_query_that_breaks_a_rule_is_refused(door, query):
     """422, and 400 for what is not text at all."""
     opened = door()
     assert error_of(opened.ask("GET", f"{ALICE}/memories?{query}")) == (422, "invalid")
-    answer = opened.ask("GET", f"{ALICE}/memories?after=%ff")
+    answer = opened.ask("GET", f"{ALICE}/memories?cursor=%ff")
     assert error_of(answer) == (400, "bad_query")
 
 

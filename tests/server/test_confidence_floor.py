@@ -74,7 +74,7 @@ def test_pages_lead_past_what_is_below_the_floor(door, limit):
         seen += ids(answer)
         if "next" not in answer.json():
             break
-        after = f"&after={answer.json()['next']}"
+        after = f"&cursor={answer.json()['next']}"
     assert seen == ["high"]
 
 

@@ -165,7 +165,7 @@ values = st.recursive(
     | st.dictionaries(
         st.sampled_from(
             "query k filter memories events content parts session_id sessionId "
-            "min_score restore importance timestamp author ids kind x".split()
+            "min_similarity restore importance timestamp author ids kind x".split()
         ),
         inner,
         max_size=4,

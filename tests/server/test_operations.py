@@ -51,7 +51,7 @@ def test_what_was_added_is_found_listed_shown_exported_and_deleted(door):
     one = opened.ask("GET", f"{ALICE}/memories/{first}").json()
     assert (one["content"], one["kind"]) == (memory["content"], "fact")
     assert len(opened.ask("GET", f"{ALICE}/memories").json()["memories"]) == 4
-    page = opened.ask("GET", f"{ALICE}/memories?limit=1&after={first}").json()
+    page = opened.ask("GET", f"{ALICE}/memories?limit=1&cursor={first}").json()
     assert [entry["id"] for entry in page["memories"]] == [second]
 
     exported = opened.ask("GET", f"{ALICE}/export")

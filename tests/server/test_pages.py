@@ -65,7 +65,7 @@ def test_pages_lead_to_every_memory_once(door, most, limit):
         if "next" not in page:
             break
         assert page["next"] == seen[-1]
-        query["after"] = page["next"]
+        query["cursor"] = page["next"]
     assert seen == ids
 
 
@@ -74,7 +74,7 @@ def test_a_page_after_a_memory_that_is_gone_is_not_the_first_page_again(door):
     opened = door()
     first, *_ = added(opened, "a", "b", "c")
     assert opened.ask("DELETE", f"{MEMORIES}/{first}").status_code == 204
-    answer = opened.ask("GET", MEMORIES, params={"after": first})
+    answer = opened.ask("GET", MEMORIES, params={"cursor": first})
     assert error_of(answer) == (404, "not_found")
 
 
@@ -123,7 +123,7 @@ def test_large_answers_are_not_written_on_the_event_loop(door, monkeypatch):
     main = threading.main_thread()
     for more, here in (
         (("GET", f"{MEMORIES}?limit=1", {}), False),
-        (("GET", f"{MEMORIES}?limit=1&after={id_}", {}), True),
+        (("GET", f"{MEMORIES}?limit=1&cursor={id_}", {}), True),
         (("GET", f"{MEMORIES}?limit=41", {}), False),
         (("GET", f"{MEMORIES}/{id_}/history", {}), False),
         (("POST", f"{MEMORIES}/search", {"json": {"query": "tea"}}), True),

@@ -64,7 +64,7 @@ def _all_texts(client):
         texts += [entry["content"] for entry in page["memories"]]
         if "next" not in page:
             return texts
-        query["after"] = page["next"]
+        query["cursor"] = page["next"]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_server_that_is_asked_to_end_answers_what_came_and_closes_the_file(
     assert not log.exists() or log.stat().st_size == 0
     with MemoryService(server.path, embedder=None) as memory:
         every, after = [], None
-        while page := memory.sync.list_memories(**WHOSE, after=after, limit=1000):
+        while page := memory.sync.list_memories(**WHOSE, cursor=after, limit=1000):
             every += [entry.text for entry in page]
             after = page[-1].id
     assert set(acknowledged) <= set(every)

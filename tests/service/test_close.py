@@ -142,7 +142,7 @@ def test_leaving_an_async_block_does_not_stop_the_loop(tmp_path, in_time):
     held = Held()
 
     async def work() -> None:
-        service = MemoryService(path, embedder=held, warn_raw=False)
+        service = MemoryService(path, embedder=held)
         await until(held.entered.is_set)
         leaving = asyncio.ensure_future(service.__aexit__(None, None, None))
         await asyncio.sleep(0)  # the block is being left

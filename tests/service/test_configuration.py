@@ -38,7 +38,7 @@ def test_a_path_that_is_none_is_refused(path):
         {"embedder": SimpleNamespace(embed=len, dimensions=3, model_id=None)},
         {"embedder": SimpleNamespace(embed=len, dimensions=10**9, model_id="m")},
         {"embedder": SimpleNamespace(embed=len, dimensions=True, model_id="m")},
-        {"min_score": 0.5},
+        {"min_similarity": 0.5},
         {"memory_budget": "lots"},
         {"memory_budget": -1},
         {"memory_budget": None},
@@ -49,7 +49,7 @@ def test_a_bad_constructor_argument_is_refused(tmp_path, options):
     """contracts.md, errors: ConfigError for constructor arguments, before any write."""
     path = tmp_path / "m.db"
     with pytest.raises(ConfigError):
-        MemoryService(path, warn_raw=False, **{"embedder": None, **options}).close()
+        MemoryService(path, **{"embedder": None, **options}).close()
     assert not path.exists()
 
 
@@ -60,12 +60,12 @@ def test_a_floor_outside_the_cosine_is_refused(open_service, tmp_path, floor):
     def embed(texts: list[str]) -> list[list[float]]:
         return [[1.0, 0.0] for _ in texts]
 
-    with pytest.raises(ValueError, match="min_score"):
-        open_service(tmp_path / "m.db", embedder=embed, min_score=floor)
+    with pytest.raises(ValueError, match="min_similarity"):
+        open_service(tmp_path / "m.db", embedder=embed, min_similarity=floor)
     assert not (tmp_path / "m.db").exists()
     service = open_service(embedder=unknown_model)
-    with pytest.raises(ValueError, match="min_score"):
-        service.sync.search_memory(**ALICE, query="zebra", min_score=floor)
+    with pytest.raises(ValueError, match="min_similarity"):
+        service.sync.search_memory(**ALICE, query="zebra", min_similarity=floor)
 
 
 def unknown_model(texts):

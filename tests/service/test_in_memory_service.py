@@ -246,7 +246,7 @@ def test_another_way_to_match_is_refused(match):
         ("embedder", "local"),
         ("ranking", Ranking()),
         ("calibration", "weights.json"),
-        ("min_score", 0.5),
+        ("min_similarity", 0.5),
         ("min_confidence", 1.5),
         ("top_k", 0),
     ],
@@ -260,7 +260,7 @@ def test_an_option_without_a_meaning_here_is_refused(match, name, value):
 @BOTH
 def test_a_search_that_asks_for_ranking_or_a_floor_on_the_cosine_is_refused(match):
     with filled(match, "zebra") as service:
-        for asked in ({"ranking": Ranking()}, {"min_score": 0.1}):
+        for asked in ({"ranking": Ranking()}, {"min_similarity": 0.1}):
             with pytest.raises(ConfigError):
                 found(service, "zebra", **asked)
 

@@ -170,7 +170,7 @@ def test_vectors_of_another_user_are_never_near(open_service):
     service.sync.add_memory(**scope(PAIRS[0]), memories=["zebra zebra"])
     service.sync.add_memory(**scope(PAIRS[1]), memories=["something else"])
     assert texts(service, PAIRS[1], "zebra") == ["something else"]
-    assert texts(service, PAIRS[1], "zebra", min_score=0.5) == []
+    assert texts(service, PAIRS[1], "zebra", min_similarity=0.5) == []
 
 
 def test_no_error_speaks_of_anything_stored(filled):

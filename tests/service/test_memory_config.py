@@ -17,6 +17,7 @@ from vecall import (
     CompactionAwareSummaryProvider,
     ConfigError,
     MemoryService,
+    RawTurnsWarning,
     VectorStoreMemoryService,
 )
 from vecall.services.config import MemoryConfig
@@ -117,7 +118,7 @@ def test_a_vector_store_of_ones_own_holds_the_memories(built):
     """S4.16: an object instead of a path; the store is what is written to."""
     store, embedder = InMemoryVectorStore(), Recorder()
     config = MemoryConfig(embedding=embedder, vector_store=store, search_top_k=2)
-    service = built(config, min_score=-1.0)
+    service = built(config, min_similarity=-1.0)
     assert isinstance(service, VectorStoreMemoryService)
 
     async def use():
@@ -146,7 +147,7 @@ def test_an_embedding_may_be_a_function_or_a_mapping_with_its_model(built):
         {"provider": recorder, "model": "recorder"},
         {"provider": recorder, "model": None},
     ):
-        service = built(MemoryConfig(embedding=embedding), warn_raw=False)
+        service = built(MemoryConfig(embedding=embedding))
         service.sync.add_session_to_memory(talk(1))
         assert embedded(service) == 1
 
@@ -163,13 +164,11 @@ def test_a_named_embedder_takes_its_model(built):
 
 
 def test_an_embedding_without_a_summary_warns_as_the_service_does(built):
-    """S4.47: on request, once, when it is built."""
+    """S4.47: once, when it is built."""
     config = MemoryConfig(embedding=Recorder())
-    with pytest.warns(UserWarning, match="without a summary"):
-        built(config, warn_raw=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(RawTurnsWarning, match="without a summary") as caught:
         built(config)
+    assert len(caught) == 1
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,12 @@ def test_a_combination_lives_a_whole_life(combination, tmp_path):
 def listed(service: MemoryService) -> list[MemoryEntry]:
     """All memories of Alice; a vector store is asked for all by a vector."""
     if isinstance(service, VectorStoreMemoryService):
-        ask = {"query": "", "vector": np.ones(64), "top_k": 1000, "min_score": -1.0}
+        ask = {
+            "query": "",
+            "vector": np.ones(64),
+            "top_k": 1000,
+            "min_similarity": -1.0,
+        }
         return service.sync.search_memory(**ALICE, **ask).memories
     return service.sync.list_memories(**ALICE)
 

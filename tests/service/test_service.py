@@ -102,9 +102,9 @@ def test_services_in_memory_share_nothing(open_service):
 def test_a_floor_on_similarity_needs_an_embedder(open_service):
     """S0.28: refused at construction with a pointer to min_confidence."""
     with pytest.raises(ConfigError, match="min_confidence"):
-        MemoryService(min_score=0.5, embedder=None)
+        MemoryService(min_similarity=0.5, embedder=None)
     with pytest.raises(ConfigError, match="min_confidence"):
-        open_service().sync.search_memory(**ALICE, query="zebra", min_score=0.5)
+        open_service().sync.search_memory(**ALICE, query="zebra", min_similarity=0.5)
 
 
 @pytest.mark.parametrize("top_k", [0, -1])

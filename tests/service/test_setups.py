@@ -8,7 +8,7 @@ import pytest
 from helpers.embedders import Recorder, embedded
 from helpers.memories import ALICE
 from helpers.observing import Llm, memories, said, summed, talk
-from vecall import Compaction, MemoryService, VectorMemoryService
+from vecall import Compaction, MemoryService, RawTurnsWarning, VectorMemoryService
 
 SET_UPS = [(embedder, llm) for embedder in (False, True) for llm in (False, True)]
 
@@ -73,10 +73,10 @@ def raised(make):
     return caught
 
 
-def test_an_embedder_without_a_summarizer_warns_once_where_that_is_asked_for():
+def test_an_embedder_without_a_summarizer_warns_once():
     """S4.45, S4.47: a warning, no error."""
-    (warning,) = raised(lambda: MemoryService(embedder=Recorder(), warn_raw=True))
-    assert warning.category is UserWarning
+    (warning,) = raised(lambda: MemoryService(embedder=Recorder()))
+    assert warning.category is RawTurnsWarning
     assert warning.filename == __file__
     text = str(warning.message)
     assert "without a summary" in text
@@ -88,7 +88,7 @@ def test_ingesting_and_searching_raises_no_further_warning():
     """S4.47: it is said when the service is made, and not again."""
 
     def use():
-        service = MemoryService(embedder=Recorder(), warn_raw=True)
+        service = MemoryService(embedder=Recorder())
         for remember in WAYS:
             remember(service)
         service.sync.search_memory(**ALICE, query="word1")
@@ -100,18 +100,16 @@ def test_ingesting_and_searching_raises_no_further_warning():
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"warn_raw": False},
-        {"warn_raw": True, "trigger": Compaction()},
-        {"warn_raw": True, "trigger": "compaction"},
-        {"warn_raw": True, "summarizer": Llm().provider},
-        {"warn_raw": True, "summarizer": Llm().provider, "trigger": "session_end"},
-        {"warn_raw": True, "embedder": None},
-        {"warn_raw": True, "embedder": None, "trigger": "session_end"},
+        {"trigger": Compaction()},
+        {"trigger": "compaction"},
+        {"summarizer": Llm().provider},
+        {"summarizer": Llm().provider, "trigger": "session_end"},
+        {"embedder": None},
+        {"embedder": None, "trigger": "session_end"},
     ],
 )
 def test_no_warning_where_summaries_are_made_or_raw_turns_are_meant(options):
-    """S4.47: silenced, a compaction trigger, a summarizer, or no embedder."""
+    """S4.47: a compaction trigger, a summarizer, or no embedder."""
     assert raised(lambda: MemoryService(**{"embedder": Recorder(), **options})) == []
 
 
@@ -120,10 +118,8 @@ def test_every_other_trigger_still_warns(trigger):
     """S4.47: only a compaction brings summaries of its own."""
     if isinstance(trigger, dict):
         trigger = {**trigger, "inactivity_ms": 5}
-    made = raised(
-        lambda: MemoryService(embedder=Recorder(), trigger=trigger, warn_raw=True)
-    )
-    assert [warning.category for warning in made] == [UserWarning]
+    made = raised(lambda: MemoryService(embedder=Recorder(), trigger=trigger))
+    assert [warning.category for warning in made] == [RawTurnsWarning]
 
 
 def test_the_service_named_after_vectors_does_not_warn():

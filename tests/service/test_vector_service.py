@@ -79,7 +79,7 @@ def test_a_number_of_memories_below_one_is_refused(service, k):
 @pytest.mark.parametrize("score", [-1.01, 1.01, math.nan, math.inf, True, "s3cret"])
 def test_a_floor_outside_of_the_cosines_range_is_refused(service, score):
     """S0.28."""
-    with pytest.raises(ValueError, match="min_score"):
+    with pytest.raises(ValueError, match="min_similarity"):
         service.with_min_score(score)
     assert len(found(service, "zebra")) == 5
 

@@ -79,13 +79,17 @@ def test_memories_are_ranked_by_cosine_similarity_alone(service, recorder, query
 
 def test_the_floor_is_inclusive(store, recorder):
     """S0.20, S0.28."""
-    with VectorStoreMemoryService(store, recorder, top_k=12, min_score=-1.0) as service:
+    with VectorStoreMemoryService(
+        store, recorder, top_k=12, min_similarity=-1.0
+    ) as service:
         tell(service, *TEXTS)
         hits = answer(service, "zebra")
         assert len(hits) == 12
         floor = hits[2].score
-        assert answer(service, "zebra", min_score=floor) == hits[:3]
-    with VectorStoreMemoryService(store, recorder, top_k=2, min_score=floor) as service:
+        assert answer(service, "zebra", min_similarity=floor) == hits[:3]
+    with VectorStoreMemoryService(
+        store, recorder, top_k=2, min_similarity=floor
+    ) as service:
         assert answer(service, "zebra") == hits[:2]
         assert answer(service, "zebra", top_k=12) == hits[:3]
 
@@ -305,7 +309,12 @@ def test_without_an_embedder_there_is_no_vector_search(store):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("top_k", 0), ("top_k", True), ("min_score", 1.5), ("min_score", float("nan"))],
+    [
+        ("top_k", 0),
+        ("top_k", True),
+        ("min_similarity", 1.5),
+        ("min_similarity", float("nan")),
+    ],
 )
 def test_options_out_of_range_are_refused(store, recorder, name, value):
     """S0.27, S0.28."""

@@ -129,7 +129,7 @@ def test_a_row_of_a_wrong_type_is_damage_that_costs_no_other_user(file):
             "UPDATE mem SET ts = 9e999 WHERE part = ? AND id = '4'", part
         )
         sum_up(connection)
-    with MemoryService(file, embedder=None, warn_raw=False, sweep_interval=None) as m:
+    with MemoryService(file, embedder=None, sweep_interval=None) as m:
         with pytest.raises(CorruptFileError):
             m.sync.search_memory(**owner(USERS[0]), query="zebra")
         assert m.sync.search_memory(**owner(USERS[1]), query="zebra").memories
@@ -144,7 +144,7 @@ def test_a_fingerprint_that_is_no_vector_of_the_model_is_damage(file, given, pri
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("UPDATE model SET fingerprint = ?", (print_,))
     with pytest.raises(CorruptFileError):
-        MemoryService(file, embedder=given, warn_raw=False)
+        MemoryService(file, embedder=given)
 
 
 def test_a_snapshot_is_not_read_beyond_what_its_header_accounts_for(tmp_path):

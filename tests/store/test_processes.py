@@ -18,7 +18,7 @@ from helpers.processes import HOLDER, child, said, tell
 
 SERVER = """
 import json, sys, vecall
-service = vecall.MemoryService(sys.argv[1], warn_raw=False, embedder=None)
+service = vecall.MemoryService(sys.argv[1], embedder=None)
 print("ready", flush=True)
 for line in sys.stdin:
     name, arguments = json.loads(line)

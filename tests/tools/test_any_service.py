@@ -116,7 +116,7 @@ def test_tools_that_cannot_be_served_are_left_out(memory):
 
 SERVICES = {
     "words": MemoryService,
-    "hybrid": lambda: MemoryService(embedder=Recorder(), warn_raw=False),
+    "hybrid": lambda: MemoryService(embedder=Recorder()),
     "floor": lambda: MemoryService(min_confidence=0.01, embedder=None),
     "in memory": lambda: InMemoryMemoryService("words"),
     "vectors": lambda: VectorMemoryService(Recorder()),

@@ -147,12 +147,12 @@ def test_a_memory_is_shown_among_the_turns_around_it(open_service):
     events = [{"id": f"e{n}", "text": text} for n, text in enumerate(said)]
     told = service.sync.add_session_to_memory({**ALICE, "id": "s", "events": events})
     tool = ExpandSession(service, *SCOPE)
-    answer = call(tool, {"id": told[4], "before": 2, "after": 3})
+    answer = call(tool, {"id": told[4], "turns_before": 2, "turns_after": 3})
     assert tokens(answer) <= DEFAULT_MAX_TOKENS
     shown = [each["text"] for each in answer["memories"]]
     assert shown[:2] + shown[3:] == said[2:4] + said[5:8]
     assert answer["memories"][2]["cut"]["from"] == 0
-    alone = call(tool, {"id": told[0], "before": 0, "after": 0})
+    alone = call(tool, {"id": told[0], "turns_before": 0, "turns_after": 0})
     assert [each["text"] for each in alone["memories"]] == ["turn 0"]
 
 
@@ -163,8 +163,8 @@ def test_a_memory_is_shown_among_the_turns_around_it(open_service):
         ({"id": "nobody"}, "id: this user has no such memory"),
         ({"id": ""}, "id: "),
         ({"id": "m0", "begin": "x"}, "begin: expected a number"),
-        ({"id": "m0", "before": float("nan")}, "before: expected a number"),
-        ({"id": "m0", "after": True}, "after: expected a number"),
+        ({"id": "m0", "turns_before": float("nan")}, "turns_before: expected a number"),
+        ({"id": "m0", "turns_after": True}, "turns_after: expected a number"),
         ({"id": SECRET}, "id: this user has no such memory"),
     ],
 )

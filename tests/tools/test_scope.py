@@ -17,7 +17,16 @@ from vecall.tools import ForgetMemory, LoadMemory, PreloadMemory, RecallMemory, 
 SCOPE_NAMES = (
     *("app_name", "user_id", "appName", "userId", "app", "user", "scope", "tenant"),
     *("session_id", "author", "source", "trust", "id", "custom_metadata", "restore"),
-    *("self", "memory", "memories", "turn", "turns", "filter", "top_k", "min_score"),
+    *(
+        "self",
+        "memory",
+        "memories",
+        "turn",
+        "turns",
+        "filter",
+        "top_k",
+        "min_similarity",
+    ),
     *("_memory", "__class__", "on_missing", "max_limit", "arguments", "", "\0"),
 )
 VALUES = st.one_of(

@@ -38,7 +38,7 @@ def clock():
 def service(clock):
     store = ReferenceVectorStore()
     with VectorStoreMemoryService(
-        store, Fixed(VECTORS), clock=clock, min_score=0.99
+        store, Fixed(VECTORS), clock=clock, min_similarity=0.99
     ) as opened:
         opened.sync.add_memory(**ALICE, memories=FACTS)
         yield opened

@@ -142,7 +142,7 @@ def test_a_summarizer_sums_up_what_is_new(open_one):
     assert len(one.sync.add_session_to_memory(talk(1, 2, 3))) == 1
     assert len(llm.asked) == 2
     assert "word1" not in llm.asked[1]
-    found = one.sync.search_memory(**ALICE, query="sum", top_k=9, min_score=-1.0)
+    found = one.sync.search_memory(**ALICE, query="sum", top_k=9, min_similarity=-1.0)
     assert {each.kind for each in found.memories} == {"summary"}
 
 

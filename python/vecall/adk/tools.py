@@ -80,7 +80,7 @@ class RecallMemoryTool(_SearchTool):
 
 
 class ExpandSessionTool(VecallTool):
-    """The tool `expand_session(id, before, after, begin)`.
+    """The tool `expand_session(id, turns_before, turns_after, begin)`.
 
     See `vecall.tools.ExpandSession`.
 

@@ -47,11 +47,11 @@ def parse_uri(
         raise ConfigError(_EXPECTED)
     chosen: dict[str, Any] = {}
     for key, text in options:
-        if key not in _FROM_TEXT or key in chosen:
+        if key not in _FROM_TEXT or _RENAMED.get(key, key) in chosen:
             msg = f"uri: the options are {', '.join(_FROM_TEXT)}, each once"
             raise ConfigError(msg)
         try:
-            chosen[key] = _FROM_TEXT[key](text)
+            chosen[_RENAMED.get(key, key)] = _FROM_TEXT[key](text)
         except (KeyError, ValueError):
             msg = f"uri: the value of {key} cannot be read"
             raise ConfigError(msg) from None
@@ -75,6 +75,7 @@ def _trigger(text: str) -> str | Mapping[str, Any]:
 
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}.__getitem__
 
+_RENAMED = {"min_score": "min_similarity"}
 _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "authors": lambda text: tuple(text.split(",")) if text else (),
     "durability": str,
@@ -89,5 +90,4 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "top_k": int,
     "trigger": _trigger,
     "ttl": _seconds,
-    "warn_raw": _SWITCH,
 }

@@ -91,17 +91,17 @@ def run_consolidate(options: argparse.Namespace) -> int:
 def _texts(memory: MemoryService, app: str, user: str) -> dict[str, str]:
     """The user's texts by their ids."""
     found: dict[str, str] = {}
-    after = None
+    cursor = None
     while True:
         page: list[MemoryEntry] = memory.sync.list_memories(
-            app_name=app, user_id=user, after=after, limit=1000
+            app_name=app, user_id=user, cursor=cursor, limit=1000
         )
         for entry in page:
             if entry.id is not None:
                 found[entry.id] = entry.text
         if len(page) < 1000:
             return found
-        after = page[-1].id
+        cursor = page[-1].id
 
 
 def _line(texts: dict[str, str], id_: str) -> str:

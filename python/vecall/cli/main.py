@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import vecall
+from vecall.caller_warnings import RawTurnsWarning
 from vecall.cli import consolidate_command as consolidating
 from vecall.cli import demo_command as demo
 from vecall.cli import erase_command as erasing
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser().parse_args(arguments)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            warnings.simplefilter("ignore", RawTurnsWarning)
             return _run(options)
 
 

@@ -80,9 +80,7 @@ def opened(
             model_of(given)  # an embedder that fails makes no file
     with (
         naming(path),
-        MemoryService(
-            path, embedder=given, warn_raw=False, on_write=on_write
-        ) as memory,
+        MemoryService(path, embedder=given, on_write=on_write) as memory,
     ):
         yield memory
 

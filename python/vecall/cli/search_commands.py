@@ -26,7 +26,9 @@ def add_commands(commands: Any) -> None:
     search.add_argument("--app", required=True, help="app_name")
     search.add_argument("--user", required=True, help="user_id")
     search.add_argument("--top-k", type=int, default=5, help="at most (%(default)s)")
-    search.add_argument("--min-score", type=float, help="floor on the cosine, -1 to 1")
+    search.add_argument(
+        "--min-similarity", type=float, help="floor on the cosine, -1 to 1"
+    )
     search.add_argument(
         "--min-confidence", type=float, help="floor on the confidence, 0 to 1"
     )
@@ -88,7 +90,7 @@ def run_search(options: argparse.Namespace) -> int:
                 user_id=options.user,
                 query=options.query,
                 top_k=options.top_k,
-                min_score=options.min_score,
+                min_similarity=options.min_similarity,
                 min_confidence=options.min_confidence,
                 filter=search_filter,
                 explain=options.explain,

@@ -204,7 +204,6 @@ def _opened(options: argparse.Namespace) -> MemoryService:
     return MemoryService(
         options.path,
         embedder=chosen(options.embedder),
-        warn_raw=False,
         read_only=options.read_only,
         trigger=trigger(options.trigger),
         limits=Limits(

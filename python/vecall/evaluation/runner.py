@@ -309,7 +309,6 @@ def ingested(
             Path(folder) / "eval.db",
             embedder=cached,
             calibration=calibration,
-            warn_raw=False,
         ) as memory,
     ):
         subject = SystemUnderTest(memory, timed)

@@ -154,7 +154,7 @@ class Corrections:
         app_name: str,
         user_id: str,
         state: str,
-        after: str | None,
+        cursor: str | None,
         limit: int,
         scope: str,
     ) -> list[MemoryEntry]:
@@ -164,21 +164,21 @@ class Corrections:
             msg = f"state: must be one of {', '.join(get_args(State))}"
             raise InvalidArgumentError(msg)
         check_top_k(limit, self._memory.limits)
-        if after is not None:
-            check_name(after, "after", self._memory.limits)
+        if cursor is not None:
+            check_name(cursor, "cursor", self._memory.limits)
         partitions = self._memory.search_index.partitions
         found: list[MemoryEntry] = await Join(
-            partitions.submit(self._listed, key, state, after, limit, scope)
+            partitions.submit(self._listed, key, state, cursor, limit, scope)
         )
         return found
 
     def _listed(
-        self, key: Key, state: str, after: str | None, limit: int, scope: str
+        self, key: Key, state: str, cursor: str | None, limit: int, scope: str
     ) -> list[MemoryEntry]:
         database = self._memory.database
         with database.read_transaction() as connection:
             rows = listed(
-                connection, *key, state, after, limit, database.expiry_clock.now()
+                connection, *key, state, cursor, limit, database.expiry_clock.now()
             )
         return [
             replace(entry_from_row(row, prior_of(row)), scope=scope)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from vecall.caller_warnings import warn_caller
+from vecall.caller_warnings import RawTurnsWarning, warn_caller
 from vecall.clock import Clock, checked_clock
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
@@ -115,4 +115,6 @@ def quota_of(limits: Limits) -> UserQuota | None:
 def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:
     """Warn the program that turns are embedded without a summary, if so."""
     if summarizer is None and not isinstance(trigger, Compaction):
-        warn_caller("turns are embedded as they are, without a summary")
+        warn_caller(
+            "turns are embedded as they are, without a summary", RawTurnsWarning
+        )

@@ -65,16 +65,16 @@ class Reads:
         app_name: str,
         user_id: str,
         memory_id: str,
-        before: object,
-        after: object,
+        turns_before: object,
+        turns_after: object,
     ) -> list[MemoryEntry]:
         """Return a memory with the turns around it."""
         key = self._runtime.key(app_name, user_id, write=False)
         limits = self._runtime.limits
         check_name(memory_id, "memory_id", limits)
         counts = (
-            check_turns(before, "before", limits),
-            check_turns(after, "after", limits),
+            check_turns(turns_before, "turns_before", limits),
+            check_turns(turns_after, "turns_after", limits),
         )
         found: list[MemoryEntry] = await Join(
             self._runtime.search_index.partitions.submit(

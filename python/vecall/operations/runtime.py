@@ -37,7 +37,7 @@ from vecall.store import (
 from vecall.store.writes.writer import Writer
 from vecall.telemetry import Telemetry
 from vecall.types import check_share
-from vecall.validation import check_min_score, check_name, check_path, check_top_k
+from vecall.validation import check_min_similarity, check_name, check_path, check_top_k
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Runtime:
         *,
         embedder: Embedder | Literal["auto"] | None,
         top_k: int,
-        min_score: float | None,
+        min_similarity: float | None,
         min_confidence: float | None,
         recall: RankingOptions,
         rules: ServiceOptions,
@@ -85,7 +85,9 @@ class Runtime:
         if durability not in ("full", "process"):
             msg = 'durability: must be "full" or "process"'
             raise ConfigError(msg)
-        self.min_score = None if min_score is None else check_min_score(min_score)
+        self.min_similarity = (
+            None if min_similarity is None else check_min_similarity(min_similarity)
+        )
         self.ranking = recall.ranking
         self.authors = recall.authors
         self._recall = recall
@@ -331,7 +333,7 @@ class Runtime:
         """
         if isinstance(self._embedder, str):
             return  # the file says which one it is
-        if self._embedder is None and self.min_score is not None:
+        if self._embedder is None and self.min_similarity is not None:
             raise ConfigError(NO_FLOOR)
 
     async def read_through(

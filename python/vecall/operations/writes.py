@@ -64,7 +64,7 @@ from vecall.types import (
 )
 from vecall.validation import (
     check_filter,
-    check_min_score,
+    check_min_similarity,
     check_name,
     check_query,
     check_top_k,
@@ -80,7 +80,7 @@ class SearchArguments(NamedTuple):
     user_id: str
     query: str
     top_k: int | None = None
-    min_score: float | None = None
+    min_similarity: float | None = None
     min_confidence: float | None = None
     filter: FilterLike | None = None
     ranking: object = None
@@ -303,13 +303,16 @@ class Memory(Runtime):
     ) -> SearchMemoryResponse:
         key = self.key(arguments.app_name, arguments.user_id, write=False)
         check_query(arguments.query)
-        min_score, min_confidence = arguments.min_score, arguments.min_confidence
-        if min_score is None:
-            min_score = self.min_score
+        min_similarity, min_confidence = (
+            arguments.min_similarity,
+            arguments.min_confidence,
+        )
+        if min_similarity is None:
+            min_similarity = self.min_similarity
         elif search_index.embedding is None:
             raise ConfigError(NO_FLOOR)
         else:
-            check_min_score(min_score)
+            check_min_similarity(min_similarity)
         if min_confidence is None:
             min_confidence = self.min_confidence
         else:
@@ -319,16 +322,16 @@ class Memory(Runtime):
             msg = "ranking: expected a vecall.Ranking"
             raise InvalidTypeError(msg)
         if ranking.fusion == "words":  # no memory has a cosine then
-            if arguments.min_score is not None:
+            if arguments.min_similarity is not None:
                 raise ConfigError(FLOOR_OF_WORDS)
-            min_score = None
+            min_similarity = None
         top_k, limits = arguments.top_k, self.limits
         query = arguments.query[: limits.max_query_chars]
         request = SearchRequest(
             key,
             query,
             self.top_k if top_k is None else check_top_k(top_k, limits),
-            min_score,
+            min_similarity,
             min_confidence,
             None
             if arguments.filter is None

@@ -13,13 +13,13 @@ from vecall.ranking.options import DEFAULT_AUTHORS, Ranking, checked_authors
 from vecall.search.confidence import Scorer, Scoring
 
 NO_FLOOR = (
-    "min_score: is a floor on the cosine similarity and needs an embedder; the floor "
-    "that works without one is min_confidence"
+    "min_similarity: is a floor on the cosine similarity and needs an embedder; the "
+    "floor that works without one is min_confidence"
 )
 
 FLOOR_OF_WORDS = (
-    "min_score: is a floor on the cosine similarity, which a search by words alone "
-    "(ranking.fusion) does not have; the floor that works there is min_confidence"
+    "min_similarity: is a floor on the cosine similarity, which a search by words "
+    "alone (ranking.fusion) does not have; the floor that works there is min_confidence"
 )
 
 _NO_FACTOR = 1.0

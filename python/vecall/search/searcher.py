@@ -48,7 +48,7 @@ class SearchRequest(NamedTuple):
     key: Key
     query: str
     top_k: int
-    min_score: float | None = None
+    min_similarity: float | None = None
     min_confidence: float | None = None
     filter: Filter | None = None
     ranking: Ranking = _PLAIN
@@ -148,7 +148,7 @@ class Searcher:
         fusion = request.ranking.fusion
         if self._embedding is None or fusion == "words":
             return False
-        if request.min_score is not None or fusion == "vectors":
+        if request.min_similarity is not None or fusion == "vectors":
             return True
         return self._embedding.knows_letters(request.query)
 
@@ -324,8 +324,8 @@ def _options(request: SearchRequest) -> dict[str, Any]:
             options["before"] = to_micros(
                 to_seconds(conditions.before, "filter.before")
             )
-    if request.min_score is not None:
-        options["min_similarity"] = request.min_score
+    if request.min_similarity is not None:
+        options["min_similarity"] = request.min_similarity
     if request.only is not None:
         options["only"] = request.only
     return options

@@ -128,7 +128,7 @@ async def search(call: RequestContext) -> Response:
             **call.whose,
             query=body["query"],
             top_k=k,
-            min_score=body.get("min_score"),
+            min_similarity=body.get("min_similarity"),
             min_confidence=body.get("min_confidence"),
             filter=asked,
             explain=body.get("explain", False),

@@ -290,7 +290,7 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
             {
                 "query": {"type": "string"},
                 "k": {**page_size(most), "default": 5},
-                "min_score": {"type": "number", "minimum": -1, "maximum": 1},
+                "min_similarity": {"type": "number", "minimum": -1, "maximum": 1},
                 "min_confidence": _SHARE,
                 "filter": ref("Filter"),
                 "explain": FLAG,

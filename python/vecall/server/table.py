@@ -57,7 +57,7 @@ def _of_memories(most: int) -> list[Operation]:
             summary="List memories in the order in which they were made.",
             access="read",
             handler=handlers.list_memories,
-            query={"state": STATE, "after": NAME, "limit": page_size(most)},
+            query={"state": STATE, "cursor": NAME, "limit": page_size(most)},
             answer="Page",
             errors=(404,),
         ),

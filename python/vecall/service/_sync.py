@@ -224,7 +224,7 @@ class SyncMemoryService(ClosesBlocking):
         user_id: str,
         query: str,
         top_k: int | None = None,
-        min_score: float | None = None,
+        min_similarity: float | None = None,
         min_confidence: float | None = None,
         filter: FilterLike | None = None,
         ranking: Ranking | None = None,
@@ -240,7 +240,7 @@ class SyncMemoryService(ClosesBlocking):
             query: Any text; one without a word finds nothing and costs nothing, unless
                 there is a vector.
             top_k: At most this many, instead of the service's default.
-            min_score: Floor on the cosine similarity in [-1, 1], inclusive. The
+            min_similarity: Floor on the cosine similarity in [-1, 1], inclusive. The
                 service's floor does not apply where the ranking goes by words alone.
             min_confidence: Floor on the confidence in [0, 1], inclusive: where nothing
                 seems relevant enough, nothing is returned.
@@ -260,7 +260,7 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: top_k < 1, a bad name, filter or vector.
             DimensionError: The vector has another length than the file's vectors.
-            ConfigError: min_score or vector without an embedder or in a search by
+            ConfigError: min_similarity or vector without an embedder or in a search by
                 words alone.
             EmbedderError: The embedder failed.
             RewriterError: The ranking's rewriter failed.
@@ -273,7 +273,7 @@ class SyncMemoryService(ClosesBlocking):
             user_id,
             query,
             top_k,
-            min_score,
+            min_similarity,
             min_confidence,
             filter,
             ranking,
@@ -322,8 +322,8 @@ class SyncMemoryService(ClosesBlocking):
         app_name: str,
         user_id: str,
         memory_id: str,
-        before: int = 2,
-        after: int = 2,
+        turns_before: int = 2,
+        turns_after: int = 2,
     ) -> list[MemoryEntry]:
         """Return a memory with the turns before and after it, in their order.
 
@@ -331,8 +331,8 @@ class SyncMemoryService(ClosesBlocking):
             app_name: The app.
             user_id: The user.
             memory_id: A memory that a search returned.
-            before: At most so many turns of its session before it.
-            after: At most so many after it.
+            turns_before: At most so many turns of its session before it.
+            turns_after: At most so many after it.
 
         Returns:
             The memory alone where it is not a turn of a session.
@@ -341,7 +341,9 @@ class SyncMemoryService(ClosesBlocking):
             NotFoundError: This user has no memory of that id.
         """
         return run_sync(
-            self._reads.expand_session(app_name, user_id, memory_id, before, after)
+            self._reads.expand_session(
+                app_name, user_id, memory_id, turns_before, turns_after
+            )
         )
 
     def delete_memory(
@@ -524,7 +526,7 @@ class SyncMemoryService(ClosesBlocking):
         app_name: str,
         user_id: str,
         state: State = "live",
-        after: str | None = None,
+        cursor: str | None = None,
         limit: int = 100,
         scope: Scope = "user",
     ) -> list[MemoryEntry]:
@@ -534,15 +536,15 @@ class SyncMemoryService(ClosesBlocking):
             app_name: The app.
             user_id: The user.
             state: "live", "archived" (not searched) or "quarantined" (held).
-            after: The id of the last memory of the page before.
+            cursor: The id of the last memory of the page before.
             limit: At most so many.
             scope: Where they are.
 
         Raises:
-            NotFoundError: `after` is none of this user's memories, or not any more.
+            NotFoundError: `cursor` is none of this user's memories, or not any more.
         """
         return run_sync(
-            self._corrections.listed(app_name, user_id, state, after, limit, scope)
+            self._corrections.listed(app_name, user_id, state, cursor, limit, scope)
         )
 
     def archive_memory(

@@ -86,7 +86,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             The first embedder given to a file becomes the file's. "auto" is local where
             that is installed; see `vecall.embedders.automatic` for files that exist.
         top_k: Memories in an answer, unless a search says otherwise.
-        min_score: Floor on the cosine similarity in [-1, 1], inclusive; needs an
+        min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; needs an
             embedder.
         min_confidence: Floor on the confidence in [0, 1], inclusive, so that a search
             where nothing seems relevant enough returns nothing.
@@ -106,7 +106,6 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         limits: How large requests may be.
         allow_network_filesystem: Open a file on another machine's disk, where one
             process at a time may be safe and two are not.
-        warn_raw: Warn where turns are embedded as they are, not as summaries.
         summarizer: Makes the summaries that are remembered of a session in place of its
             turns, such as an `LlmSummaryProvider`.
         trigger: When buffered turns of `observe_session` become memories: `SessionEnd`,
@@ -134,6 +133,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     """
 
     _memory_type = Memory
+    _warns_of_raw_turns = True
 
     _memory: Memory
     _reads: Reads
@@ -151,7 +151,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         *,
         embedder: EmbedderLike = AUTO,
         top_k: int = 5,
-        min_score: float | None = None,
+        min_similarity: float | None = None,
         min_confidence: float | None = None,
         ranking: Ranking | None = None,
         calibration: Calibration | str | Path | None = None,
@@ -160,7 +160,6 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         limits: Limits | None = None,
         allow_network_filesystem: bool = False,
-        warn_raw: bool = False,
         summarizer: SummaryProvider | None = None,
         trigger: Trigger | str | Mapping[str, Any] | None = None,
         ttl: float | timedelta | str | None = None,
@@ -178,7 +177,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         chosen = resolve_later(embedder)
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
-        if warn_raw and chosen is not None:
+        if self._warns_of_raw_turns and chosen is not None:
             warn_of_raw_turns(provider, when)
         rules = checked_rules(
             clock=clock,
@@ -194,7 +193,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             path,
             embedder=chosen,
             top_k=top_k,
-            min_score=min_score,
+            min_similarity=min_similarity,
             min_confidence=min_confidence,
             recall=recall_options(ranking, calibration, scorer, authors),
             rules=rules,
@@ -419,7 +418,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         query: str,
         top_k: int | None = None,
-        min_score: float | None = None,
+        min_similarity: float | None = None,
         min_confidence: float | None = None,
         filter: FilterLike | None = None,
         ranking: Ranking | None = None,
@@ -435,7 +434,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             query: Any text; one without a word finds nothing and costs nothing, unless
                 there is a vector.
             top_k: At most this many, instead of the service's default.
-            min_score: Floor on the cosine similarity in [-1, 1], inclusive. The
+            min_similarity: Floor on the cosine similarity in [-1, 1], inclusive. The
                 service's floor does not apply where the ranking goes by words alone.
             min_confidence: Floor on the confidence in [0, 1], inclusive: where nothing
                 seems relevant enough, nothing is returned.
@@ -455,7 +454,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         Raises:
             InvalidArgumentError: top_k < 1, a bad name, filter or vector.
             DimensionError: The vector has another length than the file's vectors.
-            ConfigError: min_score or vector without an embedder or in a search by
+            ConfigError: min_similarity or vector without an embedder or in a search by
                 words alone.
             EmbedderError: The embedder failed.
             RewriterError: The ranking's rewriter failed.
@@ -468,7 +467,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             user_id,
             query,
             top_k,
-            min_score,
+            min_similarity,
             min_confidence,
             filter,
             ranking,
@@ -517,8 +516,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         app_name: str,
         user_id: str,
         memory_id: str,
-        before: int = 2,
-        after: int = 2,
+        turns_before: int = 2,
+        turns_after: int = 2,
     ) -> list[MemoryEntry]:
         """Return a memory with the turns before and after it, in their order.
 
@@ -526,8 +525,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             app_name: The app.
             user_id: The user.
             memory_id: A memory that a search returned.
-            before: At most so many turns of its session before it.
-            after: At most so many after it.
+            turns_before: At most so many turns of its session before it.
+            turns_after: At most so many after it.
 
         Returns:
             The memory alone where it is not a turn of a session.
@@ -536,7 +535,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             NotFoundError: This user has no memory of that id.
         """
         return await run_async(
-            self._reads.expand_session(app_name, user_id, memory_id, before, after)
+            self._reads.expand_session(
+                app_name, user_id, memory_id, turns_before, turns_after
+            )
         )
 
     async def delete_memory(
@@ -731,7 +732,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         app_name: str,
         user_id: str,
         state: State = "live",
-        after: str | None = None,
+        cursor: str | None = None,
         limit: int = 100,
         scope: Scope = "user",
     ) -> list[MemoryEntry]:
@@ -741,15 +742,15 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             app_name: The app.
             user_id: The user.
             state: "live", "archived" (not searched) or "quarantined" (held).
-            after: The id of the last memory of the page before.
+            cursor: The id of the last memory of the page before.
             limit: At most so many.
             scope: Where they are.
 
         Raises:
-            NotFoundError: `after` is none of this user's memories, or not any more.
+            NotFoundError: `cursor` is none of this user's memories, or not any more.
         """
         return await run_async(
-            self._corrections.listed(app_name, user_id, state, after, limit, scope)
+            self._corrections.listed(app_name, user_id, state, cursor, limit, scope)
         )
 
     async def archive_memory(

@@ -93,7 +93,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         user_id: str,
         query: str,
         top_k: int | None = None,
-        min_score: float | None = None,
+        min_similarity: float | None = None,
         filter: FilterLike | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
@@ -104,7 +104,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
             user_id: The user.
             query: Any text; without a word and without a vector nothing is found.
             top_k: At most this many, instead of the service's default.
-            min_score: Floor on the cosine, instead of the service's.
+            min_similarity: Floor on the cosine, instead of the service's.
             filter: Which memories may be returned. Every store filters by session and
                 time, one whose `applies_where` is True by all other fields, too.
             vector: The query's vector, shape (dimensions,), finite and not zero; the
@@ -120,7 +120,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         """
         return run_sync(
             self._memory.search(
-                app_name, user_id, query, top_k, min_score, filter, vector
+                app_name, user_id, query, top_k, min_similarity, filter, vector
             )
         )
 

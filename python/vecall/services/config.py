@@ -82,7 +82,7 @@ class MemoryConfig:
 
         Args:
             **options: What else the service takes, such as `durability`; of a
-                `VectorStoreMemoryService` that is `min_score`, `ttl`, `clock`,
+                `VectorStoreMemoryService` that is `min_similarity`, `ttl`, `clock`,
                 `sweep_interval` and `include`.
 
         Raises:

@@ -8,7 +8,7 @@ from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
 from vecall.ranking.options import COSINE_ALONE, Ranking
 from vecall.service.memory_service import MemoryService
-from vecall.validation import check_min_score, check_top_k
+from vecall.validation import check_min_similarity, check_top_k
 
 
 class VectorMemoryService(MemoryService):
@@ -20,19 +20,22 @@ class VectorMemoryService(MemoryService):
     Args:
         embedder: What embeds; see `MemoryService`.
         top_k: Memories in an answer.
-        min_score: Floor on the cosine similarity in [-1, 1], inclusive; None is none.
+        min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; None is
+            none.
         **options: As of `MemoryService`, but a path.
 
     Raises:
         ConfigError: No embedder, or an option that cannot be used.
     """
 
+    _warns_of_raw_turns = False  # the name of the class says what is embedded
+
     def __init__(
         self,
         embedder: EmbedderLike,
         *,
         top_k: int = 5,
-        min_score: float | None = None,
+        min_similarity: float | None = None,
         **options: Any,
     ) -> None:
         """Start without memories."""
@@ -44,8 +47,8 @@ class VectorMemoryService(MemoryService):
             None,
             embedder=embedder,
             top_k=top_k,
-            min_score=min_score,
-            **{"ranking": cosine, "warn_raw": False, **options},
+            min_similarity=min_similarity,
+            **{"ranking": cosine, **options},
         )
 
     def with_top_k(self, k: int) -> VectorMemoryService:
@@ -63,5 +66,5 @@ class VectorMemoryService(MemoryService):
         Raises:
             InvalidArgumentError: NaN or outside [-1, 1].
         """
-        self._memory.min_score = check_min_score(score)
+        self._memory.min_similarity = check_min_similarity(score)
         return self

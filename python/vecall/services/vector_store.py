@@ -68,7 +68,8 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         store: Where memories live.
         embedder: What embeds; see `MemoryService`.
         top_k: Memories in an answer, unless a search says otherwise.
-        min_score: Floor on the cosine similarity in [-1, 1], inclusive; None is none.
+        min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; None is
+            none.
         summarizer: Makes the summaries that are remembered of a session in place of its
             turns.
         trigger: When memories are made of what `observe_session` is told.
@@ -82,7 +83,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     Raises:
         ConfigError: No store, no embedder, or an option that needs a method which the
             store does not have.
-        InvalidArgumentError: top_k or min_score out of range.
+        InvalidArgumentError: top_k or min_similarity out of range.
     """
 
     _memory: VectorStoreMemory
@@ -97,7 +98,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         embedder: EmbedderLike,
         *,
         top_k: int = 5,
-        min_score: float | None = None,
+        min_similarity: float | None = None,
         summarizer: SummaryProvider | None = None,
         trigger: Trigger | str | Mapping[str, Any] | None = None,
         ttl: float | timedelta | str | None = None,
@@ -126,7 +127,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             EmbeddingQueue(chosen),
             expiry_clock,
             top_k=top_k,
-            min_score=min_score,
+            min_similarity=min_similarity,
             ttl=time_to_live,
             include=checked_include(include),
         )
@@ -233,7 +234,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         query: str,
         top_k: int | None = None,
-        min_score: float | None = None,
+        min_similarity: float | None = None,
         filter: FilterLike | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
@@ -244,7 +245,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
             user_id: The user.
             query: Any text; without a word and without a vector nothing is found.
             top_k: At most this many, instead of the service's default.
-            min_score: Floor on the cosine, instead of the service's.
+            min_similarity: Floor on the cosine, instead of the service's.
             filter: Which memories may be returned. Every store filters by session and
                 time, one whose `applies_where` is True by all other fields, too.
             vector: The query's vector, shape (dimensions,), finite and not zero; the
@@ -260,7 +261,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         """
         return await run_async(
             self._memory.search(
-                app_name, user_id, query, top_k, min_score, filter, vector
+                app_name, user_id, query, top_k, min_similarity, filter, vector
             )
         )
 

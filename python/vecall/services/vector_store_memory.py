@@ -45,7 +45,7 @@ from vecall.store import Draft, EmbeddingModel
 from vecall.types import AddedIds, Filter, FilterLike, MemoryEntry, SearchMemoryResponse
 from vecall.validation import (
     check_filter,
-    check_min_score,
+    check_min_similarity,
     check_name,
     check_query,
     check_top_k,
@@ -76,7 +76,7 @@ class VectorStoreMemory:
         expiry_clock: ExpiryClock,
         *,
         top_k: int,
-        min_score: float | None,
+        min_similarity: float | None,
         ttl: float | None,
         include: frozenset[str] = frozenset(),
     ) -> None:
@@ -87,7 +87,9 @@ class VectorStoreMemory:
         self.store = store
         self._embedding = embedding
         self._top_k = check_top_k(top_k, self.limits)
-        self._min_score = None if min_score is None else check_min_score(min_score)
+        self._min_similarity = (
+            None if min_similarity is None else check_min_similarity(min_similarity)
+        )
         self._ttl = ttl
         self.include = include
         """What of a turn is remembered beside what was said."""
@@ -184,7 +186,7 @@ class VectorStoreMemory:
         user: str,
         query: str,
         top_k: int | None,
-        min_score: float | None,
+        min_similarity: float | None,
         asked: FilterLike | None,
         vector: object,
     ) -> SearchMemoryResponse:
@@ -192,7 +194,11 @@ class VectorStoreMemory:
         self.check(app, user)
         check_query(query)
         count = self._top_k if top_k is None else check_top_k(top_k, self.limits)
-        floor = self._min_score if min_score is None else check_min_score(min_score)
+        floor = (
+            self._min_similarity
+            if min_similarity is None
+            else check_min_similarity(min_similarity)
+        )
         conditions = check_filter(asked or Filter(), self.limits, by_metadata=True)
         scope = scope_of_filter(app, user, conditions, self.store)
         embedder = self._embedding.embedder

@@ -28,7 +28,7 @@ _SHARE_OF_ASKED = 0.7  # of the tokens, for the memory that is asked for
 
 
 class ExpandSession(MemoryTool):
-    """The tool `expand_session(id, before, after, begin)`.
+    """The tool `expand_session(id, turns_before, turns_after, begin)`.
 
     It answers `{"memories": […], "note": …}`: the memory of that id and the turns
     around it in its session, in order. The text of the memory itself is read from the
@@ -59,11 +59,11 @@ class ExpandSession(MemoryTool):
     )
     _properties: ClassVar[Schema] = {
         "id": {"type": "string", "description": "The id of the memory"},
-        "before": {
+        "turns_before": {
             "type": "number",
             "description": "Turns before it, 0 to 10 (default: 2)",
         },
-        "after": {
+        "turns_after": {
             "type": "number",
             "description": "Turns after it, 0 to 10 (default: 2)",
         },
@@ -108,8 +108,8 @@ class ExpandSession(MemoryTool):
                 app_name=self.app_name,
                 user_id=self.user_id,
                 memory_id=id_,
-                before=before,
-                after=after,
+                turns_before=before,
+                turns_after=after,
             )
         except NotFoundError:
             raise InvalidArgumentError(_NO_MEMORY) from None
@@ -154,7 +154,7 @@ class ExpandSession(MemoryTool):
         return [kept[n] for n in sorted(kept)]
 
 
-_AROUND = ("before", "after")
+_AROUND = ("turns_before", "turns_after")
 
 
 def _turns(value: object, name: str) -> int:

@@ -44,5 +44,5 @@ async def search_with_fallback(
             raise
         _log.warning("searched by words alone: %s", error)
     words = replace(memory.ranking, fusion="words")
-    known.pop("min_score", None)
+    known.pop("min_similarity", None)
     return await memory.search_memory(**known, ranking=words), True

@@ -133,7 +133,7 @@ def listed(
     app: str,
     user: str,
     state: str,
-    after: str | None,
+    cursor: str | None,
     most: int,
     now: float,
 ) -> list[Row]:
@@ -146,20 +146,20 @@ def listed(
         app: The app.
         user: The user.
         state: Only of this one.
-        after: Only those made after the one of this id.
+        cursor: Only those made after the one of this id.
         most: At most so many; -1 is all.
         now: The time by which memories expire.
 
     Raises:
-        NotFoundError: `after` is none of this user's, or not any more.
+        NotFoundError: `cursor` is none of this user's, or not any more.
     """
     own = "part = (SELECT id FROM part WHERE app = :app AND user = :user)"
-    named = {"app": app, "user": user, "after": after}
+    named = {"app": app, "user": user, "cursor": cursor}
     begin = connection.execute(
-        f"SELECT rid FROM mem WHERE {own} AND id = :after", named
+        f"SELECT rid FROM mem WHERE {own} AND id = :cursor", named
     ).fetchone()
-    if after is not None and begin is None:
-        msg = "after: this user has no such memory, or not any more; begin anew"
+    if cursor is not None and begin is None:
+        msg = "cursor: this user has no such memory, or not any more; begin anew"
         raise NotFoundError(msg)
     rids = connection.execute(
         f"SELECT rid FROM mem WHERE {own} AND state = :state "

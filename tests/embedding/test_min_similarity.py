@@ -60,7 +60,7 @@ def test_a_floor_on_the_similarity_is_inclusive(open_service):
         "zebra opposite": [-1.0, 0.0, 0.0, 0.0],
         "zebra": [1.0, 0.0, 0.0, 0.0],
     }
-    service = open_service(embedder=Fixed(vectors), min_score=-1.0)
+    service = open_service(embedder=Fixed(vectors), min_similarity=-1.0)
     service.sync.add_memory(**ALICE, memories=list(vectors)[:4])
     for floor, count in [
         (1.0, 1),
@@ -72,11 +72,11 @@ def test_a_floor_on_the_similarity_is_inclusive(open_service):
         (-1.0, 4),
         (None, 4),
     ]:
-        assert len(found(service, "zebra", min_score=floor)) == count, floor
-    strict = open_service(embedder=Fixed(vectors), min_score=0.5)
+        assert len(found(service, "zebra", min_similarity=floor)) == count, floor
+    strict = open_service(embedder=Fixed(vectors), min_similarity=0.5)
     strict.sync.add_memory(**ALICE, memories=list(vectors)[:4])
     assert sorted(found(strict, "zebra")) == ["zebra half", "zebra same"]
-    assert len(found(strict, "zebra", min_score=-1)) == 4
+    assert len(found(strict, "zebra", min_similarity=-1)) == 4
 
 
 def test_a_query_vector_of_zero_norm_searches_by_words(open_service):

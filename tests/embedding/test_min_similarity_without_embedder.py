@@ -35,7 +35,7 @@ def opened(open_service, **options) -> tuple[MemoryService, Failing]:
 @pytest.mark.parametrize("by_service", [True, False])
 def test_words_answer_below_a_floor_on_the_cosine(open_service, caplog, by_service):
     """It is said that the answer is by words; what shares no word stays out."""
-    floor = {"min_score": 0.1}
+    floor = {"min_similarity": 0.1}
     service, embedder = opened(open_service, **(floor if by_service else {}))
     asked = {} if by_service else floor
     embedder.down = True
@@ -50,7 +50,7 @@ def test_words_answer_below_a_floor_on_the_cosine(open_service, caplog, by_servi
 
 
 def test_the_floor_holds_again_when_the_embedder_is_back(open_service):
-    service, embedder = opened(open_service, min_score=0.999)
+    service, embedder = opened(open_service, min_similarity=0.999)
     texts = []
     for embedder.down in (True, False):
         found, _ = asyncio.run(
@@ -66,6 +66,6 @@ def test_a_floor_that_is_given_to_a_search_by_words_is_refused(open_service):
     refuses(
         ConfigError,
         lambda: service.sync.search_memory(
-            **ALICE, query="zebra", ranking=WORDS, min_score=0.1
+            **ALICE, query="zebra", ranking=WORDS, min_similarity=0.1
         ),
     )
