@@ -142,7 +142,7 @@ def test_looking_for_a_vector_costs_the_same_beside_many_of_the_same_text(opened
         texts = [{"content": TEXT, "id": f"{count} {n}"} for n in range(count)]
         texts += [{"content": f"other {n}", "id": f"o{n}"} for n in range(count)]
         service.sync.add_memory(**ALICE, memories=texts)
-        with service._memory.database.read_transaction() as connection:
+        with service._memory.storage._database.read_transaction() as connection:
             done = []
             connection.set_progress_handler(lambda done=done: done.append(1), 1)
             said = [(text_hash(TEXT), "user"), (text_hash(TEXT), None)]

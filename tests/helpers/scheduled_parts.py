@@ -10,6 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from vecall.concurrency.key_locks import KeyLocks
+from vecall.store import Change, WriteJob
+from vecall.store.file.snapshot_folder import SnapshotFolder
+from vecall.store.sqlite.maintenance import SqliteMaintenance
+from vecall.store.sqlite.snapshots import SqliteSnapshots
+from vecall.store.sqlite.storage import SqliteStorage
 
 from helpers.scheduler import Mode, Scheduler
 
@@ -328,3 +333,32 @@ class ScheduledDatabase:
             self._scheduler.use(("file", user), "r")
         with self._inner.read_transaction() as connection:
             yield connection
+
+
+class ScheduledStorage(SqliteStorage):
+    """A storage over such a database, without a writer thread of its own."""
+
+    def __init__(
+        self,
+        database: Any,
+        folder: type[SnapshotFolder],
+        submit: Callable[[WriteJob], Future[Change]],
+    ) -> None:
+        """Read a database; jobs are for `submit` to carry out."""
+        self._database = database
+        self._submit = submit
+        self.maintenance = SqliteMaintenance(database)
+        self.snapshots = None
+        if database.path is not None:
+            files = folder(database.path)
+            self.snapshots = SqliteSnapshots(database, files, submit)
+        self.identity = database.uuid
+        self.expiry_clock = database.expiry_clock
+        self.in_memory = database.path is None
+
+    def submit(
+        self, job: WriteJob, then: Callable[[Change], None] | None = None
+    ) -> Future[Change]:
+        """Carry out a job."""
+        assert then is None
+        return self._submit(job)

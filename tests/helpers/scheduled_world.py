@@ -24,16 +24,21 @@ from vecall.search.searcher import RetiredModelError, SearchRequest
 from vecall.store import (
     AddMemories,
     Change,
-    Database,
     DeleteMemories,
     Draft,
     ForgetUser,
     WriteJob,
-    run_in_savepoint,
 )
+from vecall.store.file.database import Database
+from vecall.store.writes.jobs import run_in_savepoint
 
 from helpers.joins import run_with
-from helpers.scheduled_parts import ScheduledDatabase, ScheduledFuture, ScheduledLock
+from helpers.scheduled_parts import (
+    ScheduledDatabase,
+    ScheduledFuture,
+    ScheduledLock,
+    ScheduledStorage,
+)
 from helpers.scheduler import Scheduler
 from helpers.traced import TracedDict, watch
 
@@ -73,8 +78,7 @@ class _Home:
     def serve(self) -> Any:
         world = self.world
         return _serving.SearchIndex(
-            world.database,
-            world.writer,
+            world.storage,
             self.threads,
             self.newest,
             model=None,
@@ -134,8 +138,11 @@ class World:
             lock = ScheduledLock(scheduler, reentrant=True)
             patched.setattr(database._writer, "lock", lock)
         keys = [(APP, user) for user in users]
-        self.database: Any = ScheduledDatabase(scheduler, database, keys)
-        self.writer: Any = self
+        self.storage = ScheduledStorage(
+            ScheduledDatabase(scheduler, database, keys),
+            self.watched.folder,
+            self.submit,
+        )
         self._writing = ScheduledLock(scheduler)
         self.is_at_rest = False
         self.homes = [_Home(self)]
@@ -146,7 +153,7 @@ class World:
                 self.homes[0].newest._found[APP, user] = found
 
     def submit(self, job: WriteJob) -> Future[Change]:
-        """Write for the snapshots, as a `Writer` does."""
+        """Write for the snapshots, as the writer thread does."""
         future: Any = ScheduledFuture.of(self.scheduler)()
         with self._writing:
             future.set_result(self._commit(job, self.homes[0]))

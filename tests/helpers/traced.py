@@ -27,7 +27,8 @@ from vecall.index.rows import Key
 from vecall.index.snapshots import SnapshotCache
 from vecall.search import search_index as _serving
 from vecall.search.search_index import SearchIndex, Use
-from vecall.store import Row, SnapshotFolder
+from vecall.store import Row
+from vecall.store.file.snapshot_folder import SnapshotFolder
 
 from helpers.scheduled_parts import (
     Locks,
@@ -93,6 +94,7 @@ class Watch:
     def __init__(self, scheduler: Scheduler, *, fine: bool) -> None:
         self.scheduler = scheduler
         self._fine = fine
+        self.folder: type[SnapshotFolder] = SnapshotFolder
 
     def note(self, what: Hashable, mode: Mode) -> None:
         self.scheduler.use(what, mode)
@@ -329,6 +331,6 @@ def watch(
     patched.setattr(_serving, "RowCache", cache)
     folder = {"scheduler": scheduler, "first_part": first_part}
     kind = type("RunFolder", (ScheduledFolder,), folder)
-    patched.setattr(_serving, "SnapshotFolder", kind)
+    seen.folder = kind
     patched.setattr(_serving, "SearchIndex", TracedServing)
     return seen

@@ -135,7 +135,7 @@ def test_a_time_that_is_behind_the_wall_clock_is_set_forward(
     (done,) = reset_clock(path, clock)
     assert "forward by 365.0 days" in done
     service = open_service(path, clock=clock, sweep_interval=None)
-    assert service._memory.database.expiry_clock.now() == START
+    assert service._memory.storage.expiry_clock.now() == START
     clock.let_pass(99.0)
     assert texts(service) == ["zebra"]
     clock.let_pass(1.0)

@@ -14,7 +14,8 @@ from helpers.clocks import SettableClock
 from helpers.life import bytes_with, kept
 from helpers.memories import ALICE
 from vecall import ConflictError, MemoryService
-from vecall.store import AddMemories, Database, memory_id
+from vecall.store import AddMemories, memory_id
+from vecall.store.file.database import Database
 from vecall.store.rows import Draft, text_hash
 from vecall.store.writes.row_diff import digest_of
 

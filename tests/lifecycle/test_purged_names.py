@@ -17,7 +17,7 @@ from helpers.life import bytes_with, kept
 from helpers.processes import child, said, tell
 from vecall import CorruptFileError, Limits, MemoryService
 from vecall.cli.main import main
-from vecall.store import partition_state
+from vecall.store.partition_lookup import partition_state
 from vecall.summaries import SessionSummary
 
 NAME = "alice0001x@example.com"

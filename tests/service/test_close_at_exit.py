@@ -40,7 +40,7 @@ async def main():
     await memory.add_events_to_memory(**me, events=told(0, 5))
     task = asyncio.create_task(
         memory.add_events_to_memory(**me, events=told(5, 2_000)))
-    while memory._memory.writer._queue.empty() and not task.done():
+    while memory._memory.storage._writer._queue.empty() and not task.done():
         await asyncio.sleep(0)
 asyncio.run(main())
 """

@@ -132,16 +132,24 @@ def test_a_closed_service_is_freed_without_a_word(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, BusyError])
-@pytest.mark.parametrize("step", ["database", "writer", "threads", "reader"])
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        ("storage", "close"),
+        ("storage", "end_writes"),
+        ("threads", "close"),
+        ("reader", "shutdown"),
+    ],
+)
 def test_close_that_was_interrupted_is_finished_by_the_next(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     error: type[BaseException],
     step: str,
+    name: str,
 ) -> None:
     memory = in_file(tmp_path)
     part = getattr(memory._memory, step)
-    name = "shutdown" if step == "reader" else "close"
     real, calls = getattr(part, name), []
 
     def interrupted(*args: Any, **kwargs: Any) -> None:
@@ -184,7 +192,7 @@ def test_the_writer_survives_an_error_in_its_own_code(
     place: str,
 ) -> None:
     with in_file(tmp_path) as memory:
-        writer = memory._memory.writer
+        writer = memory._memory.storage._writer
         with monkeypatch.context() as patched:
 
             def broken(*_: Any) -> None:

@@ -61,7 +61,7 @@ def test_a_coroutine_outside_of_asyncio_writes_reads_and_embeds_nothing(
         pytest.fail("some work was begun")
 
     with monkeypatch.context() as watched:
-        watched.setattr(memory.writer, "submit", begun)
+        watched.setattr(memory.storage, "submit", begun)
         watched.setattr(memory.threads, "short", begun)
         watched.setattr(memory.threads, "long", begun)
         watched.setattr(memory.search_index.partitions, "synchronize", begun)

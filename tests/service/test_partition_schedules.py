@@ -24,7 +24,7 @@ from helpers.schedule_programs import (
 )
 from helpers.scheduled_world import Program, World, play
 from helpers.scheduler import ByChance, Scheduler, run_one
-from vecall.store import Database
+from vecall.store.file.database import Database
 
 pytestmark = pytest.mark.campaign
 

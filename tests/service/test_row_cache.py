@@ -45,7 +45,7 @@ def test_a_snapshot_of_another_process_brings_no_old_text_back(open_service, tmp
 def until_another_is_on_record(service: MemoryService, known: bytes | None) -> bytes:
     end = time.monotonic() + 20
     while True:
-        with service._memory.database.read_transaction() as connection:
+        with service._memory.storage._database.read_transaction() as connection:
             query = "SELECT snap FROM part WHERE user = 'alice'"
             nonce: bytes | None = connection.execute(query).fetchone()[0]
         if nonce not in (None, known):

@@ -16,7 +16,7 @@ from vecall.concurrency.shared_work import SharedWork
 from vecall.errors import VecallError
 from vecall.index.loaded import LoadedPartition
 from vecall.index.partition_cache import PartitionCache
-from vecall.store import Database
+from vecall.store.file.database import Database
 
 MOST = 2_000
 USERS = {"a": 2, "b": 1, "new": 0}

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from vecall import MemoryService
-from vecall.store import AddMemories, Draft, due_users
+from vecall.store import AddMemories, Draft
 from vecall.store.file.connections import connect
+from vecall.store.writes.expire import due_users
 from vecall.store.writes.quota import UserQuota
 
 FEW, MANY = 100, 6_000

@@ -178,7 +178,7 @@ def in_transaction(service: MemoryService) -> Iterator[None]:
     begun, done = threading.Event(), threading.Event()
 
     def work() -> None:
-        with service._memory.database.write_transaction() as connection:
+        with service._memory.storage._database.write_transaction() as connection:
             connection.execute("INSERT INTO meta VALUES ('test', 'x')")
             begun.set()
             assert done.wait(30)

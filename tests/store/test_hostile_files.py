@@ -14,8 +14,9 @@ import pytest
 from helpers.hostile_files import USERS, calls, make, ones, owner, spoil, sum_up
 from vecall import CorruptFileError, MemoryService, VecallError
 from vecall.cli.main import main
-from vecall.store import SnapshotFolder, examine, recover
+from vecall.store import examine, recover
 from vecall.store.file.schema import _hash_of
+from vecall.store.file.snapshot_folder import SnapshotFolder
 
 pytestmark = pytest.mark.filterwarnings("ignore:the file holds vectors")
 

@@ -8,18 +8,7 @@ from itertools import groupby
 
 from vecall.errors import VecallError
 from vecall.index.embedding import EmbeddingQueue, embedded_text
-from vecall.store import (
-    Database,
-    MoveVectors,
-    RowWithVector,
-    SetVectors,
-    partition_names,
-    text_hash,
-    unmoved_vectors,
-    vectors_of,
-    without_vector,
-)
-from vecall.store.writes.writer import Writer
+from vecall.store import MoveVectors, RowWithVector, SetVectors, Storage, text_hash
 
 _BATCH = 64
 
@@ -33,21 +22,18 @@ class Backfill:
 
     def __init__(
         self,
-        database: Database,
-        writer: Writer,
+        storage: Storage,
         embedding: EmbeddingQueue | None,
         model: int | None,
     ) -> None:
         """Begin, if there is anything to do.
 
         Args:
-            database: The file.
-            writer: Its writer.
+            storage: The file.
             embedding: Embeds with the file's model; None to embed nothing.
             model: The number of the file's model.
         """
-        self._database = database
-        self._writer = writer
+        self._storage = storage
         self._embedding = embedding
         self._model = model
         self._stopping = threading.Event()
@@ -73,14 +59,14 @@ class Backfill:
         self.wait()
 
     def _has_work(self) -> bool:
-        with self._database.read_transaction() as connection:
-            if unmoved_vectors(connection):
+        with self._storage.read() as reads:
+            if reads.unmoved_vectors():
                 return True
         return self._embedding is not None and bool(self._next(0, 1))
 
     def _next(self, after: int, most: int) -> list[RowWithVector]:
-        with self._database.read_transaction() as connection:
-            return without_vector(connection, after, most)
+        with self._storage.read() as reads:
+            return reads.without_vector(after, most)
 
     def _work(self) -> None:
         last = 0
@@ -99,18 +85,18 @@ class Backfill:
     def _move(self) -> None:
         """Finish what a change of the file's model left to be done."""
         while not self._stopping.is_set():
-            with self._database.read_transaction() as connection:
-                if not unmoved_vectors(connection):
+            with self._storage.read() as reads:
+                if not reads.unmoved_vectors():
                     return
-            self._writer.submit(MoveVectors()).result()
+            self._storage.submit(MoveVectors()).result()
 
     def _embed(self, part: int, rows: list[RowWithVector]) -> None:
         assert self._embedding is not None
         assert self._model is not None
-        with self._database.read_transaction() as connection:
-            names = partition_names(connection, part)
+        with self._storage.read() as reads:
+            names = reads.partition_names(part)
             said = [(text_hash(row.text), row.author) for row, *_ in rows]
-            known = vectors_of(connection, part, said, self._model)
+            known = reads.vectors_of(part, said, self._model)
         if names is None:
             return  # forgotten since the rows were read
         new = {
@@ -123,4 +109,4 @@ class Backfill:
             known |= dict(zip(new, made, strict=True))
         vectors = [known[each] for each in said]
         job = SetVectors(*names, rows, vectors, self._model)
-        self._writer.submit(job).result()
+        self._storage.submit(job).result()

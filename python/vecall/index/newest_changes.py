@@ -7,7 +7,7 @@ from vecall.store import Change
 
 
 class NewestChanges:
-    """What `Database.partition` would return, without the database's one lock.
+    """What `Storage.version` would return, without the database's one lock.
 
     A transaction may hold that lock for seconds, and a search must not wait for it on
     an event loop. Every commit is noted on the writer's thread before it is

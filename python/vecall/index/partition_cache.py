@@ -35,7 +35,7 @@ from vecall.index.read_threads import ReadThreads
 from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key
 from vecall.index.snapshots import SnapshotCache
-from vecall.store import Change, Database, Row, load_rows, partition_state
+from vecall.store import Change, Row, Storage
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class PartitionCache:
 
     def __init__(
         self,
-        database: Database,
+        storage: Storage,
         engine: Engine,
         cache: RowCache,
         snapshots: SnapshotCache | None,
@@ -66,7 +66,7 @@ class PartitionCache:
         """Start with nothing loaded.
 
         Args:
-            database: The file.
+            storage: The file.
             engine: An empty engine.
             cache: Texts of rows.
             snapshots: Snapshots of partitions next to the file, if there are any.
@@ -75,14 +75,14 @@ class PartitionCache:
             model: The model whose vectors the engine takes.
             budget: Bytes for the engine and the cache together.
         """
-        self._database = database
+        self._storage = storage
         self._engine = engine
         self._cache = cache
         self._snapshots = snapshots
         self._threads = threads
         self._newest = newest
         self._filling = PartitionLoader(
-            database, engine, cache, snapshots, model, in_memory=newest is not None
+            storage, engine, cache, snapshots, model, in_memory=newest is not None
         )
         self._budget = budget
         self.retired = False
@@ -208,8 +208,8 @@ class PartitionCache:
     def rows(self, rids: Sequence[int]) -> list[Row]:
         """Read rows from the file into the cache, without those that are gone."""
         read_at = self._cache.now()
-        with self._database.read_transaction() as connection:
-            rows = [stored.row for stored in load_rows(connection, rids)]
+        with self._storage.read() as reads:
+            rows = [stored.row for stored in reads.load_rows(rids)]
         self._cache.put(rows, read_at)
         return rows
 
@@ -221,7 +221,7 @@ class PartitionCache:
     def _found(self, key: Key) -> tuple[int, int] | None:
         if self._newest is not None:
             return self._newest.get(key)
-        return self._database.partition(*key)
+        return self._storage.version(*key)
 
     @contextmanager
     def _held(self, key: Key) -> Iterator[LoadedPartition | None]:
@@ -279,8 +279,8 @@ class PartitionCache:
         found = self._found(key)
         if found is None or found[1] <= _LARGE:  # each row took a change
             return False
-        with self._database.read_transaction() as connection:
-            state = partition_state(connection, found[0], *key)
+        with self._storage.read() as reads:
+            state = reads.partition_state(found[0], *key)
         return state is not None and state.live > _LARGE
 
     def _run(self, key: Key, done: Done) -> None:

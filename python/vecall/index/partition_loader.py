@@ -15,18 +15,7 @@ from vecall.index.loaded import LoadedPartition
 from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key, add_rows
 from vecall.index.snapshots import SnapshotCache
-from vecall.store import (
-    Connection,
-    Database,
-    PartitionState,
-    RowWithVector,
-    changed_since,
-    find_surely,
-    load_partition,
-    load_rows,
-    partition_state,
-    require_gone,
-)
+from vecall.store import PartitionState, RowWithVector, Storage, StorageReads
 
 _SLICE = 16  # rows analysed at a time, in half a millisecond
 
@@ -40,7 +29,7 @@ class PartitionLoader:
 
     def __init__(
         self,
-        database: Database,
+        storage: Storage,
         engine: Engine,
         cache: RowCache,
         snapshots: SnapshotCache | None,
@@ -51,14 +40,14 @@ class PartitionLoader:
         """Read from a file.
 
         Args:
-            database: The file.
+            storage: The file.
             engine: The engine.
             cache: Texts of rows.
             snapshots: Snapshots of partitions next to the file, if there are any.
             model: The model whose vectors the engine takes.
             in_memory: There is no file, and one connection for all.
         """
-        self._database = database
+        self._storage = storage
         self._engine = engine
         self._cache = cache
         self._snapshots = snapshots
@@ -88,17 +77,17 @@ class PartitionLoader:
         Raises:
             MovedModelError: The file has another model by now.
         """
-        with self._database.read_transaction() as connection:
-            newest = partition_state(connection, entry.part, *key)
+        with self._storage.read() as reads:
+            newest = reads.partition_state(entry.part, *key)
             if newest is None:
                 return None
             if newest.seq <= entry.seq:
                 return 0
-            changed = changed_since(connection, entry.part, entry.seq)
+            changed = reads.changed_since(entry.part, entry.seq)
             if changed is None:
                 return None
             rids = changed.written
-            stored = load_rows(connection, rids)
+            stored = reads.load_rows(rids)
         there = {each.row.rid for each in stored}
         self._cache.forget(rids + changed.marked)
         self.apply(key, entry, stored, [rid for rid in rids if rid not in there])
@@ -123,29 +112,29 @@ class PartitionLoader:
             MovedModelError: The file has another model by now.
         """
         part = entry.part
-        with self._database.read_transaction() as connection:
-            newest = partition_state(connection, part, *key)
+        with self._storage.read() as reads:
+            newest = reads.partition_state(part, *key)
             if newest is None:
                 # Forgotten since its number was read; perhaps it has another one now.
-                found = find_surely(connection, *key)
+                found = reads.version(*key)
                 if found is None or found[0] == part:
-                    require_gone(connection, *key)
+                    reads.require_gone(*key)
                     return None
                 entry.part = part = found[0]
-                newest = partition_state(connection, part, *key)
+                newest = reads.partition_state(part, *key)
             if newest is None:
-                require_gone(connection, *key)
+                reads.require_gone(*key)
                 return None
             # Now that the state is fixed which is read: rows that somebody else reads
             # from here on are as new or newer.
             self._cache.forget_partition(part)
             changed = None
             if not from_rows:
-                changed = self._restore(connection, key, entry, newest)
+                changed = self._restore(reads, key, entry, newest)
             rows_in_memory: list[RowWithVector] = []
             if changed is None:
                 self._engine.drop(key)
-                with closing(load_partition(connection, part)) as stored:
+                with closing(reads.load_partition(part)) as stored:
                     if self._in_memory:
                         rows_in_memory = list(
                             stored
@@ -167,7 +156,7 @@ class PartitionLoader:
 
     def _restore(
         self,
-        connection: Connection,
+        reads: StorageReads,
         key: Key,
         entry: LoadedPartition,
         newest: PartitionState,
@@ -186,11 +175,11 @@ class PartitionLoader:
         rids: list[int] = []
         marked = 0
         if since != newest.seq:
-            changed = changed_since(connection, part, since)
+            changed = reads.changed_since(part, since)
             if changed is None:
                 return None
             rids, marked = changed.written, len(changed.marked)
-        stored = load_rows(connection, rids)
+        stored = reads.load_rows(rids)
         there = {each.row.rid for each in stored}
         self.apply(key, entry, stored, [rid for rid in rids if rid not in there])
         if entry.rows != newest.live:

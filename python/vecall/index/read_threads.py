@@ -11,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import ParamSpec, TypeVar
 
+from vecall.concurrency.freed_frames import freeing_frames
 from vecall.concurrency.interruptible import Pool
 from vecall.errors import ClosedError
-from vecall.store import freeing_frames
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,23 +12,13 @@ from vecall.concurrency.interruptible import Pool
 from vecall.errors import CorruptFileError, IncompatibleFileError, VecallError
 from vecall.index.loaded import LoadedPartition
 from vecall.index.rows import Key
-from vecall.store import (
-    NONCE_BYTES,
-    Database,
-    RecordSnapshot,
-    SnapshotFolder,
-    SnapshotTag,
-    purges,
-    recorded,
-)
-from vecall.store.writes.writer import Writer
+from vecall.store import Snapshots, SnapshotTag, Storage
 
 Hold = Callable[[Key], AbstractContextManager[LoadedPartition | None]]
 """Keeps a partition as it is, and gives its entry if it is loaded."""
 
 _log = logging.getLogger("vecall")
 
-_HEADER_BYTES = 128  # at the front of a snapshot; its tag is among them
 _MIN_ROWS = 500  # smaller partitions are built from their rows as fast
 _CHANGED_SHARE = 4  # written again when one row in so many has changed
 
@@ -38,25 +28,23 @@ class SnapshotCache:
 
     def __init__(
         self,
-        database: Database,
-        folder: SnapshotFolder,
+        storage: Storage,
+        snapshots: Snapshots,
         engine: Engine,
-        writer: Writer,
         model: int | None,
     ) -> None:
-        """Keep an engine's partitions in a folder.
+        """Store an engine's partitions.
 
         Args:
-            database: The file on which the snapshots are on record.
-            folder: The folder.
+            storage: The file.
+            snapshots: Its snapshots.
             engine: The engine.
-            writer: Writes the record.
             model: The model of the engine's vectors, None without.
         """
-        self._database = database
-        self._folder = folder
+        self._identity = storage.identity
+        self._has_room = storage.maintenance.has_room
+        self._snapshots = snapshots
         self._engine = engine
-        self._writer = writer
         self._model = model or 0
         self._hold: Hold = lambda _: nullcontext()
         self._waiting: set[Key] = set()
@@ -80,26 +68,18 @@ class SnapshotCache:
             The newest change that the snapshot has; None if there is no snapshot that
             can be used, and then the engine's partition is to be dropped.
         """
-        data = self._folder.read(part)
-        if data is None:
-            return None
-        nonce = record[:NONCE_BYTES]
         try:
-            if record != recorded(nonce, data):
-                # Another process may have replaced it just now; else it was changed.
-                if nonce in data[:_HEADER_BYTES]:
-                    raise CorruptFileError
+            data = self._snapshots.read(part, record)
+            if data is None:
                 return None
             tag = SnapshotTag.unpack(self._engine.restore(key, data))
         except CorruptFileError:
             _log.warning("snapshot %d is damaged; rebuilt from the file", part)
-            self._folder.remove(part)
+            self._snapshots.remove(part)
             return None
         except IncompatibleFileError:
             return None
-        if tag.seq > seq or not tag.is_of(
-            self._database.uuid, part, nonce, self._model
-        ):
+        if tag.seq > seq or not tag.is_of(self._identity, part, record, self._model):
             return None
         return tag.seq
 
@@ -136,22 +116,14 @@ class SnapshotCache:
             _log.warning("a snapshot was not written: %s", type(error).__name__)
 
     def _take(self, key: Key) -> None:
-        if not self._database.has_room(0):
+        if not self._has_room(0):
             return
-        with self._database.read_transaction() as connection:
-            purged = purges(connection)
+        generation = self._snapshots.generation()
         with self._hold(key) as entry:
             if entry is None:
                 return
-            tag = SnapshotTag.new(
-                self._database.uuid, entry.part, entry.seq, self._model
-            )
+            tag = SnapshotTag.new(self._identity, entry.part, entry.seq, self._model)
             data = self._engine.snapshot(key, tag.pack())
             entry.unsaved = 0
-        if data is None or not self._database.has_room(len(data)):
-            return
-        self._folder.write(tag.part, data)
-        job = RecordSnapshot(*key, recorded(tag.nonce, data), tag.part, purged)
-        self._writer.submit(job).result()
-        if not job.kept:
-            self._folder.remove(tag.part)
+        if data is not None and self._has_room(len(data)):
+            self._snapshots.write(*key, tag, data, generation)

@@ -11,10 +11,18 @@ import numpy as np
 
 from vecall.errors import InvalidArgumentError, LimitExceededError
 from vecall.limits import Limits
-from vecall.store import EmbeddingModel, Reason, Why, header_model
-from vecall.store.erased_names import is_hidden, is_well_formed
-from vecall.store.values import check_past, check_turn, json_object
-from vecall.store.writes.position_spacing import as_stored
+from vecall.store import (
+    EmbeddingModel,
+    Reason,
+    Why,
+    as_stored,
+    check_past,
+    check_turn,
+    header_model,
+    is_hidden,
+    is_well_formed,
+    json_object,
+)
 from vecall.timestamps import to_seconds
 from vecall.types import check_share
 from vecall.validation import check_name

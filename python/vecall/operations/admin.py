@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
+from vecall.concurrency.freed_frames import freeing_frames
 from vecall.concurrency.join import Join
 from vecall.embedders import Embedder
 from vecall.embedders.resolve import EmbedderLike, resolve
@@ -16,13 +17,6 @@ from vecall.operations import transfer as _transfer
 from vecall.operations.import_review import ImportReviewer
 from vecall.operations.reembed import Reembedding
 from vecall.operations.runtime import Runtime
-from vecall.store import (
-    SnapshotFolder,
-    backup,
-    freeing_frames,
-    purge,
-    totals,
-)
 from vecall.telemetry import observed
 from vecall.types import Imported
 from vecall.validation import check_path
@@ -43,14 +37,15 @@ class Admin:
         """Rewrite the file without what was deleted."""
         self._runtime.check_open()
         self._runtime.check_writable()
-        freed: int = await Join(self._submit(purge, self._runtime.database))
+        freed: int = await Join(self._submit(self._runtime.storage.maintenance.purge))
         return freed
 
     @observed("backup")
     async def backup(self, path: object) -> None:
         """Copy the file while it is in use."""
         self._runtime.check_open()
-        await Join(self._submit(backup, self._runtime.database, _target(path)))
+        backup = self._runtime.storage.maintenance.backup
+        await Join(self._submit(backup, _target(path)))
 
     @observed("export", int)
     async def export_jsonl(
@@ -71,7 +66,7 @@ class Admin:
         count: int = await Join(
             self._submit(
                 _transfer.export,
-                runtime.database,
+                runtime.storage,
                 path if takes_lines(path) else _target(path),
                 vectors=vectors,
                 app=app_name,
@@ -98,8 +93,7 @@ class Admin:
         count: Imported = await Join(
             self._submit(
                 _transfer.import_,
-                runtime.database,
-                runtime.writer.submit,
+                runtime.storage,
                 path if has_lines(path) else _target(path),
                 runtime.limits,
                 how,
@@ -123,7 +117,7 @@ class Admin:
 
     def _reembed(self, embedder: Embedder) -> int:
         runtime = self._runtime
-        move = Reembedding(runtime.database, runtime.writer, embedder)
+        move = Reembedding(runtime.storage, embedder)
         switched = partial(runtime.switch, embedder=embedder)
         count = move.run(
             switched, runtime.search_index.partitions.moving, lambda: runtime.closed
@@ -150,12 +144,10 @@ class Admin:
         }
 
     def _totals(self) -> dict[str, Any]:
-        database = self._runtime.database
-        with database.read_transaction() as connection:
-            counts: dict[str, Any] = dict(totals(connection))
-        path = database.path
-        snapshots = 0 if path is None else SnapshotFolder(path).nbytes()
-        return {**counts, **database.sizes(), "snapshot_bytes": snapshots}
+        storage = self._runtime.storage
+        with storage.read() as reads:
+            counts = reads.totals()
+        return {**counts, **storage.maintenance.sizes()}
 
     @observed("warm")
     async def warm(self, app_name: str, user_id: str) -> None:

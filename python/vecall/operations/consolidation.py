@@ -30,14 +30,9 @@ from vecall.store import (
     ClaimConsolidation,
     MergeMemories,
     Row,
-    changed_users,
-    facts_of,
-    last_consolidation,
-    old_facts,
-    old_sessions,
+    stored_object,
     text_hash,
 )
-from vecall.store.values import stored_object
 from vecall.summaries import SummaryProvider
 from vecall.telemetry import observed
 from vecall.timestamps import ttl_seconds
@@ -111,7 +106,7 @@ class Consolidator:
         )
         folded, made = 0, []
         if age is not None:
-            before = self._memory.database.expiry_clock.wall() - age
+            before = self._memory.storage.expiry_clock.wall() - age
             scan = self._memory.search_index.partitions.submit_scan
             gone = {id_ for group in groups for id_ in group.merged}
             for session, rows in await Join(scan(self._old, key, before, fold, gone)):
@@ -138,15 +133,15 @@ class Consolidator:
         if dry or not groups:
             return tuple(groups), sum(len(group.merged) for group in groups)
         job = MergeMemories(*key, [(g.kept, g.merged) for g in groups], hashes)
-        change: Change = await Join(memory.writer.submit(job))
+        change: Change = await Join(memory.storage.submit(job))
         return tuple(groups), len(change.removed)
 
     def _same(
         self, key: Key, words: bool, similarity: float | None
     ) -> tuple[list[DuplicateGroup], dict[str, bytes]]:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            stored = facts_of(connection, *key, database.expiry_clock.now())
+        storage = self._memory.storage
+        with storage.read() as reads:
+            stored = reads.facts_of(*key, storage.expiry_clock.now())
         groups = duplicates(entry.row for entry in stored) if words else []
         model = self._memory.search_index.model
         if similarity is not None and model is not None:
@@ -161,14 +156,14 @@ class Consolidator:
         self, key: Key, before: float, fold: frozenset[str], gone: set[str]
     ) -> list[tuple[str | None, list[Row]]]:
         """What is to be summed up together, each with its session."""
-        database = self._memory.database
-        now = database.expiry_clock.now()
+        storage = self._memory.storage
+        now = storage.expiry_clock.now()
         found: list[tuple[str | None, list[Row]]] = []
-        with database.read_transaction() as connection:
+        with storage.read() as reads:
             if "sessions" in fold:
-                found += old_sessions(connection, *key, before, now)
+                found += reads.old_sessions(*key, before, now)
             if fold & {"summaries", "facts"}:
-                rows = old_facts(connection, *key, before, now)
+                rows = reads.old_facts(*key, before, now)
                 found += _batches(rows, fold, gone)
         return found
 
@@ -209,7 +204,7 @@ class Consolidator:
         )
         ends = [row.expires_at for row in rows if row.expires_at is not None]
         if ends:
-            left = min(ends) - self._memory.database.expiry_clock.now()
+            left = min(ends) - self._memory.storage.expiry_clock.now()
             if left <= 0:
                 return []  # some of it expired meanwhile
             drafts = [replace(draft, ttl=left) for draft in drafts]
@@ -225,12 +220,12 @@ class Consolidator:
         if plan is None:
             return 0
         scan = memory.search_index.partitions.submit_scan
-        now = memory.database.expiry_clock.wall()
+        now = memory.storage.expiry_clock.wall()
         last = await Join(scan(self._last_run))
         if last is not None and now - last < plan.seconds_between():
             return 0
         claimed: Change = await Join(
-            memory.writer.submit(ClaimConsolidation(last, now))
+            memory.storage.submit(ClaimConsolidation(last, now))
         )
         if not claimed.ids:
             return 0  # another process runs
@@ -256,12 +251,12 @@ class Consolidator:
         return archived
 
     def _last_run(self) -> float | None:
-        with self._memory.database.read_transaction() as connection:
-            return last_consolidation(connection)
+        with self._memory.storage.read() as reads:
+            return reads.last_consolidation()
 
     def _users(self, since: float | None) -> list[Key]:
-        with self._memory.database.read_transaction() as connection:
-            return changed_users(connection, since)
+        with self._memory.storage.read() as reads:
+            return reads.changed_users(since)
 
 
 def checked_consolidating(

@@ -22,10 +22,6 @@ from vecall.store import (
     RestoreMemory,
     Row,
     State,
-    as_it_stands,
-    find,
-    history,
-    listed,
 )
 from vecall.telemetry import observed
 from vecall.timestamps import to_seconds
@@ -97,19 +93,19 @@ class Corrections:
         return replace(entry_from_row(now, prior_of(now)), scope=scope)
 
     def _current_row(self, app: str, user: str, memory_id: str) -> Row:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            now = database.expiry_clock.now()
-            row = as_it_stands(connection, app, user, memory_id, now)
+        storage = self._memory.storage
+        with storage.read() as reads:
+            now = storage.expiry_clock.now()
+            row = reads.as_it_stands(app, user, memory_id, now)
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
         return row
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            row = find(connection, app, user, memory_id, database.expiry_clock.now())
+        storage = self._memory.storage
+        with storage.read() as reads:
+            row = reads.find(app, user, memory_id, storage.expiry_clock.now())
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -129,11 +125,10 @@ class Corrections:
         return found
 
     def _past(self, app: str, user: str, memory_id: str) -> list[Revision]:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            found = history(
-                connection, app, user, memory_id, database.expiry_clock.now()
-            )
+        storage = self._memory.storage
+        with storage.read() as reads:
+            now = storage.expiry_clock.now()
+            found = reads.history(app, user, memory_id, now)
         if not found:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -175,11 +170,10 @@ class Corrections:
     def _listed(
         self, key: Key, state: str, cursor: str | None, limit: int, scope: str
     ) -> list[MemoryEntry]:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            rows = listed(
-                connection, *key, state, cursor, limit, database.expiry_clock.now()
-            )
+        storage = self._memory.storage
+        with storage.read() as reads:
+            now = storage.expiry_clock.now()
+            rows = reads.listed(*key, state, cursor, limit, now)
         return [
             replace(entry_from_row(row, prior_of(row)), scope=scope)
             for row in in_slices(rows)
@@ -193,7 +187,7 @@ class Corrections:
         key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
         change: Change = await Join(
-            self._memory.writer.submit(ArchiveMemories(*key, [memory_id]))
+            self._memory.storage.submit(ArchiveMemories(*key, [memory_id]))
         )
         if not change.removed:
             msg = "memory_id: this user has no such memory"
@@ -216,5 +210,5 @@ class Corrections:
         seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
         bounds = quota_of(memory.limits)
         job = RestoreMemory(*key, memory_id, bounds, state, seen)
-        change: Change = await Join(memory.writer.submit(job))
+        change: Change = await Join(memory.storage.submit(job))
         return list(change.ids)

@@ -12,10 +12,7 @@ from vecall.store import (
     Change,
     DeleteMemories,
     ForgetUser,
-    SnapshotFolder,
     WriteJob,
-    hidden_in_app,
-    users_of,
 )
 from vecall.telemetry import observed
 from vecall.timestamps import to_seconds
@@ -99,9 +96,9 @@ class Deletion:
         if embedding is not None:
             embedding.forget_user(app, user)
         change = await self._write(job)
-        path = self._runtime.database.path
-        if path is not None and change.part:
-            SnapshotFolder(path).remove(change.part)
+        snapshots = self._runtime.storage.snapshots
+        if snapshots is not None and change.part:
+            snapshots.remove(change.part)
         return change
 
     @observed("delete_app", int)
@@ -124,10 +121,10 @@ class Deletion:
 
     def _users(self, app: str, hidden: bool) -> list[tuple[str, str]]:
         """The partitions of an app, with those whose names a purge has hidden."""
-        with self._runtime.database.read_transaction() as connection:
-            users = [(app, user) for user in users_of(connection, app)]
+        with self._runtime.storage.read() as reads:
+            users = [(app, user) for user in reads.users_of(app)]
             if hidden:
-                users += [(HIDDEN_APP, user) for user in hidden_in_app(connection, app)]
+                users += [(HIDDEN_APP, user) for user in reads.hidden_in_app(app)]
         return users
 
     async def _delete(self, job: WriteJob, app: str, user: str) -> Change:
@@ -138,5 +135,5 @@ class Deletion:
         return await self._write(job)
 
     async def _write(self, job: WriteJob) -> Change:
-        change: Change = await Join(self._runtime.writer.submit(job))
+        change: Change = await Join(self._runtime.storage.submit(job))
         return change

@@ -8,14 +8,14 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.index.embedding import embedded_text
 from vecall.search.search_index import SearchIndex
-from vecall.store import Database, Draft, is_used, lookup_existing
+from vecall.store import Draft, Storage
 
 _AT_ONCE = 1_024  # texts: under a millisecond of the event loop
 
 
 async def give_vectors(
     search_index: SearchIndex,
-    database: Database,
+    storage: Storage,
     app: str,
     user: str,
     drafts: Sequence[Draft],
@@ -27,7 +27,7 @@ async def give_vectors(
 
     Args:
         search_index: Has the model and its embedder.
-        database: The file.
+        storage: The file.
         app: The app.
         user: The user.
         drafts: The memories.
@@ -46,7 +46,7 @@ async def give_vectors(
     model = search_index.model.id
 
     def look() -> dict[str, list[Draft]] | None:
-        return _to_embed(database, app, user, drafts, model, restore, again, key)
+        return _to_embed(storage, app, user, drafts, model, restore, again, key)
 
     new: dict[str, list[Draft]] | None = await Join(
         search_index.partitions.submit(look)
@@ -64,7 +64,7 @@ async def give_vectors(
 
 
 def _to_embed(
-    database: Database,
+    storage: Storage,
     app: str,
     user: str,
     drafts: Sequence[Draft],
@@ -77,11 +77,11 @@ def _to_embed(
 
     None if the key was used. It hashes every text, so it runs off the event loop.
     """
-    now = database.expiry_clock.now()
-    with database.read_transaction() as connection:
-        if key is not None and is_used(connection, app, user, key):
+    now = storage.expiry_clock.now()
+    with storage.read() as reads:
+        if key is not None and reads.is_used(app, user, key):
             return None
-        known = lookup_existing(connection, app, user, drafts, now, model)
+        known = reads.lookup_existing(app, user, drafts, now, model)
     new: dict[str, list[Draft]] = {}
     for draft in in_slices(drafts):
         if not known.needs_vector(draft, restore=restore, again=again):

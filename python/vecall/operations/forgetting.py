@@ -51,11 +51,11 @@ class Forgetting:
         found = await memory.served(
             lambda search_index: self._matching(search_index.recall, request)
         )
-        expires_at = memory.database.expiry_clock.now() + LASTS_S
+        expires_at = memory.storage.expiry_clock.now() + LASTS_S
         if not found:
             return ForgetProposal("", [], expires_at)
         job = ProposeForget(*key, {str(each.id): each.text for each in found})
-        await Join(memory.writer.submit(job))
+        await Join(memory.storage.submit(job))
         return ForgetProposal(job.token, found, expires_at)
 
     async def _matching(

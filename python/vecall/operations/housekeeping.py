@@ -6,12 +6,7 @@ from vecall.concurrency.join import Join
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.sessions import SessionObserver
 from vecall.operations.writes import Memory
-from vecall.store import (
-    Change,
-    Sweep,
-    due_users,
-    next_due,
-)
+from vecall.store import Change, Sweep
 from vecall.telemetry import observed
 
 Key = tuple[str, str]
@@ -42,9 +37,9 @@ class Housekeeping:
         return cleared
 
     def _due_users(self) -> list[Key]:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            return due_users(connection, database.expiry_clock.now())
+        storage = self._memory.storage
+        with storage.read() as reads:
+            return reads.due_users(storage.expiry_clock.now())
 
     async def next_run(self) -> float | None:
         """Do what is due; return in how many seconds the next session is."""
@@ -55,10 +50,10 @@ class Housekeeping:
         return pause
 
     def _pause(self) -> float | None:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            due = next_due(connection)
-        return None if due is None else due - database.expiry_clock.now()
+        storage = self._memory.storage
+        with storage.read() as reads:
+            due = reads.next_due()
+        return None if due is None else due - storage.expiry_clock.now()
 
     async def sweep(self) -> int:
         """Clear away what has expired."""
@@ -67,7 +62,7 @@ class Housekeeping:
         for app, user in await Join(partitions.submit_scan(self._due_users)):
             while True:
                 job = Sweep(app, user, _SWEEP_BATCH)
-                change: Change = await Join(self._memory.writer.submit(job))
+                change: Change = await Join(self._memory.storage.submit(job))
                 cleared += len(change.removed)
                 if len(change.removed) < _SWEEP_BATCH:
                     break

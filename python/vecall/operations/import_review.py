@@ -13,8 +13,7 @@ from vecall.ingest.buffered_turns import compaction_event, drafts_of, event_of
 from vecall.ingest.summaries import SUMMARY
 from vecall.operations.write_review import WriteReviewer
 from vecall.scopes import APP_WIDE, SHARED_APP
-from vecall.store import BufferedTurn, Draft
-from vecall.store.values import stored_object
+from vecall.store import BufferedTurn, Draft, stored_object
 from vecall.summaries import compaction_of
 
 Lines = Sequence[tuple[str, dict[str, Any]]]

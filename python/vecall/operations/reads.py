@@ -10,12 +10,7 @@ from vecall.errors import NotFoundError
 from vecall.operations.runtime import Runtime
 from vecall.search.confidence import prior_of
 from vecall.search.entries import entry_from_row
-from vecall.store import (
-    Change,
-    MarkUsed,
-    find,
-    turns_around,
-)
+from vecall.store import Change, MarkUsed
 from vecall.telemetry import observed
 from vecall.types import MemoryEntry
 from vecall.validation import check_name, check_turns
@@ -46,14 +41,9 @@ class Reads:
         return replace(found, scope=scope)
 
     def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
-        with self._runtime.database.read_transaction() as connection:
-            row = find(
-                connection,
-                app,
-                user,
-                memory_id,
-                self._runtime.database.expiry_clock.now(),
-            )
+        storage = self._runtime.storage
+        with storage.read() as reads:
+            row = reads.find(app, user, memory_id, storage.expiry_clock.now())
         if row is None:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
@@ -86,13 +76,13 @@ class Reads:
     def _expand(
         self, app: str, user: str, memory_id: str, before: int, after: int
     ) -> list[MemoryEntry]:
-        now = self._runtime.database.expiry_clock.now()
-        with self._runtime.database.read_transaction() as connection:
-            row = find(connection, app, user, memory_id, now)
+        now = self._runtime.storage.expiry_clock.now()
+        with self._runtime.storage.read() as reads:
+            row = reads.find(app, user, memory_id, now)
             if row is None:
                 msg = "memory_id: this user has no such memory"
                 raise NotFoundError(msg)
-            turns = turns_around(connection, row, before, after, now)
+            turns = reads.turns_around(row, before, after, now)
         return [entry_from_row(turn, prior_of(turn)) for turn in turns]
 
     @observed("mark_used", int)
@@ -104,5 +94,5 @@ class Reads:
             check_name(id_, "memory_ids", self._runtime.limits)
         if not ids:
             return 0
-        change: Change = await Join(self._runtime.writer.submit(MarkUsed(*key, ids)))
+        change: Change = await Join(self._runtime.storage.submit(MarkUsed(*key, ids)))
         return len(change.marked)

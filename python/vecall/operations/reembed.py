@@ -7,24 +7,15 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from vecall.embedders import Embedder
-from vecall.errors import EmbeddingMismatchError
 from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of
 from vecall.store import (
     Change,
-    Database,
     EmbeddingModel,
     MoveVectors,
     PutNextVectors,
+    Storage,
     SwitchModels,
-    active_model,
-    adopt,
-    begin_migration,
-    require_migrating,
-    require_same,
-    to_be_embedded,
-    unmoved_vectors,
 )
-from vecall.store.writes.writer import Writer
 
 _BATCH = 64
 
@@ -35,10 +26,9 @@ Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
 class Reembedding:
     """One migration; `run` takes it as far as it goes."""
 
-    def __init__(self, database: Database, writer: Writer, embedder: Embedder) -> None:
+    def __init__(self, storage: Storage, embedder: Embedder) -> None:
         """Prepare to move the file to `embedder`."""
-        self._database = database
-        self._writer = writer
+        self._storage = storage
         self._embedder = embedder
 
     def run(
@@ -68,10 +58,10 @@ class Reembedding:
         """
         given = model_of(self._embedder)
         self._finish_last()
-        model = self._begin(given)
+        model = self._storage.begin_migration(given)
         if model is None:  # there was none, or it is the same: nothing to prepare
-            with self._database.read_transaction() as connection:
-                model = active_model(connection)
+            with self._storage.read() as reads:
+                model = reads.active_model()
             assert model is not None
             switched(model)
             return 0
@@ -91,8 +81,8 @@ class Reembedding:
         self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
     ) -> bool:
         """Whether the new model is the file's; if so, it is served from now on."""
-        with self._database.read_transaction() as connection:
-            active = active_model(connection)
+        with self._storage.read() as reads:
+            active = reads.active_model()
         # Another process may have finished the move, which is on its way here, too.
         return (
             active is not None
@@ -111,7 +101,7 @@ class Reembedding:
             if job.done:
                 switched(model)
 
-        self._writer.submit(job, then).result()
+        self._storage.submit(job, then).result()
         return job.done
 
     def _finish_last(self) -> None:
@@ -120,22 +110,10 @@ class Reembedding:
         Nobody else leaves any: a change begins when there is none.
         """
         while True:
-            with self._database.read_transaction() as connection:
-                if not unmoved_vectors(connection):
+            with self._storage.read() as reads:
+                if not reads.unmoved_vectors():
                     return
-            self._writer.submit(MoveVectors()).result()
-
-    def _begin(self, given: EmbeddingModel) -> EmbeddingModel | None:
-        with self._database.write_transaction() as connection:
-            stored = active_model(connection)
-            if stored is None:
-                adopt(connection, given)
-                return None
-            try:
-                require_same(stored, given)
-            except EmbeddingMismatchError:
-                return begin_migration(connection, given)
-            return None
+            self._storage.submit(MoveVectors()).result()
 
     def _prepare(
         self,
@@ -145,12 +123,12 @@ class Reembedding:
     ) -> int:
         count = 0
         while not stopping():
-            with self._database.read_transaction() as connection:
-                active = active_model(connection)
+            with self._storage.read() as reads:
+                active = reads.active_model()
                 if active is not None and active.id == model.id:
                     break  # somebody else has finished it
-                require_migrating(connection, model.id)
-                rows, cursor = to_be_embedded(connection, _BATCH)
+                reads.require_migrating(model.id)
+                rows, cursor = reads.to_be_embedded(_BATCH)
             if not rows and cursor is None:
                 break
             vectors: list[bytes] = []
@@ -159,6 +137,6 @@ class Reembedding:
                     [embedded_text(row.author, row.text) for row, *_ in rows]
                 )
             job = PutNextVectors(model.id, rows, vectors, cursor)
-            self._writer.submit(job).result()
+            self._storage.submit(job).result()
             count += len(rows)
         return count

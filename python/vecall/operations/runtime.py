@@ -1,4 +1,4 @@
-"""One open file: its database, threads and engine, from opening to closing."""
+"""One open file: its storage, threads and engine, from opening to closing."""
 
 from __future__ import annotations
 
@@ -28,13 +28,9 @@ from vecall.search.search_index import SearchIndex, Use
 from vecall.store import (
     Durability,
     EmbeddingModel,
-    active_model,
-    adopt,
-    has_memories,
-    open_database,
+    open_storage,
     require_same,
 )
-from vecall.store.writes.writer import Writer
 from vecall.telemetry import Telemetry
 from vecall.types import check_share
 from vecall.validation import check_min_similarity, check_name, check_path, check_top_k
@@ -114,7 +110,7 @@ class Runtime:
 
     def _open(self, *, warn: bool) -> None:
         """Open the file, in this process."""
-        self.database = open_database(
+        self.storage = open_storage(
             self._path,
             self._durability,
             read_only=self.rules.read_only,
@@ -124,36 +120,31 @@ class Runtime:
         )
         self.threads = ReadThreads()
         self._newest = NewestChanges() if self._path is None else None
-        writer: Writer | None = None
         try:
             embedder = self._choose_embedder()
             model = self._agree_on_model(embedder, warn)
-            self.writer = writer = Writer(self.database)
             embedding = None
             if embedder is not None and model is not None:
                 embedding = EmbeddingQueue(embedder)
             self.search_index = self._serve(model, embedding)
             number = None if model is None else model.id
             filling = None if self.rules.read_only else embedding
-            self._backfill = Backfill(self.database, writer, filling, number)
+            self._backfill = Backfill(self.storage, filling, number)
         except BaseException:
-            if writer is not None:
-                writer.close()
-            self.database.close()
+            self.storage.close()
             raise
         self._retired: dict[SearchIndex, threading.Thread] = {}
         self.reader = Pool(1, thread_name_prefix="vecall-reader")
         self.care = Pool(1, thread_name_prefix="vecall-care")
         self.gate = WriteReviewer(self.rules.on_write, self.limits)
         self._process = os.getpid()
-        self._abandoned = abandoned(self, self.writer.abandon(), self._backfill.stop)
+        self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
 
     def _serve(
         self, model: EmbeddingModel | None, embedding: EmbeddingQueue | None
     ) -> SearchIndex:
         search_index = SearchIndex(
-            self.database,
-            self.writer,
+            self.storage,
             self.threads,
             self._newest,
             model=model,
@@ -163,7 +154,7 @@ class Runtime:
             ),
             budget=self._budget,
         )
-        self.writer.publish = search_index.partitions.publish
+        self.storage.publish = search_index.partitions.publish
         return search_index
 
     def _open_in_child(self) -> None:
@@ -174,15 +165,13 @@ class Runtime:
             if self._path is None:
                 msg = "a memory without a file does not cross a fork; make one here"
                 raise ClosedError(msg)
-            if not self.database.closed_before_fork:
+            if not self.storage.closed_before_fork:
                 msg = (
                     "the process was forked while the file was in use for long; fork "
                     "when it is idle, or start new processes instead"
                 )
                 raise ClosedError(msg)
-            _inherited.append(
-                (self.database, self.writer, self.search_index, self._retired)
-            )
+            _inherited.append((self.storage, self.search_index, self._retired))
             _inherited.append((self.reader, self.care, self.gate, self._backfill))
             _inherited.append(self.threads)
             self._abandoned.detach()
@@ -228,19 +217,17 @@ class Runtime:
         self._backfill.close()
         model = self.search_index.model
         number = None if model is None else model.id
-        self._backfill = Backfill(
-            self.database, self.writer, self.search_index.embedding, number
-        )
+        self._backfill = Backfill(self.storage, self.search_index.embedding, number)
         self._abandoned.detach()
-        self._abandoned = abandoned(self, self.writer.abandon(), self._backfill.stop)
+        self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
         return self._backfill
 
     def _choose_embedder(self) -> Embedder | None:
         """Return the embedder; the file says which one `embedder="auto"` is."""
         if isinstance(self._embedder, str):
-            with self.database.read_transaction() as connection:
-                stored = active_model(connection)
-                filled = has_memories(connection)
+            with self.storage.read() as reads:
+                stored = reads.active_model()
+                filled = reads.has_memories()
             # Nothing gives vectors to the memories of a file that is only read.
             filled = filled or self.rules.read_only
             name = None if stored is None else stored.name
@@ -252,8 +239,8 @@ class Runtime:
         self, embedder: Embedder | None, warn: bool
     ) -> EmbeddingModel | None:
         """Fit the embedder to the file's model; the first one to come is adopted."""
-        with self.database.read_transaction() as connection:
-            stored = active_model(connection)
+        with self.storage.read() as reads:
+            stored = reads.active_model()
         self.file_model = None if stored is None else stored.name
         if embedder is None:
             if stored is not None and warn:
@@ -269,8 +256,7 @@ class Runtime:
             require_same(stored, given)
             return stored
         self.file_model = given.name
-        with self.database.write_transaction() as connection:
-            return adopt(connection, given)
+        return self.storage.adopt_model(given)
 
     def refuse_nested(self) -> None:
         """Raise where a function that this service calls is the caller.
@@ -307,13 +293,13 @@ class Runtime:
             for search_index in servings:
                 search_index.stop_waiting()
                 search_index.close_snapshots()
-            self.writer.close()
+            self.storage.end_writes()
             for search_index in servings:
                 search_index.close()
             for thread in retiring:
                 thread.join()
             self.threads.close()
-            self.database.close()
+            self.storage.close()
             self.is_finished = True
             self._abandoned.detach()
 

@@ -37,9 +37,6 @@ from vecall.store import (
     Draft,
     DueSession,
     PostponeSession,
-    buffered_turns,
-    due_sessions,
-    seen_turn_ids,
 )
 from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
@@ -146,7 +143,7 @@ class SessionObserver:
         )
         for session in due:
             claim = ClaimSession(*session, _LEASE_S)
-            claimed: Change = await Join(memory.writer.submit(claim))
+            claimed: Change = await Join(memory.storage.submit(claim))
             if not claimed.ids:
                 continue
             try:
@@ -160,13 +157,13 @@ class SessionObserver:
                     type(error).__name__,
                 )
                 later = PostponeSession(*session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-                await Join(memory.writer.submit(later))
+                await Join(memory.storage.submit(later))
         return done
 
     def _due(self) -> list[DueSession]:
-        database = self._memory.database
-        with database.read_transaction() as connection:
-            return due_sessions(connection, database.expiry_clock.now())
+        storage = self._memory.storage
+        with storage.read() as reads:
+            return reads.due_sessions(storage.expiry_clock.now())
 
     async def _read(self, session: object) -> tuple[DueSession, list[_Part]]:
         """A session's names, and its turns and compactions in order."""
@@ -204,7 +201,7 @@ class SessionObserver:
         turns = await self._memory.read_through(events_of, new, reviewed)
         bounds = quota_of(self._memory.limits)
         keep = BufferTurns(*due, turns, delay, count, bounds, ends)
-        await Join(self._memory.writer.submit(keep))
+        await Join(self._memory.storage.submit(keep))
         self.on_buffered()
 
     def _new(
@@ -216,8 +213,8 @@ class SessionObserver:
             items.update({draft.id: draft for draft in in_slices(turns)})
             if summary is not None:
                 items[compaction_id(due.session, summary)] = summary
-        with self._memory.database.read_transaction() as connection:
-            known = seen_turn_ids(connection, *due, list(items))
+        with self._memory.storage.read() as reads:
+            known = reads.seen_turn_ids(*due, list(items))
         new = [item for item in in_slices(items.items()) if item[0] not in known]
         late = set()
         if new and isinstance(self.trigger, Compaction):
@@ -232,8 +229,8 @@ class SessionObserver:
         return new, drafts
 
     def _buffered(self, due: DueSession) -> list[BufferedTurn]:
-        with self._memory.database.read_transaction() as connection:
-            return buffered_turns(connection, *due)
+        with self._memory.storage.read() as reads:
+            return reads.buffered_turns(*due)
 
     async def _compacted(self, due: DueSession) -> list[str]:
         """Make memories of compactions; what they sum up waits no more."""

@@ -25,18 +25,11 @@ from vecall.operations.import_review import ImportReviewer
 from vecall.operations.options import quota_of
 from vecall.store import (
     Change,
-    Database,
     EmbeddingModel,
     ImportLines,
-    WriteJob,
-    active_model,
-    adopt,
-    export_header,
-    export_lines,
-    export_partitions,
+    Storage,
     free_lines,
     require_same,
-    require_unrelated,
 )
 from vecall.types import Imported
 
@@ -62,7 +55,7 @@ class LineSource(Protocol):
 
 
 def export(
-    database: Database,
+    storage: Storage,
     target: Path | LineTarget,
     *,
     vectors: bool,
@@ -79,7 +72,7 @@ def export(
         StorageError: It cannot be written.
     """
     if not isinstance(target, Path):
-        return _export(database, target, vectors, app, user, quarantined)
+        return _export(storage, target, vectors, app, user, quarantined)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         handle = os.open(target, flags, 0o600)
@@ -91,7 +84,7 @@ def export(
         raise StorageError(msg) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            count = _export(database, file, vectors, app, user, quarantined)
+            count = _export(storage, file, vectors, app, user, quarantined)
             file.flush()
             os.fsync(file.fileno())
     except BaseException as error:
@@ -104,7 +97,7 @@ def export(
 
 
 def _export(
-    database: Database,
+    storage: Storage,
     file: LineTarget,
     vectors: bool,
     app: str | None,
@@ -112,14 +105,14 @@ def _export(
     quarantined: bool,
 ) -> int:
     count = 0
-    with database.read_transaction() as connection:
-        _write(file, export_header(connection, vectors))
-        model = active_model(connection) if vectors else None
+    with storage.read() as reads:
+        _write(file, reads.export_header(vectors))
+        model = reads.active_model() if vectors else None
         number = None if model is None else model.id
-        for part, in_app, of_user, made in export_partitions(connection, app, user):
+        for part, in_app, of_user, made in reads.export_partitions(app, user):
             header = {"app": in_app, "user": of_user, "created_at": made}
             _write(file, {"part": header})
-            lines = export_lines(connection, part, number)
+            lines = reads.export_lines(part, number)
             shown = lines if quarantined else free_lines(lines)
             for kind, values in in_slices(shown, gives_way=True):
                 _write(file, {kind: values})
@@ -179,8 +172,7 @@ class ImportHow(NamedTuple):
 
 
 def import_(
-    database: Database,
-    submit: Callable[[WriteJob], Future[Change]],
+    storage: Storage,
     source: Path | LineSource,
     limits: Limits,
     how: ImportHow,
@@ -193,8 +185,7 @@ def import_(
     becomes now, so that no line of an export outlasts every later change.
 
     Args:
-        database: The file.
-        submit: Takes write jobs.
+        storage: The file.
         source: The export.
         limits: What a text, a name and metadata may have.
         how: How to import.
@@ -206,19 +197,19 @@ def import_(
         EmbeddingMismatchError: The vectors come from another model than the file's.
     """
     if isinstance(source, Path):
-        require_unrelated(source, database.path)
+        storage.maintenance.require_unrelated(source)
         try:
             opened = source.open("rb")
         except OSError as error:
             msg = f"path: the file cannot be read: {error.strerror}"
             raise ConfigError(msg) from error
     with opened if isinstance(source, Path) else nullcontext(source) as file:
-        reader = LineReader(limits, database.expiry_clock.wall())
+        reader = LineReader(limits, storage.expiry_clock.wall())
         lines = _Lines(file, _LINE_TEXTS * limits.max_text_bytes)
         given = lines.read(reader.header) if lines.next() else reader.header({})
         model = None
         if how.vectors and given is not None:
-            model = _agree(database, given)
+            model = _agree(storage, given)
         count = 0
         waiting: deque[Future[Change]] = deque()
         for job in _jobs(lines, reader, model, how):
@@ -229,7 +220,7 @@ def import_(
                     lines.error = error
                     break
             job.bounds = quota_of(limits)
-            waiting.append(submit(job))  # so that many share one sync
+            waiting.append(storage.submit(job))  # so that many share one sync
             if len(waiting) == _JOBS_AHEAD:
                 count += len(waiting.popleft().result().ids)
         count += sum(len(future.result().ids) for future in waiting)
@@ -240,12 +231,11 @@ def import_(
     return Imported(count, gate.rejected, gate.quarantined)
 
 
-def _agree(database: Database, given: EmbeddingModel) -> int:
-    with database.read_transaction() as connection:
-        stored = active_model(connection)
+def _agree(storage: Storage, given: EmbeddingModel) -> int:
+    with storage.read() as reads:
+        stored = reads.active_model()
     if stored is None:
-        with database.write_transaction() as connection:
-            stored = adopt(connection, given)
+        stored = storage.adopt_model(given)
     require_same(stored, given)
     return stored.id
 

@@ -40,7 +40,7 @@ from vecall.operations.options import quota_of
 from vecall.operations.runtime import Runtime
 from vecall.operations.write_options import WriteOptions
 from vecall.ranking.options import Ranking
-from vecall.search.filtered_rows import passing_rows
+from vecall.search.filtered_rows import needs_rows, passing_rows
 from vecall.search.merge import merge_scopes
 from vecall.search.query_vector import checked_query_vector
 from vecall.search.ranking_options import FLOOR_OF_WORDS, NO_FLOOR
@@ -53,7 +53,6 @@ from vecall.store import (
     Draft,
     ForgottenKeyError,
 )
-from vecall.store.reads.metadata_filter import needs_rows
 from vecall.telemetry import observed
 from vecall.types import (
     AddedIds,
@@ -172,7 +171,7 @@ class Memory(Runtime):
         embedding = self.search_index.embedding
         if embedding is not None:
             embedding.forget_texts(*key)
-        await Join(self.writer.submit(DeleteMemories(*key, ids)))
+        await Join(self.storage.submit(DeleteMemories(*key, ids)))
 
     async def _turns(
         self, raw_turns: list[Any], session_id: str | None, scope: CallMetadata
@@ -242,7 +241,7 @@ class Memory(Runtime):
             anyway = how.restore or how.edit  # also what a correction had overwritten
             answered = await give_vectors(
                 search_index,
-                self.database,
+                self.storage,
                 app,
                 user,
                 drafts,
@@ -269,7 +268,7 @@ class Memory(Runtime):
             answered,
         )
         try:
-            change: Change = await Join(self.writer.submit(job))
+            change: Change = await Join(self.storage.submit(job))
         except ForgottenKeyError:
             return await self._write(
                 search_index, app, user, drafts, how, trusting=False
@@ -362,7 +361,7 @@ class Memory(Runtime):
             return await search_index.recall.search(request)
         only: NDArray[np.int64] = await Join(
             search_index.partitions.submit_scan(
-                passing_rows, self.database, request.key, filter_
+                passing_rows, self.storage, request.key, filter_
             )
         )
         if not len(only):

@@ -6,8 +6,7 @@ import json
 import math
 from typing import Any
 
-from vecall.store import Draft, Row
-from vecall.store.values import stored_object
+from vecall.store import Draft, Row, stored_object
 from vecall.timestamps import to_seconds
 from vecall.types import MemoryEntry, check_share
 

@@ -1,41 +1,80 @@
-"""The rows of one partition that pass what the engine cannot see of a filter."""
+"""The rows of one partition that pass what the engine cannot see of a filter.
+
+Whether metadata pass is decided on the JSON as Python reads it, which is what callers
+see: a database may cut texts at a NUL, or make floats of large integers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.store import Database, partition_state
-from vecall.store.reads.metadata_filter import likely_rows, passing
-from vecall.types import Filter
+from vecall.concurrency.time_slices import in_slices
+from vecall.errors import CorruptFileError
+from vecall.filters.metadata import has_values
+from vecall.store import Storage, stored_object
+from vecall.types import Condition, Filter, several
+
+
+def needs_rows(wanted_labels: Filter) -> bool:
+    """Whether the engine cannot apply a filter alone: it knows one author, one kind."""
+    return (
+        wanted_labels.metadata is not None
+        or wanted_labels.trust is not None
+        or wanted_labels.source is not None
+        or wanted_labels.not_kind is not None
+        or len(several(wanted_labels.author)) > 1
+        or len(several(wanted_labels.kind)) > 1
+    )
 
 
 def passing_rows(
-    database: Database, key: tuple[str, str], conditions: Filter
+    storage: Storage, key: tuple[str, str], conditions: Filter
 ) -> NDArray[np.int64]:
     """Return the numbers of the live rows whose labels and metadata pass a filter.
 
     Args:
-        database: The file.
+        storage: The file.
         key: The names of the partition.
         conditions: A filter that `check_filter` returned.
 
     Raises:
         CorruptFileError: The metadata of a row are not a JSON object.
     """
-    target = database.partition(*key)
+    target = storage.version(*key)
     if target is None:
         return np.empty(0, np.int64)
     part = target[0]
-    with database.read_transaction() as connection:
-        if partition_state(connection, part, *key) is None:
+    with storage.read() as reads:
+        if reads.partition_state(part, *key) is None:
             return np.empty(0, np.int64)  # forgotten meanwhile
-        rows: Iterable[tuple[int, str | None]] = likely_rows(
-            connection, part, conditions
-        )
-        if database.path is not None:
-            return np.fromiter(passing(rows, conditions.metadata), np.int64)
+        rows: Iterable[tuple[int, str | None]] = reads.likely_rows(part, conditions)
+        if not storage.in_memory:
+            return np.fromiter(_passing(rows, conditions.metadata), np.int64)
         rows = list(rows)  # in memory no other process reads or writes meanwhile
-    return np.fromiter(passing(rows, conditions.metadata), np.int64)
+    return np.fromiter(_passing(rows, conditions.metadata), np.int64)
+
+
+def _passing(
+    rows: Iterable[tuple[int, str | None]], wanted: Mapping[str, Condition] | None
+) -> Iterator[int]:
+    """Yield the numbers of those rows whose metadata meet all conditions.
+
+    Raises:
+        CorruptFileError: The metadata of a row are not a JSON object.
+    """
+    for rid, meta in in_slices(rows):
+        if wanted is None:
+            yield rid
+            continue
+        try:
+            if has_values({} if meta is None else stored_object(meta), wanted):
+                yield rid
+        except (TypeError, ValueError):
+            msg = (
+                f"the file is damaged: the metadata of memory row {rid} is not JSON; "
+                "`vecall doctor --repair` sets it aside"
+            )
+            raise CorruptFileError(msg) from None

@@ -18,16 +18,15 @@ from vecall.index.row_cache import RowCache
 from vecall.index.snapshots import SnapshotCache
 from vecall.search.confidence import Scoring
 from vecall.search.searcher import Searcher
-from vecall.store import Database, EmbeddingModel, SnapshotFolder
-from vecall.store.writes.writer import Writer
+from vecall.store import EmbeddingModel, Storage
 
 _TEXT_SHARE = 2  # texts may take one part in so many of the budget
 
 
-def _seed_of(uuid: bytes) -> int:
+def _seed_of(identity: bytes) -> int:
     """The rotation's seed for a file: made of what no stranger knows of it."""
     return int.from_bytes(
-        blake2b(uuid, digest_size=8, person=b"rotation").digest(), "big"
+        blake2b(identity, digest_size=8, person=b"rotation").digest(), "big"
     )
 
 
@@ -64,8 +63,7 @@ class SearchIndex:
 
     def __init__(
         self,
-        database: Database,
-        writer: Writer,
+        storage: Storage,
         threads: ReadThreads,
         newest: NewestChanges | None,
         *,
@@ -77,8 +75,7 @@ class SearchIndex:
         """Start with nothing loaded.
 
         Args:
-            database: The file.
-            writer: Its writer; it does not publish here yet.
+            storage: The file; it does not publish here yet.
             threads: Where the file is read; shared with other servings of the file.
             newest: The newest changes of a database in memory; shared likewise.
             model: The model of the vectors, None to serve words alone.
@@ -98,18 +95,17 @@ class SearchIndex:
         self.embedding = embedding
         self.scoring = scoring
         self.engine = Engine(
-            0 if model is None else model.dim, seed=_seed_of(database.uuid)
+            0 if model is None else model.dim, seed=_seed_of(storage.identity)
         )
         self.cache = RowCache(budget // _TEXT_SHARE)
         number = None if model is None else model.id
         self.snapshots: SnapshotCache | None = None
-        if database.path is not None:
-            folder = SnapshotFolder(database.path)
+        if storage.snapshots is not None:
             self.snapshots = SnapshotCache(
-                database, folder, self.engine, writer, number
+                storage, storage.snapshots, self.engine, number
             )
         self.partitions = PartitionCache(
-            database,
+            storage,
             self.engine,
             self.cache,
             self.snapshots,
@@ -124,7 +120,7 @@ class SearchIndex:
             self.cache,
             embedding,
             scoring,
-            database.expiry_clock,
+            storage.expiry_clock,
         )
 
     def refuse_nested(self) -> None:

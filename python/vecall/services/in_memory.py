@@ -25,8 +25,7 @@ from vecall.search.entries import entry_from_row
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import Searcher, SearchRequest
 from vecall.service.memory_service import MemoryService
-from vecall.store import Database, EmbeddingModel, Row, load_partition, partition_state
-from vecall.store.values import stored_object
+from vecall.store import EmbeddingModel, Row, Storage, stored_object
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
 from vecall.validation import check_top_k
@@ -88,7 +87,7 @@ class _MatchingRecall(Searcher):
     def __init__(
         self,
         search_index: SearchIndex,
-        database: Database,
+        storage: Storage,
         matching: Callable[[str], Matcher],
     ) -> None:
         super().__init__(
@@ -97,9 +96,9 @@ class _MatchingRecall(Searcher):
             search_index.cache,
             None,
             search_index.scoring,
-            database.expiry_clock,
+            storage.expiry_clock,
         )
-        self._database = database
+        self._storage = storage
         self._matching = matching
 
     async def search(self, request: SearchRequest) -> SearchMemoryResponse:
@@ -140,14 +139,14 @@ class _MatchingRecall(Searcher):
         )
 
     def _rows(self, app: str, user: str) -> list[Row]:
-        target = self._database.partition(app, user)
+        target = self._storage.version(app, user)
         if target is None:
             return []
         part = target[0]
-        with self._database.read_transaction() as connection:
-            if partition_state(connection, part, app, user) is None:
+        with self._storage.read() as reads:
+            if reads.partition_state(part, app, user) is None:
                 return []  # forgotten meanwhile
-            return [entry.row for entry in in_slices(load_partition(connection, part))]
+            return [entry.row for entry in in_slices(reads.load_partition(part))]
 
 
 def _explained(share: float, best: float, place: int) -> dict[str, float]:
@@ -194,9 +193,7 @@ class _MatchingMemory(Memory):
         self, model: EmbeddingModel | None, embedding: EmbeddingQueue | None
     ) -> SearchIndex:
         search_index = super()._serve(model, embedding)
-        search_index.recall = _MatchingRecall(
-            search_index, self.database, self.matching
-        )
+        search_index.recall = _MatchingRecall(search_index, self.storage, self.matching)
         return search_index
 
     def check_embedder(self, embedder: Embedder) -> None:

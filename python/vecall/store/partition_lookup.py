@@ -9,8 +9,8 @@ from vecall.errors import CorruptFileError
 from vecall.store.erased_names import is_hidden_user
 from vecall.store.values import require_counts
 
-Found = tuple[int, int] | None
-"""A partition's number and its newest change, or that there is none."""
+Version = tuple[int, int]
+"""A partition's number and its newest change."""
 
 
 class PartitionState(NamedTuple):
@@ -73,9 +73,9 @@ def require_gone(connection: sqlite3.Connection, app: str, user: str) -> None:
     require_absent(connection, app, user)
 
 
-def find_part(connection: sqlite3.Connection, app: str, user: str) -> Found:
+def find_part(connection: sqlite3.Connection, app: str, user: str) -> Version | None:
     """Look for a partition; costs a few microseconds."""
-    row: Found = connection.execute(
+    row: Version | None = connection.execute(
         "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
     ).fetchone()
     row = row or find_surely(connection, app, user)
@@ -83,7 +83,7 @@ def find_part(connection: sqlite3.Connection, app: str, user: str) -> Found:
     return row
 
 
-def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Found:
+def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Version | None:
     """Look once more for a user who was not there, by both indexes at one moment.
 
     At two moments somebody may make the user in between, which is no damage.
@@ -92,7 +92,7 @@ def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Found:
     if own:
         connection.execute("BEGIN")
     try:
-        row: Found = connection.execute(
+        row: Version | None = connection.execute(
             "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
         ).fetchone()
         if row is None:

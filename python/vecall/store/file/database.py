@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from vecall.clock import Clock, ExpiryClock
+from vecall.concurrency.freed_frames import free_frames
 from vecall.errors import ClosedError, StorageError, StorageFullError
 from vecall.store.file import schema
 from vecall.store.file.clock_state import begun, load_checkpoint, save_boot
@@ -34,7 +35,7 @@ from vecall.store.file.filesystem import (
     require_plain,
 )
 from vecall.store.file.fork_guard import close_before_fork
-from vecall.store.file.sqlite_errors import free_frames, is_io_error, storage_errors
+from vecall.store.file.sqlite_errors import is_io_error, storage_errors
 from vecall.store.partition_lookup import find_part
 
 Durability = Literal["full", "process"]
@@ -43,7 +44,7 @@ Durability = Literal["full", "process"]
 MIN_FREE_BYTES = 64 * 1024 * 1024
 
 _GATE_TIMEOUT_S = 30.0
-_WAL_BYTES_KEPT = 64 * 1024 * 1024
+_MAX_WAL_BYTES = 64 * 1024 * 1024
 _ROOM_FOR_A_BATCH = 4  # times its size: log, file, indexes, and some over
 
 
@@ -142,7 +143,7 @@ class Database:
     def _set_up_writer(self) -> None:
         execute = self._writer.connection.execute
         execute("PRAGMA journal_mode = WAL")
-        execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
+        execute(f"PRAGMA journal_size_limit = {_MAX_WAL_BYTES}")
         full = self._durability == "full"
         execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
         if full:
@@ -361,7 +362,7 @@ class Database:
 
     def _truncate_wal(self, connection: sqlite3.Connection) -> None:
         """Empty a log that outgrew its bound, unless somebody still reads from it."""
-        if self.sizes()["wal_bytes"] <= _WAL_BYTES_KEPT:
+        if self.sizes()["wal_bytes"] <= _MAX_WAL_BYTES:
             return
         connection.execute("PRAGMA busy_timeout = 0")
         with suppress(sqlite3.Error):

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-import traceback
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import wraps
 from types import TracebackType
-from typing import ParamSpec, TypeVar
 
 from vecall.errors import (
     BusyError,
@@ -19,9 +15,6 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.store.values import NO_VALUE
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # Primary result codes of SQLite (https://www.sqlite.org/rescode.html), and the start of
 # the message for Python 3.10, whose exceptions do not carry the code.
@@ -129,30 +122,3 @@ _STORAGE_ERRORS = _StorageErrors()
 def storage_errors() -> AbstractContextManager[None]:
     """Turn errors of SQLite, and of values that it gives, into errors of vecall."""
     return _STORAGE_ERRORS
-
-
-def free_frames(error: BaseException) -> None:
-    """Free what the frames of an error hold, above all cursors.
-
-    Whoever keeps the error would otherwise keep the file open, and the state of it
-    that was read. Frames that still run are left as they are.
-    """
-    traceback.clear_frames(error.__traceback__)
-
-
-def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
-    """Return work that, where it fails, frees what all of its frames hold.
-
-    The frame that holds a connection still runs when the connection is returned, so
-    a cursor in one of its variables is freed only here.
-    """
-
-    @wraps(work)
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return work(*args, **kwargs)
-        except BaseException as error:
-            free_frames(error)
-            raise
-
-    return run

@@ -19,11 +19,12 @@ from vecall.store.file.filesystem import (
     require_new,
     sync_folder,
 )
+from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.sqlite_errors import storage_errors
 from vecall.store.writes.idempotency import drop_digests
 from vecall.store.writes.purge_digests import hide_what_is_gone
+from vecall.store.writes.record_snapshot import count_purge
 from vecall.store.writes.row_diff import shorten_digests
-from vecall.store.writes.snapshot_files import SnapshotFolder, count_purge
 
 _PATIENCE_S = 10.0  # for readers who keep the log from being emptied
 _PAUSE_S = 0.02

@@ -28,12 +28,12 @@ from vecall.store.file.filesystem import (
     require_local,
     require_plain,
 )
+from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.sqlite_errors import storage_errors
 from vecall.store.partition_lookup import partition_names
 from vecall.store.reads.partition_reads import damaged_rows, load_rows
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
-from vecall.store.writes.snapshot_files import SnapshotFolder
 
 _LONGEST_S = 3_600.0  # of an examination; a file of many GB takes minutes
 _STEPS_AT_ONCE = 100_000  # of SQLite's virtual machine, a few milliseconds

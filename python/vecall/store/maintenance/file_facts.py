@@ -12,11 +12,11 @@ from vecall.store.file import schema
 from vecall.store.file.connections import connect_to_read, file_bytes
 from vecall.store.file.database import Database
 from vecall.store.file.filesystem import require_plain
+from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.sqlite_errors import storage_errors
 from vecall.store.models import active_model
 from vecall.store.reads.partition_reads import totals
 from vecall.store.writes.delete import ForgetUser
-from vecall.store.writes.snapshot_files import SnapshotFolder
 
 
 def file_facts(path: Path) -> dict[str, Any]:

@@ -1,35 +1,19 @@
 """Rows by labels and custom_metadata, which the engine does not know.
 
-Whether metadata pass is decided on the JSON as Python reads it, which is what callers
-see: SQLite cuts texts at a NUL and makes floats of large integers. SQL only leaves out
-most of the rows that cannot pass.
+SQL only leaves out most of the rows that cannot pass; whoever reads decides on the
+metadata as Python reads them.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from vecall.concurrency.time_slices import in_slices
-from vecall.errors import CorruptFileError
-from vecall.filters.metadata import comparisons, has_values, needs_key
-from vecall.store.values import stored_object
+from vecall.filters.metadata import comparisons, needs_key
 from vecall.types import Condition, Filter, several
 
 _LITERALS = {True: "true", False: "false", None: "null"}
 _LABELS = ("author", "kind", "source", "trust")
-
-
-def needs_rows(wanted_labels: Filter) -> bool:
-    """Whether the engine cannot apply a filter alone: it knows one author, one kind."""
-    return (
-        wanted_labels.metadata is not None
-        or wanted_labels.trust is not None
-        or wanted_labels.source is not None
-        or wanted_labels.not_kind is not None
-        or len(several(wanted_labels.author)) > 1
-        or len(several(wanted_labels.kind)) > 1
-    )
 
 
 def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
@@ -70,29 +54,6 @@ def likely_rows(
         f"WHERE rid BETWEEN ? AND ? AND state = 'live'{condition}",
         (part << 32, (part << 32) | 0xFFFFFFFF, *values),
     )
-
-
-def passing(
-    rows: Iterable[tuple[int, str | None]], wanted: Mapping[str, Condition] | None
-) -> Iterator[int]:
-    """Yield the numbers of those rows whose metadata meet all conditions.
-
-    Raises:
-        CorruptFileError: The metadata of a row are not a JSON object.
-    """
-    for rid, meta in in_slices(rows):
-        if wanted is None:
-            yield rid
-            continue
-        try:
-            if has_values({} if meta is None else stored_object(meta), wanted):
-                yield rid
-        except (TypeError, ValueError):
-            msg = (
-                f"the file is damaged: the metadata of memory row {rid} is not JSON; "
-                "`vecall doctor --repair` sets it aside"
-            )
-            raise CorruptFileError(msg) from None
 
 
 def _needles(wanted: Mapping[str, Condition]) -> Iterator[str]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Protocol
+from typing import Any, Protocol
 
 from vecall.store.file.sqlite_errors import as_typed
 from vecall.store.rows import Change
 
 
 class WriteJob(Protocol):
-    """Something to be done in a transaction."""
+    """A write, as data; what it did is in its change and in its own attributes.
+
+    A failed commit may be followed by another try, so `run` may be called again.
+    """
 
     @property
     def estimated_bytes(self) -> int:
         """About how many bytes the file grows by; 0 for a job that frees some."""
         ...
 
-    def run(self, connection: sqlite3.Connection) -> Change:
-        """Do it; the caller owns the transaction."""
+    def run(self, transaction: Any, /) -> Change:
+        """Carry it out. Only the storage calls this, in a transaction of its own."""
+        ...
 
 
 def run_in_savepoint(

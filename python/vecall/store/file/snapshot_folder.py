@@ -1,76 +1,18 @@
-"""Files of the snapshot folder, and what makes one of them valid.
+"""The folder of snapshots next to a database file.
 
 `<file>.snap/<partition>.vs` holds the engine's form of a large partition, so that it
 need not be built from rows again. It is a cache: the folder may be deleted at any time.
-A snapshot is believed if the file has its nonce and its digest on record for the
-partition, so only a process that can write the file makes a snapshot. Since the nonce
-is new for every snapshot and recorded after the snapshot is in place, the record
-proves that the file's history contains the very state of the snapshot, also after a
-backup was put in the file's place.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import secrets
-import sqlite3
 import stat
 import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
-
-from vecall.lexical import ANALYSIS_VERSION
-from vecall.store.rows import Change
-from vecall.store.writes.partition_writer import PartitionWriter
-
-NONCE_BYTES = 8
-_DIGEST_BYTES = 16
-_TAG = struct.Struct("<16sQQ8sII")  # 48 bytes, as many as a snapshot's tag has
-
-
-class SnapshotTag(NamedTuple):
-    """What a snapshot is of."""
-
-    uuid: bytes
-    part: int
-    seq: int
-    nonce: bytes
-    model: int  # 0 without vectors
-    analysis: int
-
-    @classmethod
-    def new(cls, uuid: bytes, part: int, seq: int, model: int) -> SnapshotTag:
-        """Return the tag of a snapshot that is about to be taken."""
-        nonce = secrets.token_bytes(NONCE_BYTES)
-        return cls(uuid, part, seq, nonce, model, _ANALYSIS)
-
-    @classmethod
-    def unpack(cls, data: bytes) -> SnapshotTag:
-        """Read a tag."""
-        return cls(*_TAG.unpack(data))
-
-    def pack(self) -> bytes:
-        """Return the tag as 48 bytes."""
-        return _TAG.pack(*self)
-
-    def is_of(self, uuid: bytes, part: int, nonce: bytes, model: int) -> bool:
-        """Whether the snapshot is the one on record for a partition."""
-        return self._replace(seq=0) == (uuid, part, 0, nonce, model, _ANALYSIS)
-
-
-def recorded(nonce: bytes, data: bytes) -> bytes:
-    """Return what the file stores of a snapshot: its nonce and its digest."""
-    return nonce + blake2b(data, digest_size=_DIGEST_BYTES).digest()
-
-
-_ANALYSIS = zlib.crc32(ANALYSIS_VERSION.encode())
-
 
 _MAGIC = b"vecallS1"
 _SECTIONS = 24
@@ -203,50 +145,3 @@ def _unlink(name: str, folder: int) -> bool:
     except OSError:
         return False
     return True
-
-
-@dataclass(slots=True)
-class RecordSnapshot:
-    """Puts a new snapshot on record.
-
-    Attributes:
-        app: The app.
-        user: The user.
-        record: Its nonce and its digest.
-        part: The partition's number when it was taken.
-        purges: How often the file had been purged when the snapshot was taken.
-        kept: Whether it is on record. If not, it may hold what was purged meanwhile.
-    """
-
-    app: str
-    user: str
-    record: bytes
-    part: int
-    purges: int
-    kept: bool = False
-    estimated_bytes: int = 0
-
-    def run(self, connection: sqlite3.Connection) -> Change:
-        """Do it inside a transaction."""
-        partition = PartitionWriter(connection, self.app, self.user, create=False)
-        self.kept = partition.id == self.part and purges(connection) == self.purges
-        if self.kept:
-            connection.execute(
-                "UPDATE part SET snap = ? WHERE id = ?", (self.record, partition.id)
-            )
-        return partition.changed()
-
-
-def purges(connection: sqlite3.Connection) -> int:
-    """Return how often the file was purged."""
-    found = connection.execute("SELECT value FROM meta WHERE key = 'purges'").fetchone()
-    return 0 if found is None else int(found[0])
-
-
-def count_purge(connection: sqlite3.Connection) -> None:
-    """Take all snapshots off the record, those that are being written too."""
-    connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
-    connection.execute(
-        "INSERT OR REPLACE INTO meta VALUES ('purges', ?)",
-        (str(purges(connection) + 1),),
-    )

@@ -1,21 +1,14 @@
-"""A file's contents as plain values, for export and import.
-
-One header, then for each (app, user) what the tables hold of it. Numbers that only mean
-something inside one file (rows, partitions, sequences) are left out, so an export of an
-import is the same as the export.
-"""
+"""Writes exported lines of one partition."""
 
 from __future__ import annotations
 
-import base64
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vecall.errors import CorruptFileError, InvalidArgumentError
+from vecall.errors import CorruptFileError
 from vecall.store.erased_names import (
-    HIDDEN_APP,
     add_key,
     drop_tombstone,
     forms_of,
@@ -23,37 +16,16 @@ from vecall.store.erased_names import (
     is_key,
     tombstones,
 )
-from vecall.store.models import EmbeddingModel, active_model, is_print, require_active
+from vecall.store.models import require_active
+from vecall.store.reads.export import ROW_FIELDS, TABLES
 from vecall.store.reads.partition_reads import load_rows
-from vecall.store.rows import (
-    COLUMNS,
-    Change,
-    Row,
-    RowWithVector,
-    checksum,
-    text_hash,
-)
-from vecall.store.values import stored_object
+from vecall.store.rows import COLUMNS, Change, Row, RowWithVector, checksum, text_hash
 from vecall.store.writes.delete import RowToDelete, delete_rows
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.session_buffer import seen_turn_ids_of_partition
 from vecall.store.writes.waiting_counts import Waits, add_waits, waits_of
 
-FORMAT = 1
-"""The number of the format, in the header."""
-
-_ROW = (
-    "id session event pos ts created_at expires_at author kind source trust text "
-    "content meta importance uses last_used valid_until supersedes updated_at"
-).split()
-_TABLES = {
-    "hist": ("id", "at", "op", "old", "expires_at"),
-    "tomb": ("id", "at", "why"),
-    "replaced": ("id", "by", "why", "at"),
-    "told": ("session", "id", "at", "pos", "event"),
-    "trig": ("session", "kind", "due_at", "state"),
-}
 _ONLY_IF = {
     "replaced": "SELECT 1 FROM mem WHERE part = :part AND id = :id "
     "AND state = 'archived'",
@@ -62,152 +34,6 @@ _ONLY_IF = {
     "AND event IS NOT NULL",
 }
 """What must be there, so that nothing older comes back that is over here."""
-_ORDER = {
-    "hist": "id, seq",
-    "tomb": "id",
-    "replaced": "id",
-    "trig": "session, kind",
-    "told": "session, id",
-}
-_BUT = {"trig": "AND kind = 'make'"}
-"""What is no part of an export: what follows from the rest."""
-_AT_ONCE = 200
-_MAX_DIM = 65_536
-
-
-def export_header(connection: sqlite3.Connection, vectors: bool) -> dict[str, Any]:
-    """Return the first line."""
-    model = active_model(connection) if vectors else None
-    model_fields = None
-    if model is not None:
-        print_ = model.fingerprint
-        model_fields = {
-            "name": model.name,
-            "dim": model.dim,
-            "fingerprint": None if print_ is None else _text(print_),
-        }
-    return {"vecall": "export", "format": FORMAT, "model": model_fields}
-
-
-def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
-    """Return the model of an export's vectors.
-
-    Raises:
-        InvalidArgumentError: Not the header of an export that this version reads.
-    """
-    if header.get("vecall") != "export" or header.get("format") != FORMAT:
-        msg = f"expected the header of a vecall export of format {FORMAT}"
-        raise InvalidArgumentError(msg)
-    model_fields = header.get("model")
-    if model_fields is None:
-        return None
-    try:
-        print_ = model_fields.get("fingerprint")
-        fingerprint = None if print_ is None else base64.b64decode(print_)
-        name, dim = model_fields["name"], model_fields["dim"]
-        name.encode()  # a lone surrogate cannot be stored
-    except (AttributeError, KeyError, TypeError, ValueError):
-        name = dim = fingerprint = None
-    fits = isinstance(name, str) and type(dim) is int and 1 <= dim <= _MAX_DIM
-    if not fits or not (fingerprint is None or is_print(fingerprint, dim)):
-        msg = "model: expected name, dim and fingerprint"
-        raise InvalidArgumentError(msg)
-    return EmbeddingModel(name, dim, fingerprint=fingerprint)
-
-
-def export_partitions(
-    connection: sqlite3.Connection, app: str | None, user: str | None
-) -> list[tuple[int, str, str, float]]:
-    """Return number, app, user and time of making of all or some partitions.
-
-    Users whose names are hidden are not among them.
-    """
-    return connection.execute(
-        "SELECT id, app, user, created_at FROM part WHERE (? IS NULL OR app = ?) "
-        "AND (? IS NULL OR user = ?) AND app <> ? ORDER BY app, user",
-        (app, app, user, user, HIDDEN_APP),
-    ).fetchall()
-
-
-def export_lines(
-    connection: sqlite3.Connection, part: int, model: int | None
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what the file holds of one partition, but for what is set aside as damaged.
-
-    Args:
-        connection: Reads one state throughout.
-        part: The partition.
-        model: Export the vectors of this model; None exports none.
-
-    Raises:
-        CorruptFileError: A row fails its checksum.
-    """
-    found = connection.execute(
-        "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid",
-        (part << 32, (part << 32) | 0xFFFFFFFF),
-    )
-    while some := found.fetchmany(_AT_ONCE):
-        rids = [row[0] for row in some]
-        stored = {
-            entry.row.rid: entry
-            for entry in load_rows(connection, rids, any_state=True)
-        }
-        for rid, state in some:
-            entry = stored.get(rid)
-            if entry is None:
-                continue  # set aside as damaged
-            values = {name: getattr(entry.row, name) for name in _ROW}
-            values["state"] = state
-            if model is not None and entry.vec is not None and entry.model == model:
-                values["vec"] = _text(entry.vec)
-            yield "mem", {k: v for k, v in values.items() if v is not None}
-    for table, columns in _TABLES.items():
-        rows = connection.execute(
-            f"SELECT {', '.join(columns)} FROM {table} WHERE part = ? "
-            f"{_BUT.get(table, '')} ORDER BY {_ORDER[table]}",
-            (part,),
-        )
-        for row in rows:
-            values = dict(zip(columns, row, strict=True))
-            yield table, {k: v for k, v in values.items() if v is not None}
-
-
-def free_lines(
-    lines: Iterable[tuple[str, dict[str, Any]]],
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of one partition but for what is or was quarantined.
-
-    Left out are memories that are quarantined with all of their history, versions that
-    were quarantined when they were overwritten, and waiting turns that are.
-
-    Args:
-        lines: What `export_lines` yields of one partition: memories come first.
-    """
-    held: set[str] = set()
-    for kind, values in lines:
-        if kind == "mem" and values["state"] == "quarantined":
-            held.add(values["id"])
-        elif kind == "told" and _is_held(values):
-            continue
-        elif kind != "hist" or not (
-            values["id"] in held
-            or stored_object(values["old"]).get("state") == "quarantined"
-        ):
-            yield kind, values
-
-
-def _is_held(turn: Mapping[str, Any]) -> bool:
-    return "quarantined" in stored_object(turn.get("event", "{}"))
-
-
-def exported_memory(
-    connection: sqlite3.Connection, stored: RowWithVector
-) -> dict[str, Any]:
-    """Return one memory as the line of an export has it, without its vector."""
-    query = "SELECT state FROM mem WHERE rid = ?"
-    values = {name: getattr(stored.row, name) for name in _ROW}
-    values["state"] = connection.execute(query, (stored.row.rid,)).fetchone()[0]
-    return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(slots=True)
@@ -264,7 +90,7 @@ class ImportLines:
                 connection, partition.id, values["session"], [values["id"]]
             ):
                 continue  # it is over here, and perhaps hidden since
-            names = ("part", *_TABLES[kind])
+            names = ("part", *TABLES[kind])
             came = connection.execute(
                 f"INSERT OR IGNORE INTO {kind} ({', '.join(names)}) "
                 f"SELECT :{', :'.join(names)} WHERE EXISTS ({_ONLY_IF[kind]})",
@@ -299,7 +125,7 @@ class ImportLines:
         else:
             size *= live
         rid = partition.change(0 if old is None else old[0], "u", live=live, size=size)
-        fields: list[Any] = [values.get(name) for name in _ROW]
+        fields: list[Any] = [values.get(name) for name in ROW_FIELDS]
         row = Row(rid, *fields)
         if old is not None and old[4]:
             row = _as_used_here(partition.connection, row)
@@ -381,7 +207,7 @@ def _as_used_here(connection: sqlite3.Connection, row: Row) -> Row:
 
 def _past(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
     """Take an entry of a memory's history, unless it is there."""
-    entry = [values.get(name) for name in _TABLES["hist"]]
+    entry = [values.get(name) for name in TABLES["hist"]]
     known = partition.connection.execute(
         "SELECT 1 FROM hist WHERE part = ? AND id = ? AND at = ? AND op = ? "
         "AND old IS ?",
@@ -394,7 +220,3 @@ def _past(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (partition.id, partition.seq, *entry),
         )
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,1 @@
+"""The storage protocol over one SQLite file, or a database in memory."""

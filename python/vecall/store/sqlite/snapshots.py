@@ -1,0 +1,72 @@
+"""Snapshots next to a file, each on record in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from vecall.errors import CorruptFileError
+from vecall.store.file.database import Database
+from vecall.store.file.snapshot_folder import SnapshotFolder
+from vecall.store.rows import Change
+from vecall.store.snapshot_tag import NONCE_BYTES, SnapshotTag, recorded
+from vecall.store.writes.jobs import WriteJob
+from vecall.store.writes.record_snapshot import RecordSnapshot, purges
+
+_HEADER_BYTES = 128  # at the front of a snapshot; its tag is among them
+
+
+class SqliteSnapshots:
+    """Implements `Snapshots`."""
+
+    def __init__(
+        self,
+        database: Database,
+        folder: SnapshotFolder,
+        submit: Callable[[WriteJob], Future[Change]],
+    ) -> None:
+        """Put snapshots into a folder and on record in a file.
+
+        Args:
+            database: The file.
+            folder: The folder.
+            submit: Takes write jobs of the file.
+        """
+        self._database = database
+        self._folder = folder
+        self._submit = submit
+
+    def generation(self) -> int:
+        """Return how often the file was purged."""
+        with self._database.read_transaction() as connection:
+            return purges(connection)
+
+    def read(self, part: int, record: bytes) -> bytes | None:
+        """Return the snapshot on record; see `Snapshots.read`."""
+        data = self._folder.read(part)
+        if data is None:
+            return None
+        nonce = record[:NONCE_BYTES]
+        if record == recorded(nonce, data):
+            return data
+        # Another process may have replaced it just now; else it was changed.
+        if nonce in data[:_HEADER_BYTES]:
+            msg = f"snapshot {part} is damaged"
+            raise CorruptFileError(msg)
+        return None
+
+    def write(
+        self, app: str, user: str, tag: SnapshotTag, data: bytes, generation: int
+    ) -> bool:
+        """Store a snapshot and put it on record; see `Snapshots.write`."""
+        self._folder.write(tag.part, data)
+        record = recorded(tag.nonce, data)
+        job = RecordSnapshot(app, user, record, tag.part, generation)
+        self._submit(job).result()
+        if not job.is_recorded:
+            self._folder.remove(tag.part)
+        return job.is_recorded
+
+    def remove(self, part: int) -> None:
+        """Remove the snapshot of a partition, if there is one."""
+        self._folder.remove(part)

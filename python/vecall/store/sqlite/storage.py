@@ -1,0 +1,149 @@
+"""A SQLite file as a storage: its connections, its writer thread, its snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+
+from vecall.clock import Clock
+from vecall.errors import EmbeddingMismatchError
+from vecall.store.file.database import MIN_FREE_BYTES, Database, Durability
+from vecall.store.file.snapshot_folder import SnapshotFolder
+from vecall.store.file.unwritable_database import open_database
+from vecall.store.models import EmbeddingModel, active_model, adopt, require_same
+from vecall.store.partition_lookup import Version
+from vecall.store.protocol.reads import StorageReads
+from vecall.store.protocol.storage import Storage
+from vecall.store.rows import Change
+from vecall.store.sqlite.maintenance import SqliteMaintenance
+from vecall.store.sqlite.reads import SqliteReads
+from vecall.store.sqlite.snapshots import SqliteSnapshots
+from vecall.store.writes.jobs import WriteJob
+from vecall.store.writes.model_migration import begin_migration
+from vecall.store.writes.writer import Writer
+
+
+def open_storage(
+    path: Path | None,
+    durability: Durability,
+    *,
+    read_only: bool = False,
+    min_free_bytes: int = MIN_FREE_BYTES,
+    allow_network_filesystem: bool = False,
+    clock: Clock | None = None,
+) -> Storage:
+    """Open or create the storage of a path.
+
+    Args:
+        path: A file; None for a storage in memory.
+        durability: What an acknowledged write survives.
+        read_only: Whether it is only to be read. Then a file that cannot be written can
+            be opened as well.
+        min_free_bytes: Disk space below which nothing is added.
+        allow_network_filesystem: Open a file on another machine's disk, too.
+        clock: Tells the time; the machine's, if none is given.
+
+    Raises:
+        ConfigError: The folder is not there, or the path is one or a symbolic link.
+        NetworkFilesystemError: The file lies on another machine.
+        StorageError: The file cannot be opened or written.
+        IncompatibleFileError: Another program's file, or a newer schema.
+        CorruptFileError: The file is damaged.
+    """
+    database = open_database(
+        path,
+        durability,
+        read_only=read_only,
+        min_free_bytes=min_free_bytes,
+        allow_network_filesystem=allow_network_filesystem,
+        clock=clock,
+    )
+    try:
+        return SqliteStorage(database)
+    except BaseException:
+        database.close()
+        raise
+
+
+class SqliteStorage:
+    """Implements `Storage`. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        """Start the writer thread of an open database, which is closed with this."""
+        self._database = database
+        self._writer = Writer(database)
+        self.maintenance = SqliteMaintenance(database)
+        self.snapshots: SqliteSnapshots | None = None
+        if database.path is not None:
+            folder = SnapshotFolder(database.path)
+            self.snapshots = SqliteSnapshots(database, folder, self._writer.submit)
+        self.identity = database.uuid
+        self.expiry_clock = database.expiry_clock
+        self.in_memory = database.path is None
+
+    @property
+    def publish(self) -> Callable[[Change], None]:
+        """Applies a committed change to the engine."""
+        return self._writer.publish
+
+    @publish.setter
+    def publish(self, publish: Callable[[Change], None]) -> None:
+        self._writer.publish = publish
+
+    @property
+    def closed_before_fork(self) -> bool:
+        """In a forked child: whether there was no connection at the fork."""
+        return self._database.closed_before_fork
+
+    def version(self, app: str, user: str) -> Version | None:
+        """Return the number and the newest change of a partition, as of now."""
+        return self._database.partition(app, user)
+
+    @contextmanager
+    def read(self) -> Iterator[StorageReads]:
+        """Read one committed state."""
+        with self._database.read_transaction() as connection:
+            reads = SqliteReads(connection)
+            try:
+                yield reads
+            finally:
+                reads.end()
+
+    def submit(
+        self, job: WriteJob, then: Callable[[Change], None] | None = None
+    ) -> Future[Change]:
+        """Queue a job for the writer thread."""
+        return self._writer.submit(job, then)
+
+    def adopt_model(self, given: EmbeddingModel) -> EmbeddingModel:
+        """Make `given` the file's model, if it has none."""
+        with self._database.write_transaction() as connection:
+            return adopt(connection, given)
+
+    def begin_migration(self, given: EmbeddingModel) -> EmbeddingModel | None:
+        """Begin to move the file to another model; None if there is nothing to move."""
+        with self._database.write_transaction() as connection:
+            stored = active_model(connection)
+            if stored is None:
+                adopt(connection, given)
+                return None
+            try:
+                require_same(stored, given)
+            except EmbeddingMismatchError:
+                return begin_migration(connection, given)
+            return None
+
+    def end_writes(self) -> None:
+        """Finish what was submitted and end the writer thread."""
+        self._writer.close()
+
+    def close(self) -> None:
+        """End the writes and close all connections."""
+        self._writer.close()
+        self._database.close()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return what ends the thread and closes the file, without waiting."""
+        return self._writer.abandon()

@@ -1,0 +1,59 @@
+"""The record of a snapshot in the file, and how a purge ends all records."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from vecall.store.rows import Change
+from vecall.store.writes.partition_writer import PartitionWriter
+
+
+@dataclass(slots=True)
+class RecordSnapshot:
+    """Puts a new snapshot on record.
+
+    Attributes:
+        app: The app.
+        user: The user.
+        record: Its nonce and its digest.
+        part: The partition's number when it was taken.
+        purges: How often the file had been purged when the snapshot was taken.
+        is_recorded: Whether it is on record. If not, it may hold what was purged
+            meanwhile.
+    """
+
+    app: str
+    user: str
+    record: bytes
+    part: int
+    purges: int
+    is_recorded: bool = False
+    estimated_bytes: int = 0
+
+    def run(self, connection: sqlite3.Connection) -> Change:
+        """Do it inside a transaction."""
+        partition = PartitionWriter(connection, self.app, self.user, create=False)
+        self.is_recorded = (
+            partition.id == self.part and purges(connection) == self.purges
+        )
+        if self.is_recorded:
+            connection.execute(
+                "UPDATE part SET snap = ? WHERE id = ?", (self.record, partition.id)
+            )
+        return partition.changed()
+
+
+def purges(connection: sqlite3.Connection) -> int:
+    """Return how often the file was purged."""
+    found = connection.execute("SELECT value FROM meta WHERE key = 'purges'").fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def count_purge(connection: sqlite3.Connection) -> None:
+    """Take all snapshots off the record, those that are being written too."""
+    connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
+    connection.execute(
+        "INSERT OR REPLACE INTO meta VALUES ('purges', ?)",
+        (str(purges(connection) + 1),),
+    )
