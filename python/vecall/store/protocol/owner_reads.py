@@ -118,7 +118,7 @@ class MemoryReads(Protocol):
         app: str,
         user: str,
         state: str,
-        after: str | None,
+        cursor: str | None,
         most: int,
         now: float,
     ) -> list[Row]:
@@ -128,12 +128,12 @@ class MemoryReads(Protocol):
             app: The app.
             user: The user.
             state: Only of this one.
-            after: Only those made after the one of this id.
+            cursor: Only those made after the one of this id.
             most: At most so many; -1 is all.
             now: The time by which memories expire.
 
         Raises:
-            NotFoundError: `after` is none of this user's, or not any more.
+            NotFoundError: `cursor` is none of this user's, or not any more.
         """
         ...
 

@@ -101,11 +101,11 @@ class SqliteReads:
         app: str,
         user: str,
         state: str,
-        after: str | None,
+        cursor: str | None,
         most: int,
         now: float,
     ) -> list[Row]:
-        return history.listed(self._connection, app, user, state, after, most, now)
+        return history.listed(self._connection, app, user, state, cursor, most, now)
 
     def old_sessions(
         self, app: str, user: str, before: float, now: float
