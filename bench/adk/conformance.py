@@ -1,16 +1,15 @@
-"""Who passes what: google-adk's own local memory services and ours, in Markdown.
+"""Conformance of google-adk's local memory services and of vecall's, in Markdown.
 
-    python bench/adk_conformance.py [--short]
+    python -m bench.adk.conformance [--short]
 
-Every service is taken as it comes, without options. "yes": it behaves as the row says;
-"raises": it raised that error instead; "no": everything else. With --short, the reasons
-and what all pass are left out, and rows that read alike are joined. It ends with 1 if
-ours fails anything.
+Every service runs with its default options. "yes": it behaves as the row says;
+"raises": it raised that error instead; "no": everything else. --short leaves out the
+reasons and the rows that all services pass, and joins rows with equal results. The exit
+status is 1 if vecall fails a check.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 import platform
 import sys
@@ -19,8 +18,6 @@ import warnings
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from google.adk.version import __version__ as adk_version
 from helpers.adk_conformance import (
@@ -33,6 +30,8 @@ from helpers.adk_conformance import (
     left_open,
 )
 from helpers.nursery import Nursery
+
+from bench.common import arguments
 
 Result = tuple[Check, list[Outcome]]
 
@@ -100,7 +99,7 @@ def rows(results: list[Result], short: bool) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--short", action="store_true")
     asked = parser.parse_args()
     logging.disable(logging.CRITICAL)

@@ -1,16 +1,15 @@
-"""LoCoMo through google-adk: recall and time of its memory services, and of ours.
+"""Recall and latency of google-adk's memory services and of vecall's, on LoCoMo.
 
-    python bench/adk_recall.py path/to/locomo10.json [--rounds 5] [--embedder none]
+    python -m bench.adk.recall path/to/locomo10.json [--rounds 5] [--embedder none]
 
-All services are told the same sessions of google-adk and asked the same questions, in
-one process, in turns that a seed shuffles. "google-adk's classes alone" builds the
-answer of the adapter again from plain values, as google-adk's own services build
-theirs. A time is the lowest of the rounds' percentiles; ratios are of p50s.
+All services ingest the same google-adk sessions and answer the same questions, in one
+process, in an order that a seed shuffles. "google-adk's classes alone" builds the
+adapter's response again from plain values, as google-adk's own services build theirs.
+A time is the lowest of the rounds' percentiles; ratios are of p50s.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import inspect
@@ -23,7 +22,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adk_services import (
+from google.adk.memory import InMemoryMemoryService
+from google.adk.memory._sqlite_memory_service import SqliteMemoryService
+from vecall import MemoryService
+from vecall.adk import VecallMemoryService
+from vecall.evaluation.datasets import Conversation, Question, read_locomo
+from vecall.evaluation.metrics import mean, percentile, recall_at
+
+from bench.adk.services import (
     ADAPTER,
     APP,
     CLASSES,
@@ -36,13 +42,8 @@ from adk_services import (
     tell,
     text_of,
 )
-from google.adk.memory import InMemoryMemoryService
-from google.adk.memory._sqlite_memory_service import SqliteMemoryService
-from life_data import head, row
-from vecall import MemoryService
-from vecall.adk import VecallMemoryService
-from vecall.evaluation.datasets import Conversation, Question, read_locomo
-from vecall.evaluation.metrics import mean, percentile, recall_at
+from bench.common import arguments
+from bench.service.lifecycle_data import head, row
 
 K = 10
 
@@ -214,7 +215,7 @@ def show(document: dict[str, Any]) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = arguments.parser(__doc__)
     parser.add_argument("file", type=Path, help="locomo10.json")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--embedder", choices=("none", "local"), action="append")

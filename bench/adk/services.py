@@ -1,4 +1,4 @@
-"""What bench/adk_recall.py asks: google-adk's memory services, and ours."""
+"""The memory services that bench/adk/recall.py searches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the vector benchmarks search in, and the right answers.
+"""Data sets of the vector benchmarks, with exact neighbours in float64.
 
 The folder named by VECALL_EMBEDDINGS may hold real embeddings of 384 dimensions,
-minilm384-50k.npy and minilm384-queries.npy. Every other set is made up, the same at
+minilm384-50k.npy and minilm384-queries.npy. Every other set is synthetic, the same at
 each run, and its name says so. Vectors are float32 of norm 1.
 """
 

@@ -1,4 +1,4 @@
-"""Taking turns, memory in a process of its own, bandwidth, facts."""
+"""Interleaved timing, memory in a child process, bandwidth, facts of the machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import vecall
-from datasets import Data
 from numpy.typing import NDArray
-from rival import Rival
+
+from bench.common.datasets import Data
+
+if TYPE_CHECKING:
+    from bench.vector.candidate import Candidate
 
 K = 10
 PACKAGES = ("hnswlib", "usearch", "faiss-cpu", "scalable-vs", "numpy")
@@ -76,41 +79,47 @@ def ratio(of: Sequence[float], to: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(of, to, strict=True))
 
 
-def searching(rival: Rival, k: int = K) -> Search:
+def searching(candidate: Candidate, k: int = K) -> Search:
     """Return the function that answers one query."""
-    return lambda query: rival.search(query, k)
+    return lambda query: candidate.search(query, k)
 
 
-def recall_of(rival: Rival, data: Data, k: int = K) -> float:
+def recall_of(candidate: Candidate, data: Data, k: int = K) -> float:
     """Return the recall over all queries."""
-    return data.recall([rival.search(query, k) for query in data.queries], k)
+    return data.recall([candidate.search(query, k) for query in data.queries], k)
 
 
-def tune(rival: Rival, data: Data, target: float, k: int = K) -> tuple[int, float]:
+def tune(
+    candidate: Candidate, data: Data, target: float, k: int = K
+) -> tuple[int, float]:
     """Set the smallest breadth that reaches a recall; return it and the recall.
 
     Where none does, the largest stays set. Breadth 0 means that it has none.
     """
     recall = 0.0
-    for ef in rival.efs:
-        rival.set_ef(ef)
-        recall = recall_of(rival, data, k)
+    for ef in candidate.efs:
+        candidate.set_ef(ef)
+        recall = recall_of(candidate, data, k)
         if recall >= target:
             return ef, recall
-    return (rival.efs[-1], recall) if rival.efs else (0, recall_of(rival, data, k))
+    return (
+        (candidate.efs[-1], recall)
+        if candidate.efs
+        else (0, recall_of(candidate, data, k))
+    )
 
 
-_built: dict[tuple[Any, ...], tuple[Rival, float, float]] = {}
+_built: dict[tuple[Any, ...], tuple[Candidate, float, float]] = {}
 
 
-def built(rival: Rival, data: Data) -> tuple[Rival, float, float]:
+def built(candidate: Candidate, data: Data) -> tuple[Candidate, float, float]:
     """Return the candidate built, and the wall and processor seconds it took once."""
-    key = (type(rival), rival.name, bool(rival.efs), data.name, len(data))
+    key = (type(candidate), candidate.name, bool(candidate.efs), data.name, len(data))
     if key not in _built:
         wall, cpu = time.perf_counter(), time.process_time()
-        rival.build(data.vectors)
+        candidate.build(data.vectors)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        _built[key] = rival, wall, cpu
+        _built[key] = candidate, wall, cpu
     return _built[key]
 
 

@@ -1,17 +1,18 @@
-"""One picture of compare.py's JSON: graphs on the left, scans on the right.
+"""Draw one picture from the JSON of bench.vector.compare: graphs left, scans right.
 
-    python bench/plot.py results.json docs/results/performance.svg
+    python -m bench.common.plot results.json docs/results/performance.svg
 
-Needs matplotlib. The background is clear and every colour is of middling lightness, so
-that the picture can be read on a light page and on a dark one.
+Needs matplotlib. The background is transparent and every colour has a medium lightness,
+so the picture can be read on a light page and on a dark one.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
+
+from bench.common import arguments
 
 DIM = 384
 INK = "#7d8590"
@@ -154,5 +155,14 @@ def _scans(axes: Any, found: list[dict[str, Any]]) -> None:
     axes.legend(loc="upper left")
 
 
+def main() -> None:
+    """Draw the picture."""
+    parser = arguments.parser(__doc__)
+    parser.add_argument("results", type=Path, help="JSON of bench.vector.compare")
+    parser.add_argument("picture", type=Path, help="the SVG to write")
+    options = parser.parse_args()
+    draw(json.loads(options.results.read_text()), options.picture)
+
+
 if __name__ == "__main__":
-    draw(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
+    main()

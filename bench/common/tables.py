@@ -1,26 +1,30 @@
-"""The JSON of compare.py as Markdown.
+"""Print the JSON of bench.vector.compare as Markdown tables.
 
-python bench/tables.py results.json > tables.md
+    python -m bench.common.tables results.json > tables.md
+
+bench/results has the tables of published runs.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from bench.common import arguments
+from bench.common.targets import targets
 
 SECTIONS = ("exact", "graph", "threads", "filters", "hybrid", "tenants", "overhead")
 
 
 def document(results: dict[str, Any]) -> str:
-    """Return every section that there is, after the machine and the aims."""
-    from aims import aims
-
+    """Return the machine, the targets and every section of the results."""
     parts = [section_tables("machine", results["machine"])]
-    rows = aims(results)
-    parts.append("## Aims\n\n" + table(("aim", "asked", "measured", "met"), rows))
+    rows = targets(results)
+    parts.append(
+        "### Targets\n\n" + table(("target", "required", "measured", "met"), rows)
+    )
     parts += [section_tables(s, results[s]) for s in SECTIONS if s in results]
     return "\n".join(parts)
 
@@ -57,7 +61,7 @@ def _cell(value: Any) -> str:
 
 
 def _machine(facts: dict[str, Any]) -> str:
-    return "## Machine\n\n" + table(("", ""), facts.items())
+    return "### Machine\n\n" + table(("", ""), facts.items())
 
 
 def _exact(found: list[dict[str, Any]]) -> str:
@@ -88,7 +92,8 @@ def _exact_size(one: dict[str, Any]) -> str:
     ]
     stream = 1e6 * one["float32_stream_seconds"]
     return (
-        f"## Exact: {one['rows']:,} rows of {one['data']}, {one['queries']} queries\n\n"
+        f"### Exact: {one['rows']:,} rows of {one['data']}, "
+        f"{one['queries']} queries\n\n"
         f"{table(head, rows)}\n"
         f"Best rival in float32: {one['best_float32']}; of any code at recall "
         f"{one['target']}: {one['best_of_any_code']}. One core reads the\nrows as "
@@ -98,14 +103,14 @@ def _exact_size(one: dict[str, Any]) -> str:
 
 
 def _graph(found: dict[str, Any]) -> str:
-    targets = tuple(found["at"])
+    recalls = tuple(found["at"])
     head = ["", "code"]
-    for target in targets:
+    for target in recalls:
         head += [f"ef at {target}", "recall", "us", "QPS", "/ vecall"]
     rows = []
     for name, facts in found["candidates"].items():
         row: list[Any] = [name, facts["code"]]
-        for target in targets:
+        for target in recalls:
             at = found["at"][target].get(name)
             if at is None:
                 row += [None] * 5
@@ -114,7 +119,7 @@ def _graph(found: dict[str, Any]) -> str:
             row += [1e6 * at["seconds"], 1 / at["seconds"], at["to_vecall"]]
         rows.append(row)
     return (
-        f"## Graph: {found['rows']:,} rows of {found['data']}, 10 neighbours\n\n"
+        f"### Graph: {found['rows']:,} rows of {found['data']}, 10 neighbours\n\n"
         f"{table(head, rows)}\n{_graph_build(found)}"
     )
 
@@ -165,7 +170,7 @@ def _threads(found: dict[str, Any]) -> str:
         ]
         queries = next(iter(batches[kind].values()))["queries"]
         parts.append(
-            f"## Batches of {queries}, {kind}: {batches['rows']:,} rows of "
+            f"### Batches of {queries}, {kind}: {batches['rows']:,} rows of "
             f"{batches['data']}\n\n{table(head, rows)}"
         )
     head = ("", "p50 us", "p99 us", "p99.9 us", "searches")
@@ -178,7 +183,7 @@ def _threads(found: dict[str, Any]) -> str:
         for name in ("quiet", "busy")
     ]
     parts.append(
-        f"## Searches beside a writer, from Python: graph of {writer['rows']:,} rows, "
+        f"### Searches beside a writer, from Python: graph of {writer['rows']:,} rows, "
         f"{writer['inserted_a_second']:,.0f} inserts a second\n\n{table(head, rows)}"
     )
     return "\n".join(parts)
@@ -195,7 +200,7 @@ def _filters(found: list[dict[str, Any]]) -> str:
             row += [1e6 * way["seconds"], way["ef"], f"{way['recall']:.4f}"]
         rows.append([*row, facts["flat_to_graph"]])
     return (
-        f"## Filters: {found[0]['rows']:,} rows of {found[0]['data']}\n\n"
+        f"### Filters: {found[0]['rows']:,} rows of {found[0]['data']}\n\n"
         f"{table([*head, 'flat / graph'], rows)}"
     )
 
@@ -214,7 +219,7 @@ def _hybrid(found: list[dict[str, Any]]) -> str:
         f"{found[0]['words_a_row']} words a row, {found[0]['words_a_query']} a query"
     )
     head = ("rows", *(f"{name}: us" for name in names), "both / search")
-    return f"## Words and vector, scanned: {words}\n\n{table(head, rows)}"
+    return f"### Words and vector, scanned: {words}\n\n{table(head, rows)}"
 
 
 def _tenants(found: list[dict[str, Any]]) -> str:
@@ -248,7 +253,7 @@ def _tenants(found: list[dict[str, Any]]) -> str:
         for one in found
     ]
     return (
-        f"## Partitions\n\n{table(head, rows)}\n"
+        f"### Partitions\n\n{table(head, rows)}\n"
         "Its rows: what one row more takes in a small partition, times their number. "
         "What is left is\nof the partition itself, its key's strings included.\n"
     )
@@ -258,8 +263,15 @@ def _overhead(found: list[dict[str, Any]]) -> str:
     head = ("", *(f"{one['dim']} dimensions, ns" for one in found))
     names = found[0]["seconds"]
     rows = [(n, *(1e9 * one["seconds"][n] for one in found)) for n in names]
-    return f"## A search among ten vectors\n\n{table(head, rows)}"
+    return f"### A search among ten vectors\n\n{table(head, rows)}"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = arguments.parser(__doc__)
+    parser.add_argument("results", type=Path, help="JSON of bench.vector.compare")
+    print(document(json.loads(parser.parse_args().results.read_text())))
 
 
 if __name__ == "__main__":
-    print(document(json.loads(Path(sys.argv[1]).read_text())))
+    main()

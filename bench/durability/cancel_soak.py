@@ -1,19 +1,18 @@
-"""Cancels, times out and interrupts calls of 50 users; at the end all must be well.
+"""Cancelled, timed-out and interrupted calls of 50 users, and what they leave behind.
 
-    python bench/cancel_soak.py --calls 1000000 --seconds 600
+    python -m bench.durability.cancel_soak --calls 1000000 --seconds 600
 
-`--calls` counts the calls that were given up. Calls on an event loop are cancelled or
-time out at a random moment, or run to their end; blocking calls of the main thread are
-interrupted by a signal, as by Ctrl-C. They search, add, delete, propose to forget,
+`--calls` counts the calls that did not run to their end. Calls on an event loop are
+cancelled or time out at a random moment, or complete; blocking calls of the main thread
+are interrupted by a signal, as by Ctrl-C. They search, add, delete, propose to forget,
 export, re-embed, and open and close services on the same file. The memory budget is
 small, so users are evicted and loaded all the time. At the end every user must find
-what was acknowledged, and no descriptor, thread, pin, lock or temporary file may be
+every acknowledged memory, and no descriptor, thread, pin, lock or temporary file may be
 left.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import sys
@@ -24,7 +23,10 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-from cancel_soak_calls import (
+from vecall import MemoryService
+
+from bench.common import arguments
+from bench.durability.cancel_soak_calls import (
     AT_ONCE,
     MEMORIES,
     USERS,
@@ -35,7 +37,6 @@ from cancel_soak_calls import (
     one_sync,
     scope,
 )
-from vecall import MemoryService
 
 
 def open_service(path: Path) -> MemoryService:
@@ -118,7 +119,7 @@ def check_freed(threads: int, files: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--calls", type=int, default=1_000_000)  # given up
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""The calls of cancel_soak.py, and the ways in which they are given up."""
+"""The calls of cancel_soak.py and the ways to cancel them."""
 
 from __future__ import annotations
 

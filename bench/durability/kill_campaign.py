@@ -1,29 +1,29 @@
-"""kill -9 over the real service: what was acknowledged, and what was lost.
+"""Acknowledged and lost calls when processes of the service are killed with SIGKILL.
 
-    python bench/kill_campaign.py --kills 200 [--folder DIR] [--only "three processes"]
+    python -m bench.durability.kill_campaign --kills 200 [--folder DIR]
+        [--only "three processes"]
 
-One row for each workload: kills, acknowledged calls, calls that were in the file though
-nobody heard so, lost and torn ones, failed integrity checks, and how long it took to
-open the file again and search it once. It ends with 1 if anything was wrong.
+One row for each workload: kills, acknowledged calls, calls that were in the file
+without an acknowledgement, lost and torn ones, failed integrity checks, and the time to
+open the file again and search it once. The exit status is 1 if anything was wrong.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
 from helpers.killing import WORKLOADS, Campaign, Tally
 from helpers.nursery import Nursery
 
+from bench.common import arguments
+
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--kills", type=int, default=200, help="of each workload")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--folder", type=Path, help="on the disk to be tried")

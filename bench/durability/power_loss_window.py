@@ -1,11 +1,11 @@
-"""How many acknowledged calls a power cut takes back at most, by durability.
+"""How many acknowledged calls a power cut loses at most, by durability.
 
-    python bench/power_loss_window.py
+    python -m bench.durability.power_loss_window
 
 Takes a minute; Linux with a C compiler. A process adds, deletes and replaces while a
 preloaded library logs what it does to its files. The power then fails at many points of
-the log, worst of all just before each sync, and nothing is left of what was not synced.
-tests/durability/test_power_loss.py checks the same for damage and torn calls.
+the log, among them just before each sync, and everything not synced is lost.
+tests/durability/test_power_loss.py checks the same log for damage and torn calls.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from helpers.power_loss import (
     SYNC,
@@ -38,6 +35,8 @@ from helpers.storage_work import (
 )
 from vecall import MemoryService
 
+from bench.common import arguments
+
 POINTS = 150  # of a run, besides one before each sync of the log or the file
 SEEDS = 2
 CALLS = 150
@@ -46,6 +45,7 @@ SYNCS = 100
 
 def main() -> None:
     """Print a line for each durability and size of memories."""
+    arguments.parse_none(__doc__)
     with fast_folder() as folder:
         library = build_shim(folder)
         for durability in ("full", "process"):

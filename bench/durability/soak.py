@@ -1,21 +1,21 @@
-"""Writers, readers and a killer on one file: rates, times, stale reads, log size.
+"""Rates, latencies, stale reads and log size with writers, readers and kills.
 
-    python bench/soak.py --seconds 600 [--folder DIR] [--writers 4] [--readers 4]
+    python -m bench.durability.soak --seconds 600 [--folder DIR] [--writers 4]
+        [--readers 4]
 
-It ends with 1 if anything was wrong.
+All processes use one file. The exit status is 1 if anything was wrong.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
 from helpers.nursery import Nursery
 from helpers.soak import Soak
+
+from bench.common import arguments
 
 
 def times(name: str, seconds: list[float]) -> None:
@@ -29,7 +29,7 @@ def times(name: str, seconds: list[float]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--writers", type=int, default=4)
     parser.add_argument("--readers", type=int, default=4)

@@ -1,16 +1,11 @@
-"""What the benchmarks measure on: one user of about 600 memories.
-
-The benchmarks of vectors share modules with compare.py, which stand beside this file.
-"""
+"""The data of the micro benchmarks: one user with about 600 memories."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything loads a BLAS
-sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 import pytest

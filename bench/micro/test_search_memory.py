@@ -1,6 +1,7 @@
 """The whole of search_memory, warm: words, cached vector, engine, texts, entries.
 
-python -m pytest bench/test_search_memory.py --benchmark-columns=median,stddev,rounds
+    python -m pytest bench/micro/test_search_memory.py \\
+        --benchmark-columns=median,stddev,rounds
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
-"""What each step of recall is worth, on conversations with known answers.
+"""The gain in recall from each step of ranking, on conversations with known answers.
 
-    python bench/recall_ablation.py path/to/locomo10.json [2-9]
-    python bench/recall_ablation.py bench/conversations/languages.jsonl
-    python bench/recall_ablation.py demo
+    python -m bench.recall.ablation path/to/locomo10.json [2-9]
+    python -m bench.recall.ablation bench/recall/conversations/languages.jsonl
+    python -m bench.recall.ablation demo
 
-`vecall eval` takes away what a service can switch off. This goes the other way, from
-plain BM25 up, one step a row, and so measures text analysis as well: stop words, stems,
-languages, authors, days. Every row goes through vecall's own engine with other terms,
-weights or vectors; the fusions that vecall does not use are computed from the same
-candidates. Shares are in percent.
+`vecall eval` removes what a service can switch off. This script starts from plain BM25
+and adds one step a row, and so measures text analysis as well: stop words, stems,
+languages, authors, days. Every row uses vecall's own engine with other terms, weights
+or vectors; the fusions that vecall does not use are computed from the same candidates.
+Shares are in percent.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,6 +36,8 @@ from vecall.lexical.languages import ENGLISH, language_of
 from vecall.lexical.stop_words import STOP_WORDS
 from vecall.ranking.options import COSINE_ALONE
 from vecall.timestamps import to_datetime, to_seconds
+
+from bench.common import arguments
 
 APP = "ablation"
 KEY = (APP, "user")
@@ -298,4 +299,8 @@ def main(path: str, which: str | None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
+    parser = arguments.parser(__doc__)
+    parser.add_argument("path", help="a LoCoMo file, a .jsonl file, or demo")
+    parser.add_argument("which", nargs="?", help="conversations, as 2-9")
+    options = parser.parse_args()
+    main(options.path, options.which)

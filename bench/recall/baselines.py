@@ -1,9 +1,9 @@
-"""What simple means find on the same sets: the bounds that ranking must not fall below.
+"""Baselines on the same sets: ranking must not fall below them.
 
-Each ranks a user's texts for a question by itself: bm25s by words (Lù, 2024; its own
-tokens, English stop words and stems), the embedder's cosine alone, the cosine of each
-text's best passage, and the sum of the first two after min-max normalisation, each side
-half. A text without a score is not returned.
+Each baseline ranks a user's texts for a question by itself: bm25s by words (Lù, 2024;
+its own tokens, English stop words and stems), the embedder's cosine alone, the cosine
+of each text's best passage, and the sum of the first two after min-max normalisation
+with equal weights. A text without a score is not returned.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sets import Set
 from vecall.embedders import Embedder
 from vecall.evaluation.datasets import Conversation, Question
 from vecall.evaluation.runner import DEEPEST, READ, QuestionResult
 from vecall.prompts.budget import estimate_tokens
 from vecall.types import MemoryEntry
+
+from bench.recall.sets import Set
 
 WORDS = "bm25s"
 COSINE = "cosine"
@@ -29,10 +30,10 @@ LONGEST = 500  # characters of a passage
 _ENDS = re.compile(r"(?<=[.!?\u3002\n])\s+")
 
 
-def simple_means(
+def baseline_answers(
     one: Set, embedder: Embedder | None
 ) -> Iterator[tuple[str, list[QuestionResult]]]:
-    """Yield each rival's name and its answers to a set's questions.
+    """Yield each baseline's name and its answers to a set's questions.
 
     Without an embedder only words rank.
     """

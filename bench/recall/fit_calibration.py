@@ -1,16 +1,16 @@
-"""Fits what turns scores into confidence, and says what it is worth on each kind.
+"""Fit the weights that turn scores into confidence, and evaluate them on each set.
 
-    python bench/fit_calibration.py [--locomo FILE] [--beam FILE] [--write]
+    python -m bench.recall.fit_calibration [--locomo FILE] [--beam FILE] [--write]
 
-Fitted on the sets of bench/recall but people, held-out-assistants, LoCoMo and BEAM, on
-which it is judged. Every user is asked his own questions, and as many that belong to
-another user of the same set. Each set counts alike, strangers' questions a third.
+Fitted on the sets of bench/recall except people, held-out-assistants, LoCoMo and BEAM,
+which are held out for the evaluation. Every user's service answers that user's
+questions, and as many of another user of the same set. Each set has the same weight,
+questions of other users a third of it.
 
-The map on queries has seen the questions of the sets that it was fitted on. So their
-vectors here go through maps that were fitted without the user. The weights of other
-embedders are fitted on the local model without a map as well as with one, without a
-look at the cosine, and are also judged on an embedder that knows nothing but the
-trigrams of letters.
+The map on queries was fitted on the questions of these sets. So their vectors go
+through maps that were fitted without the user. The weights of other embedders are
+fitted on the local model with and without a map, without the feature of the cosine, and
+are also evaluated on an embedder of letter trigrams.
 
 The table has, for each set, the weights that are written and, under "kind apart", those
 that were fitted without all sets of that kind.
@@ -18,12 +18,10 @@ that were fitted without all sets of that kind.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from sys import path as search_path
 from sys import stderr
 from typing import Any, NamedTuple
 
@@ -50,10 +48,11 @@ from vecall.ranking.calibration import Calibration, Signals, Weights, fit
 from vecall.ranking.options import Ranking
 from vecall.services.in_memory import InMemoryMemoryService
 
-search_path.insert(0, str(Path(__file__).parent / "recall"))
-from sets import Set, all_sets
+from bench import ROOT
+from bench.common import arguments
+from bench.recall.sets import Set, all_sets
 
-PACKAGE = Path(__file__).parent.parent / "python/vecall/calibrated.json"
+PACKAGE = ROOT / "python/vecall/calibrated.json"
 HELD_OUT = ("people", "held-out-assistants", "locomo", "beam")
 FOLDS = 5
 STRANGERS_SHARE = 0.35
@@ -267,7 +266,7 @@ def _judged(said: Sequence[float], right: Sequence[int]) -> list[str]:
 
 def main() -> None:
     """Fit, print the table, and write the weights if that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     parser.add_argument("--locomo", type=Path, help="the path of LoCoMo's JSON")
     parser.add_argument("--beam", type=Path, help="the path of BEAM's JSON")
     parser.add_argument("--write", action="store_true", help="into the package")

@@ -1,9 +1,10 @@
-"""Fits the local model's map on queries, and writes it into the package.
+"""Fit the local model's map on queries, and write it into the package.
 
-    python bench/fit_query_map.py
+    python -m bench.recall.fit_query_map
 
-Fitted on the project's own questions: the demo's and all of bench/conversations but
-people.jsonl and held-out-assistants.jsonl. LoCoMo and BEAM it never sees either.
+Fitted on the project's own questions: the demo's and those of all files of
+bench/recall/conversations except people.jsonl and held-out-assistants.jsonl. LoCoMo and
+BEAM are not used either.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from vecall.embedders.local import LocalEmbedder
 from vecall.evaluation.datasets import read_demo, read_jsonl
 from vecall.evaluation.query_maps import examples_of, fitted_map
 
+from bench import ROOT
+from bench.common import arguments
+
 FOLDER = Path(__file__).parent / "conversations"
-MAPS = Path(__file__).parent.parent / "python/vecall/embedders/query_maps"
+MAPS = ROOT / "python/vecall/embedders/query_maps"
 HELD_OUT = ("people", "held-out-assistants")
 
 
 def main() -> None:
     """Fit, print what the map is worth on users apart, and write it."""
+    arguments.parse_none(__doc__)
     conversations = read_demo("map")
     for file in sorted(FOLDER.glob("*.jsonl")):
         if file.stem not in HELD_OUT:

@@ -1,20 +1,19 @@
-"""Recall on every kind of memory, in one table, and the rule for changes of ranking.
+"""Recall on every kind of memory in one table, and the gate for changes of ranking.
 
-    python bench/recall/run.py [--locomo FILE] [--beam FILE] [--modes lexical,local]
-    python bench/recall/run.py --save before.json
-    python bench/recall/run.py --against before.json
-    python bench/recall/run.py --rivals
+    python -m bench.recall.run [--locomo FILE] [--beam FILE] [--modes lexical,local]
+    python -m bench.recall.run --save before.json
+    python -m bench.recall.run --against before.json
+    python -m bench.recall.run --baselines
 
-The first prints recall, MRR, tokens and calibration of each set, --rivals also what
-bm25s, the cosine alone and their sum find. With --against, the
-questions of an earlier run are compared one by one: the command fails where a kind of
-memory loses recall@10 or MRR beyond noise, which is where the 95 % interval of the
-paired bootstrap (2,000 draws) lies below zero.
+The first prints recall, MRR, tokens and calibration of each set; --baselines adds the
+results of bm25s, of the cosine alone and of their sum. --against compares the questions
+of an earlier run one by one: the command fails where a kind of memory loses recall@10
+or MRR beyond noise, which means that the 95 % interval of the paired bootstrap (2,000
+draws) lies below zero.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,8 +22,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sets import Set, all_sets
-from simple_means import simple_means
 from vecall.cli.terminal import Progress, table
 from vecall.embedders import LocalEmbedder
 from vecall.evaluation.confidence import calibration_figures, silence_figures
@@ -39,6 +36,10 @@ from vecall.evaluation.runner import (
     strangers,
 )
 from vecall.ranking.calibration import Calibration
+
+from bench.common import arguments
+from bench.recall.baselines import baseline_answers
+from bench.recall.sets import Set, all_sets
 
 DRAWS = 2_000
 JUDGED = ("recall@10", "mrr")
@@ -64,14 +65,14 @@ def ask(
                 yield mode.name, own, _confidence(one, own, mode, subject)
 
 
-def ask_rivals(
+def answer_baselines(
     one: Set, modes: Sequence[Mode]
 ) -> Iterator[tuple[str, list[QuestionResult]]]:
-    """Yield the rivals' answers; cosines are of the first embedder, without a map."""
+    """Yield the answers of the baselines, with the first embedder without its map."""
     embedder = next((mode.embedder for mode in modes if mode.embedder), None)
     if isinstance(embedder, LocalEmbedder):
         embedder = LocalEmbedder(query_map=None)
-    yield from simple_means(one, embedder)
+    yield from baseline_answers(one, embedder)
 
 
 def _confidence(one: Set, own: list[QuestionResult], mode: Mode, subject: Any) -> Any:
@@ -171,12 +172,12 @@ def shown(differences: NDArray[np.float64]) -> str:
 
 def main() -> int:
     """Print the table; with --against, judge."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     parser.add_argument("--locomo", type=Path, help="the path of LoCoMo's JSON")
     parser.add_argument("--beam", type=Path, help="the path of BEAM's JSON")
     parser.add_argument("--modes", help="as of vecall eval")
     parser.add_argument("--sets", help="comma-separated names; default: all")
-    parser.add_argument("--rivals", action="store_true", help="needs bm25s")
+    parser.add_argument("--baselines", action="store_true", help="needs bm25s")
     parser.add_argument("--save", type=Path, help="write every question's shares")
     parser.add_argument("--against", type=Path, help="compare with a saved run")
     options = parser.parse_args()
@@ -194,7 +195,7 @@ def main() -> int:
             after.setdefault(one.name, {})[mode] = shares_of(answers)
             rows.append(row_of(one, mode, answers, sure))
             print("  ".join(rows[-1]), file=sys.stderr)
-        for name, answers in ask_rivals(one, modes) if options.rivals else ():
+        for name, answers in answer_baselines(one, modes) if options.baselines else ():
             rows.append(row_of(one, name, answers, None))
             print("  ".join(rows[-1]), file=sys.stderr)
     print(table(HEAD, rows))

@@ -1,4 +1,4 @@
-"""The sets that recall is judged on, each of one kind of memory."""
+"""The evaluation sets, each of one kind of memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vecall.evaluation.datasets import (
 )
 from vecall.evaluation.runner import APP
 
-CONVERSATIONS = Path(__file__).parent.parent / "conversations"
+CONVERSATIONS = Path(__file__).parent / "conversations"
 
 
 class Set(NamedTuple):

@@ -1,15 +1,10 @@
-"""The rule for changes of ranking tells a loss from noise."""
+"""The gate for changes of ranking distinguishes a loss from noise."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from run import compare, interval
+from bench.recall.run import compare, interval
 
 
 def shares(values):

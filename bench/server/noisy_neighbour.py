@@ -1,14 +1,15 @@
-"""One user's searches beside another user's token that sends large bodies.
+"""One user's searches while another user's token sends large bodies.
 
-    python bench/noisy_neighbour.py [--bodies 250] [--connections 64] [--unlimited]
+    python -m bench.server.noisy_neighbour [--bodies 250] [--connections 64]
+        [--unlimited]
 
 Each kind of request is sent `--bodies` times by a process of its own, over up to
-`--connections` connections at once, to `vecall serve` on the loopback address. Beside
-it a client searches 1,000 memories 50 times a second. Printed are the milliseconds of
-these searches, the 99th percentile of three seconds before, in which nobody sends, what
-was answered, and by how many MB the server's peak of resident memory grew.
-`--unlimited` lifts the budgets of requests and bytes a second, so that every body is
-read. An import is no request: `vecall import` is a command.
+`--connections` connections at once, to `vecall serve` on the loopback address. At the
+same time a client searches 1,000 memories 50 times a second. Printed are the
+milliseconds of these searches, the 99th percentile of the three idle seconds before,
+the answers, and the growth in MB of the server's peak resident memory. `--unlimited`
+lifts the budgets of requests and bytes a second, so that every body is read. An import
+is no request: `vecall import` is a command.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from typing import NamedTuple
 
 from vecall import MemoryService
 from vecall.server import TokenFile, mint
+
+from bench.common import arguments
 
 SIZE = 4 * 1024 * 1024
 GOOD, NOISY = "/apps/app/users/good", "/apps/app/users/noisy"
@@ -231,7 +234,15 @@ def measured(server: Server, kind: str, count: int, connections: int) -> str:
         found = pool.submit(searches, server, ended)
         begin = time.perf_counter()
         bearer = server.writer if bodies()[kind].writes else server.reader
-        sender = [sys.executable, __file__, "--sends", kind, "--bearer", bearer]
+        sender = [
+            sys.executable,
+            "-m",
+            "bench.server.noisy_neighbour",
+            "--sends",
+            kind,
+            "--bearer",
+            bearer,
+        ]
         sizes = ["--bodies", str(count), "--connections", str(connections)]
         more = [*sizes, "--port", str(server.port)]
         done = subprocess.run(
@@ -251,7 +262,7 @@ def measured(server: Server, kind: str, count: int, connections: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--bodies", type=int, default=250)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--unlimited", action="store_true")

@@ -1,12 +1,12 @@
-"""A good client of `vecall serve` beside many that send or read a byte a second.
+"""A normal client of `vecall serve` beside many that send or read a byte a second.
 
-    python bench/slow_clients.py [--slow 500] [--rounds 3] [--seconds 6]
+    python -m bench.server.slow_clients [--slow 500] [--rounds 3] [--seconds 6]
 
-Slow clients send their headers or their bodies, or take an export, a byte a second; one
-that is let go comes back after a second. They live in a process of their own. The good
-client searches 1,000 memories up to 100 times a second, on one connection that it
-keeps, and on a new one each time. Rounds without and with the slow ones alternate; a
-cell is the median of the rounds.
+Slow clients send their headers or their bodies, or read an export, a byte a second; a
+client whose connection is closed reconnects after a second. They run in a process of
+their own. The normal client searches 1,000 memories up to 100 times a second, on one
+persistent connection, and on a new one each time. Rounds without and with the slow
+clients alternate; a cell is the median of the rounds.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from typing import Any, NamedTuple
 
 from vecall import MemoryService
 from vecall.server import TokenFile, mint
+
+from bench.common import arguments
 
 USER = "/apps/app/users/user"
 PAUSE_S = 0.01
@@ -155,7 +157,7 @@ def slow_ones(
     """There for some seconds when the block begins; filled at its end."""
     told: list[dict[str, int]] = []
     task = json.dumps([*server, kinds, count])
-    command = [sys.executable, __file__, "--as-slow", task]
+    command = [sys.executable, "-m", "bench.server.slow_clients", "--as-slow", task]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -234,7 +236,7 @@ def measure(options: argparse.Namespace, names: str, connections: int) -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options = arguments.parser(__doc__)
     options.add_argument("--slow", type=int, default=500)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--seconds", type=float, default=6.0)

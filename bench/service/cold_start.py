@@ -1,6 +1,7 @@
-"""Opening a large file, and a user's first search: from rows, from a snapshot, warm.
+"""Time to open a large file, and of a user's first search: rows, snapshot, warm.
 
-    python bench/cold_start.py [--rows 100 1000 10000 100000] [--partitions 1000000]
+    python -m bench.service.cold_start [--rows 100 1000 10000 100000]
+        [--partitions 1000000]
 
 Each first search is a process of its own. "cold" drops the files from the page cache
 before it (posix_fadvise), so the disk counts too; "cached" leaves them there.
@@ -21,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 import vecall
+
+from bench.common import arguments
 
 DIM = 384
 WORDS = 5_000
@@ -111,7 +114,7 @@ def forget_pages(folder: Path) -> None:
 def in_process(path: Path, *, cold: bool) -> dict[str, float]:
     if cold:
         forget_pages(path.parent)
-    command = [sys.executable, __file__, "--child", str(path)]
+    command = [sys.executable, "-m", "bench.service.cold_start", "--child", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     told: dict[str, float] = json.loads(done.stdout)
     return told
@@ -193,7 +196,7 @@ def many_partitions(folder: Path, count: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--rows", type=int, nargs="*", default=[100, 1_000, 10_000])
     parser.add_argument("--partitions", type=int, default=100_000)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)

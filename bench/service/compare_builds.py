@@ -1,19 +1,19 @@
-"""What a search, an add and a cold start cost beside another build of vecall.
+"""The cost of a search, an add and a cold start in two builds of vecall.
 
     git worktree add ../old REVISION
     pip install --no-deps --target ../old-built ../old
     pip install --no-deps --target ../new-built .
-    python bench/against.py ../old-built ../new-built path/to/locomo10.json
+    python -m bench.service.compare_builds ../old-built ../new-built \\
+        path/to/locomo10.json
 
 Each build has a process of its own; the two take turns, 50 calls at a time, with the
-same memories and questions. So both see the same load of the machine, and the ratio of
-two turns that follow one another is what counts. The table has the medians over all
+same memories and questions. So both run under the same load of the machine, and the
+figure to read is the ratio of two consecutive turns. The table has the medians over all
 turns.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bench.common import arguments
 
 ME = {"app_name": "bench", "user_id": "one"}
 DIM = 512
@@ -148,7 +150,14 @@ class Build:
     def __init__(self, packages: Path, folder: Path, memories: int) -> None:
         folder.mkdir()
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "--worker", str(folder), str(memories)],
+            [
+                sys.executable,
+                "-m",
+                "bench.service.compare_builds",
+                "--worker",
+                str(folder),
+                str(memories),
+            ],
             env={**os.environ, "PYTHONPATH": str(packages.resolve())},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -198,7 +207,7 @@ def told_in(path: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Print a table of medians and their ratios."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("old", type=Path, help="a folder that holds the package")
     parser.add_argument("new", type=Path)
     parser.add_argument("locomo", type=Path)

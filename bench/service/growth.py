@@ -1,15 +1,14 @@
-"""What one change costs beside few rows and beside many, as ratios of one run.
+"""The cost of one change at few rows and at many, as ratios of one run.
 
-    python bench/growth.py [--few 1000] [--many 300000]
+    python -m bench.service.growth [--few 1000] [--many 300000]
 
-Each figure is the CPU time of the thread that writes, or of the engine's call, in
-milliseconds: the median of several, or the mean of many at a limit. A
-cost that grows at most as a logarithm has a ratio of at most 2.
+Each figure is the CPU time of the writer thread, or of the engine's call, in
+milliseconds: the median of several, or the mean of many at a limit. A cost that grows
+at most as a logarithm has a ratio of at most 2.
 """
 
 from __future__ import annotations
 
-import argparse
 import sqlite3
 import statistics
 import tempfile
@@ -24,6 +23,8 @@ from vecall import Limits, MemoryService
 from vecall._core import Engine
 from vecall.limits import Eviction
 from vecall.store.writes import writer
+
+from bench.common import arguments
 
 ROUNDS = 21
 KEY = ("app", "user")
@@ -181,7 +182,7 @@ def of_engine(rows: int) -> dict[str, float]:
 
 def main() -> None:
     """Print a table of costs and their ratios."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--few", type=int, default=1_000)
     parser.add_argument("--many", type=int, default=300_000)
     asked = parser.parse_args()

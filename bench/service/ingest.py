@@ -1,14 +1,13 @@
-"""Ingest, file size, reopening: the whole of LoCoMo into one file, without a model.
+"""Ingest rate, file size and time to reopen: all of LoCoMo in one file, no model.
 
-    python bench/ingest.py path/to/locomo10.json
+    python -m bench.service.ingest path/to/locomo10.json
 
-Each figure comes from a fresh service on a fresh file; the operating system still has
-the file in its cache when it is opened again.
+Each figure comes from a fresh service on a fresh file; the file is still in the
+operating system's cache when it is opened again.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,12 +15,16 @@ from pathlib import Path
 from vecall import MemoryService
 from vecall.evaluation.datasets import read_locomo
 
+from bench.common import arguments
+
 APP = "bench"
 
 
-def main(path: str) -> None:
+def main() -> None:
     """Print the figures."""
-    conversations = read_locomo(Path(path), APP)
+    parser = arguments.parser(__doc__)
+    parser.add_argument("locomo", type=Path, help="locomo10.json")
+    conversations = read_locomo(parser.parse_args().locomo, APP)
     for durability in ("full", "process"):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "memory.db"
@@ -56,4 +59,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -1,26 +1,27 @@
-"""What the later life of a memory costs: told again, expired, deleted, crowded out.
+"""The cost of re-ingesting, expiring and deleting memories, and of quotas.
 
-    python bench/life.py reingest path/to/locomo10.json
-    python bench/life.py expired
-    python bench/life.py deletes
-    python bench/life.py limits
+    python -m bench.service.lifecycle reingest path/to/locomo10.json
+    python -m bench.service.lifecycle expired
+    python -m bench.service.lifecycle deletes
+    python -m bench.service.lifecycle limits
 
-Each prints its tables. What is compared takes turns in one run; times are medians. The
-texts and vectors of the last three are made up, the same at each run.
+Each prints its tables. Alternatives take turns in one run; times are medians. The texts
+and vectors of the last three are synthetic, the same at each run.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import tempfile
 import time
 from pathlib import Path
 
-import life_reingest
-import life_room
 import numpy as np
-from life_data import (
+from vecall import MemoryService
+
+from bench.common import arguments
+from bench.service import lifecycle_quota, lifecycle_reingest
+from bench.service.lifecycle_data import (
     APP,
     Turned,
     entries,
@@ -31,8 +32,7 @@ from life_data import (
     opened,
     row,
 )
-from life_data import texts as made_up
-from vecall import MemoryService
+from bench.service.lifecycle_data import texts as made_up
 
 LIVES = 100_000
 QUERIES = 200
@@ -143,7 +143,7 @@ async def _swept(memory: MemoryService, asked: list[str], lives: int) -> str:
 
 def main() -> None:
     """Measure what was named."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = arguments.parser(__doc__)
     what = parser.add_subparsers(dest="what", required=True)
     told = what.add_parser("reingest", help="sessions told again after every turn")
     told.add_argument("file", type=Path, help="locomo10.json")
@@ -154,13 +154,13 @@ def main() -> None:
     what.add_parser("limits", help="adds to a user who has as much as is allowed")
     options = parser.parse_args()
     if options.what == "reingest":
-        life_reingest.reingest(options.file, options.durability)
+        lifecycle_reingest.reingest(options.file, options.durability)
     elif options.what == "expired":
         expired(options.lives)
     elif options.what == "deletes":
-        life_room.deletes()
+        lifecycle_quota.deletes()
     else:
-        life_room.limits()
+        lifecycle_quota.limits()
 
 
 if __name__ == "__main__":

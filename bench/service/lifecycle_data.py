@@ -1,4 +1,4 @@
-"""What bench/life.py measures with: made-up memories, a clock, a table."""
+"""Synthetic memories, an adjustable clock and tables for the lifecycle benchmarks."""
 
 from __future__ import annotations
 

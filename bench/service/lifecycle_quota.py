@@ -1,4 +1,4 @@
-"""What deleting costs, and what a limit on a user costs every add."""
+"""The cost of a delete, and the cost of a quota for every add."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from life_data import APP, entries, fill, head, made_up_embedder, median, opened, row
-from life_data import texts as made_up
 from vecall import Limits, MemoryService
 from vecall.errors import LimitExceededError
 from vecall.types import Filter
+
+from bench.service.lifecycle_data import (
+    APP,
+    entries,
+    fill,
+    head,
+    made_up_embedder,
+    median,
+    opened,
+    row,
+)
+from bench.service.lifecycle_data import texts as made_up
 
 MEMORIES = 10_000  # of a user of whom some are deleted
 GONE = 1_000

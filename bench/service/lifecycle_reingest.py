@@ -1,4 +1,4 @@
-"""What it costs to tell a whole session again after every turn."""
+"""The cost of ingesting a whole session again after every turn."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from life_data import APP, head, median, opened, row
-from life_data import texts as made_up
 from vecall import Event, MemoryService, Session
 from vecall.embedders import LocalEmbedder
 from vecall.evaluation.datasets import read_locomo
+
+from bench.service.lifecycle_data import APP, head, median, opened, row
+from bench.service.lifecycle_data import texts as made_up
 
 LENGTHS = (10, 30, 100, 300, 1_000, 3_000)
 TURNS = 15

@@ -1,15 +1,14 @@
-"""How late an event loop is while 10,000 memories are ingested beside it.
+"""The lag of an event loop while 10,000 memories are ingested in the same process.
 
-    python bench/loop_lag.py [--memories 10000]
+    python -m bench.service.loop_lag [--memories 10000]
 
-A coroutine sleeps for a millisecond again and again and notes how much longer it took.
-The interpreter's switch interval is left at its default of 5 ms. The second line of
-each pair is a search by another user at every turn, as a server would make.
+A coroutine sleeps for a millisecond again and again and records the excess. The
+interpreter's switch interval is left at its default of 5 ms. The second line of each
+pair is a search by another user at every turn, as a server would make.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from typing import Any
 
 import numpy as np
 import vecall
+
+from bench.common import arguments
 
 ALICE = {"app_name": "app", "user_id": "alice"}
 BOB = {"app_name": "app", "user_id": "bob"}
@@ -79,7 +80,7 @@ async def measure(count: int, batch: int, search: bool) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--memories", type=int, default=10_000)
     options = parser.parse_args()
     print(f"switch interval {1e3 * sys.getswitchinterval():g} ms")

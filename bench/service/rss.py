@@ -1,17 +1,17 @@
-"""Resident memory: many partitions through a small budget, and growth over a long run.
+"""Resident memory: many partitions in a small budget, and growth over a long run.
 
-    python bench/rss.py partitions --partitions 100000 --memories 3 --budget-mb 64
-    python bench/rss.py growth --operations 1000000
+    python -m bench.service.rss partitions --partitions 100000 --memories 3 \\
+        --budget-mb 64
+    python -m bench.service.rss growth --operations 1000000
 
-`partitions` builds a file (or takes the one of --file), then searches every partition
-in random order in a process of its own. `growth` adds, searches, deletes and gets over
-a bounded set of memories and prints the resident set at every tenth; the first tenth
-is the warm-up. Linux only: it reads /proc.
+`partitions` builds a file (or uses that of --file), then searches every partition in
+random order in a process of its own. `growth` adds, searches, deletes and gets over a
+bounded set of memories and prints the resident set at every tenth; the first tenth is
+the warm-up. Linux only: it reads /proc.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import gc
@@ -24,6 +24,8 @@ from pathlib import Path
 
 import vecall
 from vecall import MemoryEntry, MemoryService, NotFoundError
+
+from bench.common import arguments
 
 APP = "bench"
 WORDS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "bdfgklmnprst"]
@@ -139,7 +141,7 @@ def growth(operations: int, users: int, ids: int, budget: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("what", choices=("partitions", "visit", "growth"))
     parser.add_argument("--partitions", type=int, default=100_000)
     parser.add_argument("--memories", type=int, default=3)
@@ -165,7 +167,9 @@ def main() -> None:
             # In a process that built nothing: what the building took is not measured.
             told = ["visit", "--file", str(path), "--budget-mb", str(asked.budget_mb)]
             told += ["--partitions", str(asked.partitions)]
-            subprocess.run([sys.executable, __file__, *told], check=True)
+            subprocess.run(
+                [sys.executable, "-m", "bench.service.rss", *told], check=True
+            )
         else:
             visit(path, asked.partitions, budget)
 

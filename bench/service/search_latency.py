@@ -1,9 +1,9 @@
-"""p50 and p99 of search_memory for users of 600 to 10,000 memories, warm, from Python.
+"""p50 and p99 of search_memory for users of 600 to 10,000 memories, warm.
 
-    python bench/search_latency.py path/to/locomo10.json
+    python -m bench.service.search_latency path/to/locomo10.json
 
-The whole call is timed, on an event loop and blocking: words, cached query vector,
-engine, texts, entries. Vectors are random here, since their values do not change the
+The whole call is timed from Python, on an event loop and blocking: words, cached query
+vector, engine, texts, entries. Vectors are random, since their values do not change the
 work.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -22,6 +21,8 @@ import numpy as np
 from vecall import FunctionEmbedder, MemoryService
 from vecall.evaluation.datasets import Conversation, read_locomo
 from vecall.types import Session
+
+from bench.common import arguments
 
 APP = "bench"
 DIM = 512
@@ -96,9 +97,11 @@ def one_user(told: list[Conversation], count: int) -> Conversation:
     raise AssertionError
 
 
-def main(path: str) -> None:
+def main() -> None:
     """Print p50 and p99."""
-    everybody = read_locomo(Path(path), APP)
+    parser = arguments.parser(__doc__)
+    parser.add_argument("locomo", type=Path, help="locomo10.json")
+    everybody = read_locomo(parser.parse_args().locomo, APP)
     # Three users at a time keep all questions within the query vectors' cache.
     measure(everybody[2:5], "three users of 600")
     for count in SIZES:
@@ -131,4 +134,4 @@ def measure(told: list[Conversation], what: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

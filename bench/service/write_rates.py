@@ -1,11 +1,11 @@
 """Rows a second into a file, beside google-adk's SqliteMemoryService in the same run.
 
-    python bench/write_rates.py [--rows 20000]
+    python -m bench.service.write_rates [--rows 20000]
 
-All services are given the same google-adk sessions and events. google-adk's commits
-with synchronous=NORMAL, as `durability="process"` does; "full" syncs each commit. The
-table is the cost of an add among a hundred concurrent ones on a disk on which a sync
-takes 3 ms (tests/helpers/storage_shim.c, preloaded), and one after the other.
+All services ingest the same google-adk sessions and events. google-adk's commits with
+synchronous=NORMAL, as `durability="process"` does; "full" syncs each commit. The table
+is the cost of an add among a hundred concurrent ones on a disk on which a sync takes
+3 ms (tests/helpers/storage_shim.c, preloaded), and of one add after another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from bench.common import arguments
 
 WORDS = [f"word{n}" for n in range(5_000)]
 USER = {"app_name": "app", "user_id": "alice"}
@@ -156,7 +156,13 @@ def slow_disk() -> None:
             "STORAGE_SHIM_SYNC_US": str(SYNC_US),
         }
         done = subprocess.run(
-            [sys.executable, __file__, "--child", str(data / "m.db")],
+            [
+                sys.executable,
+                "-m",
+                "bench.service.write_rates",
+                "--child",
+                str(data / "m.db"),
+            ],
             env=environment,
             capture_output=True,
             text=True,
@@ -170,7 +176,7 @@ def slow_disk() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What a candidate is: build, search one query on one thread. And vecall, the first."""
+"""The interface of a candidate (build, search on one thread), and vecall's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EFS = (
 ROW_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 
 
-class Rival:
+class Candidate:
     """One way to search. Subclasses say how to build and search."""
 
     module = ""
@@ -74,7 +74,7 @@ class Rival:
         """Set the breadth of the next searches."""
 
 
-class Vecall(Rival):
+class Vecall(Candidate):
     """vecall's Index; what is not said is left to its defaults."""
 
     module = package = "vecall"

@@ -1,9 +1,9 @@
-"""Every candidate behind one interface, vecall among them.
+"""Every library behind the interface of a candidate, vecall among them.
 
-A candidate that cannot run here says why through `missing`; nothing is left out in
-silence. All of them keep what they search in; `code` is how they keep it. The rows have
-norm 1, so all but vecall, which only knows cosines, rank by inner products: they need
-not divide by norms.
+A candidate that cannot run here gives the reason through `missing`, and the reason is
+printed. All of them hold the rows in memory; `code` is the encoding. The rows have
+norm 1, so all but vecall, which only computes cosines, rank by inner products: they
+need not divide by norms.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rival import EF_CONSTRUCTION, EFS, M, Rival, Vecall
+
+from bench.vector.candidate import EF_CONSTRUCTION, EFS, Candidate, M, Vecall
 
 DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int8": "i8"}
 OTHER_CODECS = ("int4", "int4+8+4")
 LVQ = {"LVQ8": (8, 0), "LVQ4x8": (4, 8)}
 
 
-class Hnswlib(Rival):
+class Hnswlib(Candidate):
     """hnswlib: brute force, or a graph."""
 
     module = package = "hnswlib"
@@ -58,7 +59,7 @@ class Hnswlib(Rival):
         return self.index.index_file_size() if self.construction else None
 
 
-class Usearch(Rival):
+class Usearch(Candidate):
     """usearch: its index with exact search, or its graph.
 
     Exact search through an index is quicker than usearch.search on an array, and takes
@@ -99,7 +100,7 @@ class Usearch(Rival):
         return self.index.memory_usage
 
 
-class Faiss(Rival):
+class Faiss(Candidate):
     """faiss, by a factory string, for inner products.
 
     `RFlat` keeps float32 beside the codes and ranks k_factor * k candidates by it; its
@@ -160,7 +161,7 @@ class Faiss(Rival):
         return self.load().serialize_index(self.index).nbytes
 
 
-class Svs(Rival):
+class Svs(Candidate):
     """Intel's scalable-vs: Flat, or Vamana with as many links as a lowest level."""
 
     module = "svs"
@@ -219,7 +220,7 @@ class Svs(Rival):
         return super().row_bytes(dim)
 
 
-class Numpy(Rival):
+class Numpy(Candidate):
     """One product of a matrix and a vector, then a partial sort."""
 
     module = package = "numpy"
@@ -239,7 +240,7 @@ class Numpy(Rival):
         return best[np.argsort(-scores[best])]
 
 
-def exact() -> list[Rival]:
+def exact() -> list[Candidate]:
     """Return those that scan; vecall as it comes is the first."""
     return [
         Vecall("vecall", "flat"),
@@ -262,7 +263,7 @@ def exact() -> list[Rival]:
     ]
 
 
-def graph() -> list[Rival]:
+def graph() -> list[Candidate]:
     """Return the graphs; vecall as it comes is the first."""
     return [
         Vecall("vecall", "hnsw"),
@@ -281,13 +282,13 @@ def graph() -> list[Rival]:
     ]
 
 
-def usable(rivals: list[Rival]) -> list[Rival]:
+def usable(candidates: list[Candidate]) -> list[Candidate]:
     """Return those that can run here, and say why the others cannot."""
     left = []
-    for rival in rivals:
-        why = rival.missing()
+    for candidate in candidates:
+        why = candidate.missing()
         if why is None:
-            left.append(rival)
+            left.append(candidate)
         else:
-            print(f"skipped: {rival.name}: {why}", file=sys.stderr)
+            print(f"skipped: {candidate.name}: {why}", file=sys.stderr)
     return left

@@ -1,31 +1,31 @@
-"""vecall beside other libraries, the candidates taking turns.
+"""vecall beside other vector libraries, the candidates taking turns.
 
-    python bench/compare.py --out results.json --tables tables.md \\
+    python -m bench.vector.compare --out results.json --tables tables.md \\
         --picture docs/results/performance.svg
-    python bench/compare.py --out results.json --quick --only exact,graph
+    python -m bench.vector.compare --out results.json --quick --only exact,graph
 
-measures, writes the figures as JSON, then as Markdown tables, and draws two of them;
-tables.py and plot.py do the latter from JSON that is there already. VECALL_EMBEDDINGS
-may name a folder with real embeddings (see datasets.py). Every figure is the median
-over rounds of the median query; ratios are taken round by round. Everything runs on
-one thread unless a table says otherwise.
+The script measures, writes the figures as JSON and as Markdown tables, and draws two of
+them; bench.common.tables and bench.common.plot do the latter from existing JSON.
+VECALL_EMBEDDINGS may name a folder with real embeddings (bench/common/datasets.py).
+Every figure is the median over rounds of the median query; ratios are taken round by
+round. Everything runs on one thread unless a table says otherwise.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import time
 from pathlib import Path
 from typing import Any
 
-from tables import SECTIONS, document, section_tables
+from bench.common import arguments
+from bench.common.tables import SECTIONS, document, section_tables
 
 
 def main() -> None:
     """Run the sections and write what they found."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = arguments.parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="where the JSON goes")
     parser.add_argument("--tables", type=Path, help="where Markdown tables go")
     parser.add_argument("--picture", type=Path, help="where the SVG goes")
@@ -39,7 +39,7 @@ def main() -> None:
 
     # Before anything loads a BLAS.
     os.environ["OMP_NUM_THREADS"] = "1"
-    from measure import machine
+    from bench.common.measure import machine
 
     results: dict[str, Any] = {"quick": options.quick, "machine": machine()}
     print(section_tables("machine", results["machine"]), flush=True)
@@ -53,27 +53,23 @@ def main() -> None:
     if options.tables is not None:
         options.tables.write_text(document(results))
     if options.picture is not None:
-        from plot import draw
+        from bench.common.plot import draw
 
         draw(results, options.picture)
 
 
 def run(section: str, quick: bool) -> Any:
     """Run one section."""
-    import compare_exact
-    import compare_filters
-    import compare_graph
-    import compare_live
-    import compare_tenants
+    from bench.vector import concurrent, exact, filters, graph, partitions
 
     sections = {
-        "exact": compare_exact.run_exact,
-        "graph": compare_graph.run_graph,
-        "threads": compare_live.run_threads,
-        "filters": compare_filters.run_filters,
-        "hybrid": compare_filters.run_hybrid,
-        "tenants": compare_tenants.run_tenants,
-        "overhead": compare_exact.run_overhead,
+        "exact": exact.run_exact,
+        "graph": graph.run_graph,
+        "threads": concurrent.run_threads,
+        "filters": filters.run_filters,
+        "hybrid": filters.run_hybrid,
+        "tenants": partitions.run_tenants,
+        "overhead": exact.run_overhead,
     }
     return sections[section](quick)
 

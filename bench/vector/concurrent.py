@@ -1,4 +1,4 @@
-"""Several threads, a busy writer: searches that are not alone."""
+"""Searches on several threads, and beside a busy writer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import datasets
 import numpy as np
-from compare_graph import DIM, QUERIES, rows_of
-from measure import K, built, take_turns, tune
 from numpy.typing import NDArray
-from rival import Rival, Vecall
-from rivals import exact, graph, usable
+
+from bench.common import datasets
+from bench.common.measure import K, built, take_turns, tune
+from bench.vector.candidate import Candidate, Vecall
+from bench.vector.candidates import exact, graph, usable
+from bench.vector.graph import DIM, QUERIES, rows_of
 
 GRAPHS = ("vecall", "hnswlib", "faiss HNSW", "svs Vamana LVQ8")
 SCANS = ("vecall", "hnswlib BFIndex", "faiss Flat", "svs Flat f16")
@@ -31,18 +32,20 @@ def run_threads(quick: bool) -> dict[str, Any]:
 def _batches(quick: bool) -> dict[str, Any]:
     data = datasets.load(DIM, rows_of(quick), QUERIES)
     found: dict[str, Any] = {"data": data.name, "rows": len(data)}
-    for kind, rivals, names, count in (
+    for kind, candidates, names, count in (
         ("graph", graph(), GRAPHS, QUERIES),
         ("exact", exact(), SCANS, 100),
     ):
         queries = data.queries[:count]
         searches: dict[str, Callable[[Any], Any]] = {}
         recalls: dict[str, float] = {}
-        for candidate in usable([one for one in rivals if one.name in names]):
-            rival = built(candidate, data)[0]
-            recalls[rival.name] = tune(rival, data, RECALL)[1]
+        for each in usable([one for one in candidates if one.name in names]):
+            candidate = built(each, data)[0]
+            recalls[candidate.name] = tune(candidate, data, RECALL)[1]
             for threads in (1, 2):
-                searches[f"{rival.name}:{threads}"] = _batch(rival, queries, threads)
+                searches[f"{candidate.name}:{threads}"] = _batch(
+                    candidate, queries, threads
+                )
         times = take_turns(searches, queries[:1], 3 if quick else 9, 0.1, 1)
         found[kind] = {
             name: {
@@ -58,8 +61,10 @@ def _batches(quick: bool) -> dict[str, Any]:
     return found
 
 
-def _batch(rival: Rival, queries: NDArray, threads: int) -> Callable[[Any], Any]:
-    return lambda _: rival.batch(queries, K, threads)
+def _batch(
+    candidate: Candidate, queries: NDArray, threads: int
+) -> Callable[[Any], Any]:
+    return lambda _: candidate.batch(queries, K, threads)
 
 
 def _writer(quick: bool) -> dict[str, Any]:
@@ -67,21 +72,21 @@ def _writer(quick: bool) -> dict[str, Any]:
     total, seconds, rounds = rows_of(quick), (1.0 if quick else 3.0), 2 if quick else 5
     data = datasets.load(DIM, total, QUERIES)
     first = total * 3 // 5  # The others are inserted.
-    rival = Vecall("vecall", "hnsw")
-    rival.build(data.vectors[:first])
+    candidate = Vecall("vecall", "hnsw")
+    candidate.build(data.vectors[:first])
     fresh = itertools.count(first)
     times: dict[str, list[float]] = {"quiet": [], "busy": []}
     inserted, wrote = 0, 0.0
     for _ in range(rounds):
-        times["quiet"] += _search_for(rival, data, seconds)
+        times["quiet"] += _search_for(candidate, data, seconds)
         stop = threading.Event()
         wrong: list[BaseException] = []
         begin, count = time.perf_counter(), next(fresh)
         thread = threading.Thread(
-            target=_insert, args=(rival.index, data, fresh, first, stop, wrong)
+            target=_insert, args=(candidate.index, data, fresh, first, stop, wrong)
         )
         thread.start()
-        times["busy"] += _search_for(rival, data, seconds)
+        times["busy"] += _search_for(candidate, data, seconds)
         stop.set()
         thread.join()
         if wrong:
@@ -92,8 +97,8 @@ def _writer(quick: bool) -> dict[str, Any]:
         "data": data.name,
         "rows": first,
         "inserted_a_second": inserted / wrote,
-        "linked": rival.index.linked,
-        "in_the_end": len(rival.index),
+        "linked": candidate.index.linked,
+        "in_the_end": len(candidate.index),
     }
     for name, taken in times.items():
         p50, p99, p999 = np.quantile(taken, (0.5, 0.99, 0.999)).tolist()
@@ -101,12 +106,14 @@ def _writer(quick: bool) -> dict[str, Any]:
     return found
 
 
-def _search_for(rival: Rival, data: datasets.Data, seconds: float) -> list[float]:
+def _search_for(
+    candidate: Candidate, data: datasets.Data, seconds: float
+) -> list[float]:
     times = []
     end = time.perf_counter() + seconds
     for query in itertools.cycle(data.queries):
         begin = time.perf_counter()
-        rival.search(query, K)
+        candidate.search(query, K)
         done = time.perf_counter()
         times.append(done - begin)
         if done > end:

@@ -1,12 +1,12 @@
-"""Exact search, one query at a time, and what a call costs when it does nothing."""
+"""Exact search, one query at a time, and the overhead of a call."""
 
 from __future__ import annotations
 
 import statistics
 from typing import Any
 
-import datasets
-from measure import (
+from bench.common import datasets
+from bench.common.measure import (
     K,
     Search,
     built,
@@ -17,7 +17,7 @@ from measure import (
     take_turns,
     tune,
 )
-from rivals import exact, usable
+from bench.vector.candidates import exact, usable
 
 TARGET = 0.9995
 SIZES = (
@@ -43,19 +43,19 @@ def _one(data: datasets.Data, rounds: int) -> dict[str, Any]:
     rows = len(data)
     candidates: dict[str, dict[str, Any]] = {}
     searches: dict[str, Search] = {}
-    for candidate in usable(exact()):
-        rival, seconds, _ = built(candidate, data)
-        breadth, recall = tune(rival, data, TARGET)
-        candidates[rival.name] = {
-            "code": rival.code,
-            "version": rival.version,
+    for each in usable(exact()):
+        candidate, seconds, _ = built(each, data)
+        breadth, recall = tune(candidate, data, TARGET)
+        candidates[candidate.name] = {
+            "code": candidate.code,
+            "version": candidate.version,
             "build_seconds": seconds,
             "breadth": breadth,
             "recall": recall,
-            "row_bytes": float(rival.row_bytes(data.dim)),
-            "nbytes": rival.nbytes,
+            "row_bytes": float(candidate.row_bytes(data.dim)),
+            "nbytes": candidate.nbytes,
         }
-        searches[rival.name] = searching(rival)
+        searches[candidate.name] = searching(candidate)
     # What a core reads in the same rounds, for every size of a row.
     as_float32 = 4.0 * data.dim
     sizes = {facts["row_bytes"] for facts in candidates.values()} | {as_float32}
@@ -93,9 +93,9 @@ def run_overhead(quick: bool) -> list[dict[str, Any]]:
     for dim in (8, 384):
         data = datasets.load(dim, 10, 20)
         searches = {}
-        for rival in usable(exact()):
-            if "PQ" not in rival.name:  # those need more than ten rows to train on
-                searches[rival.name] = _many(searching(built(rival, data)[0]))
+        for candidate in usable(exact()):
+            if "PQ" not in candidate.name:  # those need more than ten rows to train on
+                searches[candidate.name] = _many(searching(built(candidate, data)[0]))
         rounds = take_turns(searches, data.queries, 3 if quick else 15, 0.02, 3)
         times = {n: statistics.median(t) / CALLS for n, t in rounds.items()}
         found.append({"dim": dim, "rows": len(data), "seconds": times})

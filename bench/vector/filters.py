@@ -7,13 +7,14 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-import datasets
 import numpy as np
-from compare_graph import DIM, QUERIES, rows_of
-from measure import K, built, ratio, take_turns
 from numpy.typing import NDArray
-from rival import EFS, Rival, Vecall
 from vecall import Engine
+
+from bench.common import datasets
+from bench.common.measure import K, built, ratio, take_turns
+from bench.vector.candidate import EFS, Candidate, Vecall
+from bench.vector.graph import DIM, QUERIES, rows_of
 
 SHARES = (0.5, 0.1, 0.01, 0.001)
 RECALL = 0.99
@@ -55,7 +56,7 @@ def run_filters(quick: bool) -> list[dict[str, Any]]:
     return found
 
 
-def _tune(way: Rival, data: datasets.Data, only: NDArray) -> tuple[int, float]:
+def _tune(way: Candidate, data: datasets.Data, only: NDArray) -> tuple[int, float]:
     """Return the smallest breadth that is enough, and the recall."""
     for ef in EFS if way.efs else (64,):
         search = _filtered(way, ef, only)
@@ -65,7 +66,7 @@ def _tune(way: Rival, data: datasets.Data, only: NDArray) -> tuple[int, float]:
     return ef, recall
 
 
-def _filtered(way: Rival, ef: int, only: NDArray) -> Callable[[NDArray], Any]:
+def _filtered(way: Candidate, ef: int, only: NDArray) -> Callable[[NDArray], Any]:
     return lambda query: way.index.search(query, K, ef, only=only)
 
 

@@ -1,12 +1,12 @@
-"""Search in a graph: recall against time, what building it costs, and its memory."""
+"""Graph search: recall against time, the cost of the build, and memory."""
 
 from __future__ import annotations
 
 import statistics
 from typing import Any
 
-import datasets
-from measure import (
+from bench.common import datasets
+from bench.common.measure import (
     built,
     in_child,
     ratio,
@@ -15,8 +15,8 @@ from measure import (
     searching,
     take_turns,
 )
-from rival import Rival
-from rivals import graph, usable
+from bench.vector.candidate import Candidate
+from bench.vector.candidates import graph, usable
 
 DIM = 384
 TARGETS = (0.95, 0.99)
@@ -34,24 +34,24 @@ def run_graph(quick: bool) -> dict[str, Any]:
     """Build, sweep the breadth, time at equal recall, weigh."""
     rows = rows_of(quick)
     data = datasets.load(DIM, rows, QUERIES)
-    rivals, candidates = [], {}
-    for candidate in usable(graph()):
-        weight = in_child(weigh, candidate.name, rows)
-        rival, wall, cpu = built(candidate, data)
-        rivals.append(rival)
-        candidates[rival.name] = {
-            "code": rival.code,
-            "version": rival.version,
+    searched, candidates = [], {}
+    for each in usable(graph()):
+        weight = in_child(weigh, each.name, rows)
+        candidate, wall, cpu = built(each, data)
+        searched.append(candidate)
+        candidates[candidate.name] = {
+            "code": candidate.code,
+            "version": candidate.version,
             "build_seconds": min(wall, weight["wall"]),
             "build_cpu_seconds": min(cpu, weight["cpu"]),
-            "ef_construction": rival.construction,
+            "ef_construction": candidate.construction,
             "rss_bytes": weight["rss"],
-            "nbytes": rival.nbytes,
-            "curve": _recalls(rival, data),
+            "nbytes": candidate.nbytes,
+            "curve": _recalls(candidate, data),
         }
-        _say(rival.name, candidates[rival.name], rows)
-    _time_curves(rivals, candidates, data, 2 if quick else 5)
-    at = {t: _at(rivals, candidates, data, t, 3 if quick else 9) for t in TARGETS}
+        _say(candidate.name, candidates[candidate.name], rows)
+    _time_curves(searched, candidates, data, 2 if quick else 5)
+    at = {t: _at(searched, candidates, data, t, 3 if quick else 9) for t in TARGETS}
     return {
         "data": data.name,
         "dim": DIM,
@@ -64,28 +64,28 @@ def run_graph(quick: bool) -> dict[str, Any]:
 def weigh(name: str, rows: int) -> dict[str, Any]:
     """Build one candidate here, in a fresh process, and see what it weighs."""
     data = datasets.load(DIM, rows, QUERIES)
-    rival = next(rival for rival in graph() if rival.name == name)
-    rival.load()
+    candidate = next(candidate for candidate in graph() if candidate.name == name)
+    candidate.load()
     before = rss()
-    _, wall, cpu = built(rival, data)
+    _, wall, cpu = built(candidate, data)
     after = rss()
     weight = None if before is None or after is None else after - before
     return {"rss": weight, "wall": wall, "cpu": cpu}
 
 
-def _recalls(rival: Rival, data: datasets.Data) -> list[dict[str, Any]]:
+def _recalls(candidate: Candidate, data: datasets.Data) -> list[dict[str, Any]]:
     """Return breadth and recall, until the recall is enough."""
     curve: list[dict[str, Any]] = []
-    for ef in rival.efs:
-        rival.set_ef(ef)
-        curve.append({"ef": ef, "recall": recall_of(rival, data)})
+    for ef in candidate.efs:
+        candidate.set_ef(ef)
+        curve.append({"ef": ef, "recall": recall_of(candidate, data)})
         if curve[-1]["recall"] >= ENOUGH and ef >= COMMON_EF:
             break
     return curve
 
 
 def _time_curves(
-    rivals: list[Rival],
+    searched: list[Candidate],
     candidates: dict[str, Any],
     data: datasets.Data,
     rounds: int,
@@ -93,18 +93,18 @@ def _time_curves(
     """Add the seconds to the points of every curve, the candidates taking turns."""
     for point in range(max(len(c["curve"]) for c in candidates.values())):
         searches = {}
-        for rival in rivals:
-            curve = candidates[rival.name]["curve"]
+        for candidate in searched:
+            curve = candidates[candidate.name]["curve"]
             if point < len(curve):
-                rival.set_ef(curve[point]["ef"])
-                searches[rival.name] = searching(rival)
+                candidate.set_ef(curve[point]["ef"])
+                searches[candidate.name] = searching(candidate)
         times = take_turns(searches, data.queries, rounds, 0.05)
         for name, medians in times.items():
             candidates[name]["curve"][point]["seconds"] = statistics.median(medians)
 
 
 def _at(
-    rivals: list[Rival],
+    searched: list[Candidate],
     candidates: dict[str, Any],
     data: datasets.Data,
     target: float,
@@ -113,12 +113,12 @@ def _at(
     """Return breadth and time of each candidate that reaches a recall."""
     found: dict[str, Any] = {}
     searches = {}
-    for rival in rivals:
-        for point in candidates[rival.name]["curve"]:
+    for candidate in searched:
+        for point in candidates[candidate.name]["curve"]:
             if point["recall"] >= target:
-                rival.set_ef(point["ef"])
-                searches[rival.name] = searching(rival)
-                found[rival.name] = {"ef": point["ef"], "recall": point["recall"]}
+                candidate.set_ef(point["ef"])
+                searches[candidate.name] = searching(candidate)
+                found[candidate.name] = {"ef": point["ef"], "recall": point["recall"]}
                 break
     times = take_turns(searches, data.queries, rounds) if searches else {}
     for name, medians in times.items():

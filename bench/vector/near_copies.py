@@ -1,16 +1,18 @@
-"""How often the nearest of near copies comes first, by codec, beside float32.
+"""Recall of the nearest among near copies, by codec, beside float32.
 
-    python bench/near_copies.py
+    python -m bench.vector.near_copies
 
 20,000 rows in 20 clusters; every value of a row differs from its cluster's by a normal
-deviate of 1e-3. The truth is the cosine in float64. float32 is a numpy product of unit
-vectors. Fails where 'int4+8+4' is more than 2 points below float32.
+deviate of 1e-3. The reference is the cosine in float64. float32 is a numpy product of
+unit vectors. Fails where 'int4+8+4' is more than 2 points below float32.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+
+from bench.common import arguments
 
 ROWS, QUERIES, K = 20_000, 1000, 10
 DIMS = (33, 48, 64, 128)
@@ -21,9 +23,11 @@ MOST = 0.02
 
 def main() -> int:
     """Measure, print a table, and return how the process shall end."""
+    arguments.parse_none(__doc__)
     os.environ["OMP_NUM_THREADS"] = "1"  # before anything loads a BLAS
     import numpy as np
-    from tables import table
+
+    from bench.common.tables import table
 
     lines, worst = [], 0.0
     for dim in DIMS:

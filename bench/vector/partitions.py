@@ -6,11 +6,12 @@ import statistics
 import time
 from typing import Any
 
-import datasets
 import numpy as np
-from measure import K, in_child, rss
 from numpy.typing import NDArray
 from vecall import Engine
+
+from bench.common import datasets
+from bench.common.measure import K, in_child, rss
 
 # Partitions, rows in each, dimensions; the first in few dimensions for want of memory.
 SIZES = ((1_000_000, 10, 32), (100_000, 10, 384), (10_000, 100, 384))

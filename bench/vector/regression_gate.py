@@ -1,9 +1,9 @@
-"""Fail where vecall lost much of its lead over hnswlib, measured in the same run.
+"""Fail if vecall lost much of its lead over hnswlib, measured in the same run.
 
-    python bench/floor.py
+    python -m bench.vector.regression_gate
 
-Takes less than a minute. The floors are ratios of times, well below what a quiet
-machine gives, so that a noisy one does not fail by chance.
+Takes less than a minute. The bounds are ratios of times, well below those of an idle
+machine, so that noise does not fail the gate.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import statistics
 import sys
+
+from bench.common import arguments
 
 # How many times faster than hnswlib, by the instruction set in use: about 60 % of what
 # a Sapphire Rapids core gave beside other work, the scalar ones lower. Those of ARM are
@@ -32,12 +34,14 @@ ROUNDS = 9
 
 def main() -> int:
     """Measure, print a table, and return how the process shall end."""
+    arguments.parse_none(__doc__)
     os.environ["OMP_NUM_THREADS"] = "1"  # before anything loads a BLAS
     os.environ.pop("VECALL_EMBEDDINGS", None)  # the floors are of made-up rows
     import vecall
-    from rival import EF_CONSTRUCTION, Vecall
-    from rivals import Hnswlib
-    from tables import table
+
+    from bench.common.tables import table
+    from bench.vector.candidate import EF_CONSTRUCTION, Vecall
+    from bench.vector.candidates import Hnswlib
 
     isa = vecall.build_info()["active_isa"]
     exact = [Vecall("vecall", "flat"), Hnswlib("hnswlib")]
@@ -60,17 +64,17 @@ def main() -> int:
     return int(failed)
 
 
-def _lead(rivals: list, rows: int, target: float) -> tuple[float, list[float]]:
+def _lead(candidates: list, rows: int, target: float) -> tuple[float, list[float]]:
     """Return how many times longer the second takes, and both recalls."""
-    import datasets
-    from measure import ratio, searching, take_turns, tune
+    from bench.common import datasets
+    from bench.common.measure import ratio, searching, take_turns, tune
 
     data = datasets.load(DIM, rows, 500)
     searches, recalls = {}, []
-    for rival in rivals:
-        rival.build(data.vectors)
-        recalls.append(tune(rival, data, target)[1])
-        searches[rival.name] = searching(rival)
+    for candidate in candidates:
+        candidate.build(data.vectors)
+        recalls.append(tune(candidate, data, target)[1])
+        searches[candidate.name] = searching(candidate)
     times = take_turns(searches, data.queries, ROUNDS)
     seconds = [f"{1e6 * statistics.median(t):.1f} us" for t in times.values()]
     print(f"{rows:,} rows of {data.name}: {' and '.join(seconds)}", flush=True)

@@ -1,11 +1,11 @@
-"""How much longer a scan takes where rows lie close together.
+"""The slowdown of a scan where rows lie close together.
 
-    python bench/tight_data.py
+    python -m bench.vector.tight_data
 
 Fails where tight data takes more than 3 times the time of Gaussian rows, with the best
 instruction set of this machine. 20,000 rows of 384 dimensions, the 10 nearest, one
-thread. The sets take turns, and each one's fastest turn counts: other work on the
-machine makes any turn longer, and none shorter.
+thread. The sets take turns, and the fastest turn of each counts: other work on the
+machine makes a turn longer, never shorter.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import os
 import sys
 import time
 
+from bench.common import arguments
+
 ROWS, DIM, K = 20_000, 384, 10
 QUERIES, ROUNDS = 20, 40
 MOST = 3.0
@@ -21,10 +23,12 @@ MOST = 3.0
 
 def main() -> int:
     """Measure, print a table, and return how the process shall end."""
+    arguments.parse_none(__doc__)
     os.environ["OMP_NUM_THREADS"] = "1"  # before anything loads a BLAS
     import numpy as np
     import vecall
-    from tables import table
+
+    from bench.common.tables import table
 
     indexes, queries = {}, {}
     for name, (vectors, ids) in _sets().items():

@@ -15,7 +15,7 @@ IMAGES = "https://raw.githubusercontent.com/vecall/vecall/main/"
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(ROOT.glob("docs/**/*.md")),
-    *sorted(ROOT.glob("bench/results/*.md")),
+    *sorted(ROOT.glob("bench/**/*.md")),
 ]
 GUIDES = [p for p in PAGES if p.name == "README.md" or p.parent.name == "guide"]
 FENCE = re.compile(r"^( *)```(.*?)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

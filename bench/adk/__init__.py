@@ -1,0 +1,1 @@
+"""google-adk's memory services and vecall's behind the same interface."""

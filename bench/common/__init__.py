@@ -1,0 +1,1 @@
+"""Data sets, timing, targets, tables and pictures that benchmarks share."""

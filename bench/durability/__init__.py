@@ -1,0 +1,1 @@
+"""Kills, power loss, long runs and cancelled calls."""

@@ -1,0 +1,1 @@
+"""Single calls, timed by pytest-benchmark."""

@@ -1,0 +1,1 @@
+"""What a search finds, and what ranking and calibration are fitted on."""

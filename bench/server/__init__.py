@@ -1,0 +1,1 @@
+"""`vecall serve` beside clients that misbehave."""

@@ -1,0 +1,1 @@
+"""The vector engine beside other libraries."""

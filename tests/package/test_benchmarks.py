@@ -1,0 +1,85 @@
+"""Every benchmark starts, and the documentation names commands that exist."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from helpers.paths import ROOT
+
+BENCH = ROOT / "bench"
+NEEDS_GOOGLE_ADK = {"bench.adk.conformance", "bench.adk.recall"}
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+SCRIPTS = sorted(
+    module_of(path)
+    for path in BENCH.rglob("*.py")
+    if '\nif __name__ == "__main__":' in path.read_text("utf-8")
+)
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/**/*.md"),
+    *BENCH.rglob("*.md"),
+    ROOT / ".ci/run",
+    ROOT / ".github/workflows/bench.yml",
+]
+COMMAND = re.compile(r"python\"? -m (bench\.[\w.]*\w)((?:[^`|\n\\]|\\\n)*)")
+
+pytestmark = pytest.mark.skipif(
+    not BENCH.exists(), reason="the benchmarks are not beside the tests"
+)
+
+
+@pytest.fixture
+def help_of(monkeypatch, capsys):
+    """The help that a script prints, run as `python -m` runs it."""
+
+    def run(name: str) -> str:
+        if name in NEEDS_GOOGLE_ADK:
+            pytest.importorskip("google.adk")
+        for loaded in list(sys.modules):
+            if loaded.partition(".")[0] == "bench":
+                monkeypatch.delitem(sys.modules, loaded)
+        monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+        monkeypatch.setattr(sys, "argv", [name, "--help"])
+        with pytest.raises(SystemExit) as exit_status:
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        assert exit_status.value.code == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_each_script_prints_a_help_that_begins_with_its_command(help_of, name):
+    text = help_of(name)
+    assert text.startswith(f"usage: python -m {name} ")
+    assert f"\n    python -m {name}" in text
+
+
+def test_the_list_of_benchmarks_has_one_command_for_each_script():
+    listed = re.findall(
+        r"^\| .*`python -m (bench\.[\w.]+)", (BENCH / "README.md").read_text(), re.M
+    )
+    assert len(SCRIPTS) > 20
+    assert sorted(set(listed)) == SCRIPTS
+
+
+def test_every_documented_command_names_a_script_and_options_that_it_has(help_of):
+    commands: dict[str, set[str]] = {}
+    for page in PAGES:
+        if page.exists():
+            for name, rest in COMMAND.findall(page.read_text("utf-8")):
+                options = re.findall(r"--[a-z][a-z-]*", rest)
+                commands.setdefault(name, set()).update(options)
+    assert len(commands) > 20
+    assert set(commands) <= set(SCRIPTS)
+    for name, options in commands.items():
+        assert options <= set(re.findall(r"--[a-z][a-z-]*", help_of(name))), name
