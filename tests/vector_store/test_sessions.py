@@ -26,7 +26,7 @@ from vecall import (
     SummaryError,
     VectorStoreMemoryService,
 )
-from vecall.services import session_buffer as _waiting_sessions
+from vecall.services import session_buffer as _session_buffer
 
 WAIT_S = 15.0
 WORDS = {n: f"turn word{n}" for n in range(20)}
@@ -286,7 +286,7 @@ def test_closing_finishes_what_runs_and_says_what_is_lost(caplog):
 
 def test_what_waits_is_bounded_by_user(open_one, monkeypatch):
     """A user who is at the bound is told, and harms no other."""
-    monkeypatch.setattr(_waiting_sessions, "MOST_OF_USER", 3)
+    monkeypatch.setattr(_session_buffer, "MAX_USER_TURNS", 3)
     one = open_one(trigger="session_end")
     one.sync.observe_session(talk(1, 2))
     with pytest.raises(LimitExceededError, match="end_session"):
@@ -300,7 +300,7 @@ def test_what_waits_is_bounded_by_user(open_one, monkeypatch):
 def test_ids_of_finished_sessions_are_dropped_before_those_that_wait(
     open_one, monkeypatch
 ):
-    monkeypatch.setattr(_waiting_sessions, "MOST_IDS", 10)
+    monkeypatch.setattr(_session_buffer, "MAX_IDS", 10)
     one = open_one(trigger="session_end")
     one.sync.observe_session(talk(1, id_="waits"))
     for number in range(20):

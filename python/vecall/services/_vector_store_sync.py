@@ -45,7 +45,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         return self._admin
 
     def add_session_to_memory(self, session: Any) -> AddedIds:
-        """Remember the turns of a session; see `MemoryService`."""
+        """Store the turns of a session; see `MemoryService`."""
         return run_sync(self._sessions.add_session(session))
 
     def add_events_to_memory(
@@ -58,7 +58,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         custom_metadata: Mapping[str, Any] | None = None,
         messages: Sequence[Any] | None = None,
     ) -> AddedIds:
-        """Remember some turns; see `MemoryService`.
+        """Store some turns; see `MemoryService`.
 
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
@@ -77,7 +77,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         memories: Sequence[Any],
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> AddedIds:
-        """Remember what was learned or decided; see `MemoryService`.
+        """Store facts and decisions; see `MemoryService`.
 
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
@@ -97,14 +97,14 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         filter: FilterLike | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
-        """Find what this user's past says about a query; see `MemoryService`.
+        """Find this user's memories for a query; see `MemoryService`.
 
         Args:
             app_name: The app.
             user_id: The user.
             query: Any text; without a word and without a vector nothing is found.
-            top_k: At most this many, instead of the service's default.
-            min_similarity: Floor on the cosine, instead of the service's.
+            top_k: The number of memories, instead of the service's default.
+            min_similarity: Floor on the cosine, instead of the service's default.
             filter: Which memories may be returned. Every store filters by session and
                 time, one whose `applies_where` is True by all other fields, too.
             vector: The query's vector, shape (dimensions,), finite and not zero; the
@@ -125,18 +125,18 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         )
 
     def observe_session(self, session: Any) -> list[str]:
-        """Keep what is new in a session until the trigger says to remember it.
+        """Buffer the new turns of a session until the trigger fires.
 
-        Call it after every turn. What is kept is in the memory of this process: of one
-        user at most 10,000 turns, and 16 MiB, at a time.
+        Call it after every turn. The buffer is in RAM. It holds at most 10,000 turns
+        and 16 MiB of a user.
 
         Returns:
-            The ids of memories that were made at once, which only a `Compaction` does.
+            The ids of memories made at once; only a `Compaction` trigger makes some.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
-            LimitExceededError: Too much waits already; nothing was kept.
-            ConfigError: A `ttl`, and the store cannot delete; nothing was kept.
+            InvalidArgumentError: A bad name, id, time or text; nothing was buffered.
+            LimitExceededError: The buffer is full; nothing was buffered.
+            ConfigError: A `ttl`, and the store cannot delete; nothing was buffered.
         """
         return run_sync(self._sessions.observe(session))
 
@@ -148,13 +148,13 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> list[str]:
-        """Remember all that is kept of a session; see `MemoryService.end_session`.
+        """Make memories of all buffered turns of a session.
 
-        A call that is cancelled stops nothing: the memories are made all the same.
+        See `MemoryService.end_session`. Cancelling the call does not stop the work.
 
         Raises:
-            SummaryError: The summarizer failed; what is kept stays kept.
-            EmbedderError: The embedder failed; what is kept stays kept.
+            SummaryError: The summarizer failed; the turns stay buffered.
+            EmbedderError: The embedder failed; the turns stay buffered.
         """
         return run_sync(self._sessions.end(session, app_name, user_id, session_id))
 
@@ -169,7 +169,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         run_sync(self._operations.delete(app_name, user_id, memory_id))
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
-        """Delete what was remembered and what waits of a session; return how many.
+        """Delete the memories and buffered turns of a session; return how many.
 
         Raises:
             ConfigError: The store has no method `delete_many`.
@@ -177,7 +177,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         return run_sync(self._operations.delete_all(app_name, user_id, session_id))
 
     def delete_user(self, *, app_name: str, user_id: str) -> int:
-        """Delete all memories of a user, and what waits; return how many.
+        """Delete all memories and buffered turns of a user; return how many.
 
         Raises:
             ConfigError: The store has no method `delete_many`.
@@ -187,7 +187,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
     def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5
     ) -> ForgetProposal:
-        """Look for what is to be forgotten, and delete nothing.
+        """Search for memories to forget, without deleting them.
 
         Of what is found it keeps what matches about as well as the best one. The token
         counts once, for this app and user, for ten minutes, in this process.
@@ -208,7 +208,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         token: str,
         ids: Sequence[str] | None = None,
     ) -> int:
-        """Delete what was proposed, or those of it whose ids are given; say how many.
+        """Delete the proposed memories, or those in `ids`; return how many.
 
         Raises:
             NotFoundError: No such token of this user, or not any more, or this process

@@ -1,4 +1,4 @@
-"""The plain service in memory: text is found where it matches, nothing is ranked."""
+"""The in-memory service: finds memories by matching text, without ranking."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def by_substring(query: str) -> Matcher:
 def by_words(query: str) -> Matcher:
     """Match texts that have some of the query's words, in any case.
 
-    Words are matched whole. A word in letters beyond ASCII is also found inside a run
-    of them, since many languages write no spaces.
+    Words are matched whole. A word with letters beyond ASCII also matches inside a
+    longer word, because many languages write no spaces.
     """
     wanted = set(_WORD.findall(_folded(query)))
 
@@ -82,7 +82,7 @@ def _is_latin(letter: str) -> bool:
 
 
 class _MatchingRecall(Searcher):
-    """Answers searches by looking at every text of the user, newest first."""
+    """Answers searches by scanning every text of the user, newest first."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class _MatchingRecall(Searcher):
         return SearchMemoryResponse(memories)
 
     async def candidates(self, request: SearchRequest) -> SearchMemoryResponse:
-        """Return what matches; if nothing does, what has some of the words."""
+        """Return the matches; without any, the memories with some of the words."""
         found = await self.search(request)
         return found if found.memories else await super().search(request)
 
@@ -145,7 +145,7 @@ class _MatchingRecall(Searcher):
         part = target[0]
         with self._storage.read() as reads:
             if reads.partition_state(part, app, user) is None:
-                return []  # forgotten meanwhile
+                return []  # deleted meanwhile
             return [entry.row for entry in in_slices(reads.load_partition(part))]
 
 
@@ -160,28 +160,28 @@ def _explained(share: float, best: float, place: int) -> dict[str, float]:
     }
 
 
-def _conditions(asked: Filter, now: float) -> Callable[[Row], bool]:
+def _conditions(condition: Filter, now: float) -> Callable[[Row], bool]:
     after, before = (
         None if value is None else to_micros(to_seconds(value, "filter"))
-        for value in (asked.after, asked.before)
+        for value in (condition.after, condition.before)
     )
 
     def passes(row: Row) -> bool:
         micros = to_micros(row.time)
         return (
             (row.end is None or row.end > now)
-            and asked.session_id in (None, row.session)
+            and condition.session_id in (None, row.session)
             and (after is None or after <= micros)
             and (before is None or micros < before)
-            and passes_stored(row, _metadata(row, asked), asked)
+            and passes_stored(row, _metadata(row, condition), condition)
         )
 
     return passes
 
 
-def _metadata(row: Row, asked: Filter) -> dict[str, Any]:
-    """The metadata of a row if the filter looks at them."""
-    return stored_object(row.meta) if asked.metadata and row.meta else {}
+def _metadata(row: Row, condition: Filter) -> dict[str, Any]:
+    """Return the metadata of a row if the filter uses them, else an empty dict."""
+    return stored_object(row.meta) if condition.metadata and row.meta else {}
 
 
 class _MatchingMemory(Memory):
@@ -197,16 +197,16 @@ class _MatchingMemory(Memory):
         return search_index
 
     def check_embedder(self, embedder: Embedder) -> None:
-        del embedder  # whichever it is
+        del embedder
         msg = f"embedder: {_ONLY_MATCHES}"
         raise ConfigError(msg)
 
-    async def search(self, asked: SearchArguments) -> SearchMemoryResponse:
+    async def search(self, arguments: SearchArguments) -> SearchMemoryResponse:
         for name in ("ranking", "vector"):
-            if getattr(asked, name) is not None:
+            if getattr(arguments, name) is not None:
                 msg = f"{name}: {_ONLY_MATCHES}"
                 raise ConfigError(msg)
-        return await super().search(asked)
+        return await super().search(arguments)
 
 
 class _WordMatchingMemory(_MatchingMemory):
@@ -222,17 +222,17 @@ _MEMORIES: dict[str, type[Memory]] = {
 class InMemoryMemoryService(MemoryService):
     """Text matching in memory, for prototypes and tests; needs no set-up.
 
-    Every search looks at all texts of the user. Nothing outlives the process;
-    `MemoryService` ranks, scales and is durable. A memory's confidence knows the share
-    of the query's words that it holds and its place, and so less than a ranked one.
+    Every search scans all texts of the user. Memories are lost when the process ends.
+    Use `MemoryService` for ranking, scale and durability. A confidence is based on the
+    share of the query's words in the memory and on the memory's rank only.
 
     Args:
-        match: "substring" finds the memories that contain the whole query, in any case,
-            the newest first. "words" finds those that share a word with it, those with
-            the most first, then the newest.
-        top_k: Memories in an answer.
-        **options: As of `MemoryService`, but a path, an embedder, a ranking, authors, a
-            calibration or a floor on the score.
+        match: "substring" finds memories that contain the whole query, in any case, the
+            newest first. "words" finds memories that share a word with the query, the
+            ones with the most shared words first, then the newest.
+        top_k: The number of memories that a search returns.
+        **options: Options of `MemoryService`, except a path, an embedder, a ranking,
+            authors, a calibration or a floor on the score.
 
     Raises:
         ConfigError: An option that cannot be used.
@@ -245,7 +245,7 @@ class InMemoryMemoryService(MemoryService):
         top_k: int = 5,
         **options: Any,
     ) -> None:
-        """Start without memories."""
+        """Create an empty service."""
         given: object = match
         if not isinstance(given, str) or given not in _MEMORIES:
             msg = 'match: must be "substring" or "words"'
@@ -258,7 +258,7 @@ class InMemoryMemoryService(MemoryService):
         super().__init__(None, embedder=None, top_k=top_k, **options)
 
     def with_top_k(self, k: int) -> InMemoryMemoryService:
-        """Return this service, which returns at most `k` memories from now on.
+        """Set the number of memories that a search returns; return this service.
 
         Raises:
             InvalidArgumentError: Below 1.

@@ -1,9 +1,9 @@
-"""Turns of observed sessions in the memory of the process, until memories are made.
+"""Buffers the turns of observed sessions in RAM, until memories are made of them.
 
-Nothing here survives the process. What waits is bounded by user and in all, and a call
-that would pass a bound is refused. The ids of turns that do not wait any more are kept
-so that a session which is observed again costs nothing; of these the oldest sessions
-are dropped first.
+The buffer is lost when the process ends. It has limits by user and in total; a call
+that would exceed a limit fails. The buffer also remembers the ids of turns that it has
+already handed on, so that observing a session again is cheap. It evicts those ids by
+session, the least recently observed session first.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Any
 from vecall.errors import LimitExceededError
 from vecall.store import BufferedTurn, DueSession
 
-MOST_OF_USER = 10_000
-MOST_BYTES_OF_USER = 16 << 20
-MOST = 100_000
-MOST_BYTES = 256 << 20
-MOST_IDS = 500_000
-"""Ids of turns, waiting or not, of all users."""
+MAX_USER_TURNS = 10_000
+MAX_USER_BYTES = 16 << 20
+MAX_TURNS = 100_000
+MAX_BYTES = 256 << 20
+MAX_IDS = 500_000
+"""The limit on ids of turns of all users, buffered or handed on."""
 
-_LEAST_BYTES = 500  # of a turn beside its text
+_TURN_OVERHEAD_BYTES = 500  # of a turn, besides its text
 _FIRST_PAUSE_S = 30.0
-_LONGEST_PAUSE_S = 3_600.0
+_MAX_PAUSE_S = 3_600.0
 
 
 @dataclass(slots=True)
 class _Session:
-    told: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)  # ids of all turns observed so far
     waiting: dict[str, BufferedTurn] = field(default_factory=dict)
     failures: int = 0
 
@@ -40,7 +40,7 @@ class _Session:
 class _Sum:
     turns: int = 0
     size: int = 0
-    sessions: set[DueSession] = field(default_factory=set)  # of one user, that wait
+    sessions: set[DueSession] = field(default_factory=set)  # one user's, with turns
 
     def add(self, turns: Collection[BufferedTurn], sign: int = 1) -> None:
         self.turns += sign * len(turns)
@@ -48,10 +48,10 @@ class _Sum:
 
 
 class SessionBuffer:
-    """The observed sessions of one service. Thread-safe; no call waits."""
+    """The observed sessions of one service. Thread-safe; no call blocks."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty buffer."""
         self._lock = threading.Lock()
         self._sessions: OrderedDict[DueSession, _Session] = OrderedDict()
         self._of_user: dict[tuple[str, str], _Sum] = {}
@@ -60,10 +60,10 @@ class SessionBuffer:
         self._due: dict[DueSession, float] = {}
 
     def known(self, due: DueSession, ids: Collection[str]) -> set[str]:
-        """Return those ids that were told of a session before."""
+        """Return the ids that the session had in an earlier call."""
         with self._lock:
             session = self._sessions.get(due)
-            return set() if session is None else session.told.intersection(ids)
+            return set() if session is None else session.seen.intersection(ids)
 
     def keep(
         self,
@@ -74,21 +74,21 @@ class SessionBuffer:
         delay: float | None,
         count: int | None,
     ) -> None:
-        """Keep those turns of a session that were not told before.
+        """Buffer the turns of a session that are new.
 
         Args:
             due: The session.
-            turns: Its turns by id, in order; None is one of which no memory is made.
+            turns: Its turns by id, in order; None marks a turn that becomes no memory.
             now: The time.
-            delay: Memories are due in so many seconds; None leaves that as it is.
-            count: Memories are due now if so many turns wait.
+            delay: Seconds until the session is due; None does not change that time.
+            count: The session is due now if at least this many turns are buffered.
 
         Raises:
-            LimitExceededError: More would wait than may; nothing was kept.
+            LimitExceededError: The buffer would exceed a limit; nothing was buffered.
         """
         with self._lock:
             session = self._sessions.get(due) or _Session()
-            new = {id_: turns[id_] for id_ in turns if id_ not in session.told}
+            new = {id_: turns[id_] for id_ in turns if id_ not in session.seen}
             if not new:
                 return
             more = [
@@ -110,27 +110,30 @@ class SessionBuffer:
                 delay = 0.0
             if delay is not None and more:
                 at = now + delay
-                # Where it failed before, nothing that is said hastens the next try.
+                # After a failure, new turns do not bring the next attempt forward.
                 if session.failures:
                     at = max(at, self._due.get(due, at))
                 self._due[due] = at
             self._ids += len(new)
-            # Last: a call that a signal interrupts before this can be made again.
-            session.told.update(new)
+            # Last, so that a call interrupted by a signal can be repeated.
+            session.seen.update(new)
             self._drop_oldest()
 
     def turns(self, due: DueSession) -> list[BufferedTurn]:
-        """Return what waits of a session, in order."""
+        """Return the buffered turns of a session, in order."""
         with self._lock:
             session = self._sessions.get(due)
             return [] if session is None else list(session.waiting.values())
 
     def done(self, due: DueSession, ids: Sequence[str]) -> bool:
-        """Let turns wait no more; False, and no change, if one was taken away before.
+        """Remove turns of which memories were made.
 
         Args:
             due: The session.
-            ids: Of turns of which memories were made.
+            ids: The ids of the turns.
+
+        Returns:
+            True; False, without a change, if one of the turns is no longer buffered.
         """
         with self._lock:
             session = self._sessions.get(due)
@@ -145,13 +148,13 @@ class SessionBuffer:
     def drop(
         self, app: str, user: str, ids: Collection[str] | None, name: str | None = None
     ) -> int:
-        """Take turns of a user away that wait; return how many.
+        """Discard buffered turns of a user; return how many.
 
         Args:
             app: The app.
             user: The user.
-            ids: Of the turns; None is all.
-            name: Only of this session; None is every session.
+            ids: The ids of the turns; None selects all.
+            name: The session; None selects every session.
         """
         with self._lock:
             own = self._of_user.get((app, user))
@@ -166,12 +169,12 @@ class SessionBuffer:
             return dropped
 
     def postpone(self, due: DueSession, now: float) -> None:
-        """Let a session be due later, each time twice as late."""
+        """Postpone a session, with exponential backoff."""
         with self._lock:
             session = self._sessions.get(due)
             if session is not None and session.waiting:
                 pause = _FIRST_PAUSE_S * 2 ** min(session.failures, 16)
-                self._due[due] = now + min(pause, _LONGEST_PAUSE_S)
+                self._due[due] = now + min(pause, _MAX_PAUSE_S)
                 session.failures += 1
 
     def due(self, now: float) -> list[DueSession]:
@@ -180,12 +183,12 @@ class SessionBuffer:
             return [due for due, at in self._due.items() if at <= now]
 
     def next_due(self) -> float | None:
-        """Return when the next session is due."""
+        """Return the time at which the next session is due."""
         with self._lock:
             return min(self._due.values(), default=None)
 
     def count(self) -> int:
-        """Return how many turns wait."""
+        """Return the number of buffered turns."""
         return self._all.turns
 
     def _remove(self, due: DueSession, session: _Session, ids: Collection[str]) -> None:
@@ -203,30 +206,30 @@ class SessionBuffer:
         after = _Sum()
         after.add(more)
         over = (
-            own.turns + after.turns > MOST_OF_USER
-            or own.size + after.size > MOST_BYTES_OF_USER
-            or self._all.turns + after.turns > MOST
-            or self._all.size + after.size > MOST_BYTES
+            own.turns + after.turns > MAX_USER_TURNS
+            or own.size + after.size > MAX_USER_BYTES
+            or self._all.turns + after.turns > MAX_TURNS
+            or self._all.size + after.size > MAX_BYTES
         )
         if more and over:
             msg = (
-                f"observe_session: at most {MOST_OF_USER} turns of a user and {MOST} "
-                f"in all ({MOST_BYTES_OF_USER >> 20} and {MOST_BYTES >> 20} MiB) wait "
-                "in memory; end_session makes memories of those that do"
+                f"observe_session: the buffer holds at most {MAX_USER_TURNS} turns of "
+                f"a user and {MAX_TURNS} in all ({MAX_USER_BYTES >> 20} and "
+                f"{MAX_BYTES >> 20} MiB); end_session makes memories of them"
             )
             raise LimitExceededError(msg)
 
     def _drop_oldest(self) -> None:
-        """Forget the ids of sessions of which nothing waits."""
-        if self._ids <= MOST_IDS:
+        """Evict the ids of sessions without buffered turns."""
+        if self._ids <= MAX_IDS:
             return
         for due, session in list(self._sessions.items())[:-1]:
-            if self._ids <= MOST_IDS * 0.9:
+            if self._ids <= MAX_IDS * 0.9:
                 return
             if not session.waiting:
-                self._ids -= len(session.told)
+                self._ids -= len(session.seen)
                 del self._sessions[due]
 
 
 def _bytes_of(turn: BufferedTurn) -> int:
-    return _LEAST_BYTES + 2 * len(str(turn.event))
+    return _TURN_OVERHEAD_BYTES + 2 * len(str(turn.event))

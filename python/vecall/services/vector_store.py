@@ -50,38 +50,38 @@ _NEEDS = {
 class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     """Long-term memory in any `VectorStore`, ranked by cosine similarity alone.
 
-    A store has no transactions and keeps no record of deletions: after an error some
-    turns of a call may be stored, and telling them again stores the rest; a turn that
-    was deleted comes back when it is told again. What `observe_session` keeps, and what
-    `propose_forget` proposed, is in the memory of this process: it is bounded, and gone
-    with the process. `MemoryService` has none of these limits.
+    A store has no transactions and no record of deletions. After an error some turns of
+    a call may be stored; repeating the call stores the rest. A deleted turn comes back
+    when it is ingested again. Turns that `observe_session` buffers and proposals of
+    `propose_forget` are in RAM: their number is limited, and they are lost when the
+    process ends. `MemoryService` has none of these limits.
 
     A store needs the methods `upsert` and `search`. Without `delete` or `delete_many`,
-    the methods that need them, and a `ttl`, raise a ConfigError that names it.
+    a `ttl` and the methods that need them raise a ConfigError that names the missing
+    method.
 
-    Safe to share between threads and event loops. The store runs on an event loop of
-    the service's own, so that a slow one keeps nobody's waiting. It stays the caller's
-    to close, and all its rows must be this service's. Every method has a blocking twin
-    of the same name on `sync`.
+    Safe to share between threads and event loops. The store runs on the service's own
+    event loop, so a slow store does not block yours. You close the store. All its rows
+    must belong to this service. Every method has a blocking twin of the same name on
+    `sync`.
 
     Args:
-        store: Where memories live.
-        embedder: What embeds; see `MemoryService`.
-        top_k: Memories in an answer, unless a search says otherwise.
-        min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; None is
-            none.
-        summarizer: Makes the summaries that are remembered of a session in place of its
-            turns.
-        trigger: When memories are made of what `observe_session` is told.
-        ttl: How long memories live if nobody says: seconds, a timedelta or "3600s". The
-            search that comes upon an expired memory deletes it.
-        clock: Tells the time.
-        sweep_interval: Seconds between two looks, in the background, for sessions that
-            are due; None looks only when `admin.run_due` is called.
-        include: What of a turn is remembered beside what was said: "thoughts", "calls".
+        store: The vector store.
+        embedder: The embedder; see `MemoryService`.
+        top_k: The default number of memories that a search returns.
+        min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; None: no
+            floor.
+        summarizer: Makes summaries of a session, which are stored instead of its turns.
+        trigger: When memories are made of the turns that `observe_session` buffers.
+        ttl: The default TTL of memories: seconds, a timedelta or "3600s". A search that
+            finds an expired memory deletes it.
+        clock: The clock; None uses the system's.
+        sweep_interval: Seconds between background runs of `admin.run_due`; None
+            disables them.
+        include: The parts of a turn to store besides its text: "thoughts", "calls".
 
     Raises:
-        ConfigError: No store, no embedder, or an option that needs a method which the
+        ConfigError: No store, no embedder, or an option that needs a method that the
             store does not have.
         InvalidArgumentError: top_k or min_similarity out of range.
     """
@@ -106,7 +106,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         sweep_interval: float | None = 60.0,
         include: Sequence[Inner] = (),
     ) -> None:
-        """Use a store."""
+        """Create a service over a store."""
         given: object = store
         if not isinstance(given, VectorStore):
             msg = "store: expected a VectorStore, with the methods upsert and search"
@@ -154,27 +154,27 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
 
     @property
     def store(self) -> VectorStore:
-        """Where memories are."""
+        """The vector store."""
         return self._memory.store
 
     @property
     def limits(self) -> Limits:
-        """How large requests may be."""
+        """The limits on requests."""
         return self._memory.limits
 
     @property
     def trigger(self) -> Trigger | None:
-        """When memories are made of what `observe_session` is told."""
+        """When memories are made of the turns that `observe_session` buffers."""
         return self._sessions.trigger
 
     @property
     def summarizer(self) -> SummaryProvider | None:
-        """What makes the summaries that are remembered of a session."""
+        """The summarizer of sessions; None stores their turns."""
         return self._sessions.summarizer
 
     @property
     def lacking(self) -> frozenset[str]:
-        """The methods of this service that its store does not allow."""
+        """The methods of this service that need a method its store lacks."""
         store = self._memory.store
         return frozenset(
             name for name, needed in _NEEDS.items() if not has_method(store, needed)
@@ -186,7 +186,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         return super().capabilities - self.lacking
 
     async def add_session_to_memory(self, session: Any) -> AddedIds:
-        """Remember the turns of a session; see `MemoryService`."""
+        """Store the turns of a session; see `MemoryService`."""
         return await run_async(self._sessions.add_session(session))
 
     async def add_events_to_memory(
@@ -199,7 +199,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         custom_metadata: Mapping[str, Any] | None = None,
         messages: Sequence[Any] | None = None,
     ) -> AddedIds:
-        """Remember some turns; see `MemoryService`.
+        """Store some turns; see `MemoryService`.
 
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
@@ -218,7 +218,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         memories: Sequence[Any],
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> AddedIds:
-        """Remember what was learned or decided; see `MemoryService`.
+        """Store facts and decisions; see `MemoryService`.
 
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
@@ -238,14 +238,14 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         filter: FilterLike | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
-        """Find what this user's past says about a query; see `MemoryService`.
+        """Find this user's memories for a query; see `MemoryService`.
 
         Args:
             app_name: The app.
             user_id: The user.
             query: Any text; without a word and without a vector nothing is found.
-            top_k: At most this many, instead of the service's default.
-            min_similarity: Floor on the cosine, instead of the service's.
+            top_k: The number of memories, instead of the service's default.
+            min_similarity: Floor on the cosine, instead of the service's default.
             filter: Which memories may be returned. Every store filters by session and
                 time, one whose `applies_where` is True by all other fields, too.
             vector: The query's vector, shape (dimensions,), finite and not zero; the
@@ -266,18 +266,18 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         )
 
     async def observe_session(self, session: Any) -> list[str]:
-        """Keep what is new in a session until the trigger says to remember it.
+        """Buffer the new turns of a session until the trigger fires.
 
-        Call it after every turn. What is kept is in the memory of this process: of one
-        user at most 10,000 turns, and 16 MiB, at a time.
+        Call it after every turn. The buffer is in RAM. It holds at most 10,000 turns
+        and 16 MiB of a user.
 
         Returns:
-            The ids of memories that were made at once, which only a `Compaction` does.
+            The ids of memories made at once; only a `Compaction` trigger makes some.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
-            LimitExceededError: Too much waits already; nothing was kept.
-            ConfigError: A `ttl`, and the store cannot delete; nothing was kept.
+            InvalidArgumentError: A bad name, id, time or text; nothing was buffered.
+            LimitExceededError: The buffer is full; nothing was buffered.
+            ConfigError: A `ttl`, and the store cannot delete; nothing was buffered.
         """
         return await run_async(self._sessions.observe(session))
 
@@ -289,13 +289,13 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> list[str]:
-        """Remember all that is kept of a session; see `MemoryService.end_session`.
+        """Make memories of all buffered turns of a session.
 
-        A call that is cancelled stops nothing: the memories are made all the same.
+        See `MemoryService.end_session`. Cancelling the call does not stop the work.
 
         Raises:
-            SummaryError: The summarizer failed; what is kept stays kept.
-            EmbedderError: The embedder failed; what is kept stays kept.
+            SummaryError: The summarizer failed; the turns stay buffered.
+            EmbedderError: The embedder failed; the turns stay buffered.
         """
         return await run_async(
             self._sessions.end(session, app_name, user_id, session_id)
@@ -314,7 +314,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str
     ) -> int:
-        """Delete what was remembered and what waits of a session; return how many.
+        """Delete the memories and buffered turns of a session; return how many.
 
         Raises:
             ConfigError: The store has no method `delete_many`.
@@ -324,7 +324,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         )
 
     async def delete_user(self, *, app_name: str, user_id: str) -> int:
-        """Delete all memories of a user, and what waits; return how many.
+        """Delete all memories and buffered turns of a user; return how many.
 
         Raises:
             ConfigError: The store has no method `delete_many`.
@@ -334,7 +334,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5
     ) -> ForgetProposal:
-        """Look for what is to be forgotten, and delete nothing.
+        """Search for memories to forget, without deleting them.
 
         Of what is found it keeps what matches about as well as the best one. The token
         counts once, for this app and user, for ten minutes, in this process.
@@ -355,7 +355,7 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         token: str,
         ids: Sequence[str] | None = None,
     ) -> int:
-        """Delete what was proposed, or those of it whose ids are given; say how many.
+        """Delete the proposed memories, or those in `ids`; return how many.
 
         Raises:
             NotFoundError: No such token of this user, or not any more, or this process
@@ -367,9 +367,9 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         )
 
     def close(self) -> None:
-        """Finish what runs and end the threads. A second call does nothing.
+        """Finish the calls in progress and end the threads. Idempotent.
 
-        Turns that wait are gone; a warning in the log says how many.
+        Buffered turns are discarded; a log warning has their number.
 
         Raises:
             ReentrantCallError: The store, the embedder or the summarizer is the caller.

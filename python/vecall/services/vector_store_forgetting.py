@@ -1,6 +1,6 @@
-"""Forgetting in two steps over a vector store: proposed first, deleted once confirmed.
+"""Forgetting in two steps over a vector store: propose, then confirm.
 
-Proposals are kept in the memory of the process, and a bounded number of them.
+Proposals are in RAM. Their number is limited.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from vecall.types import ForgetProposal, MemoryEntry
 from vecall.validation import check_name, check_query, check_top_k
 from vecall.vector_store import VectorStoreFilter, needed_method
 
-_LOOKED_AT = 50  # memories, so that it shows how near is usual
-_MOST_OF_USER = 20
-_MOST = 1_000
+_SAMPLE = 50  # nearest memories, to estimate the user's usual similarity
+_MAX_USER_PROPOSALS = 20
+_MAX_PROPOSALS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class VectorStoreForgetting:
     """The proposals of one service. Thread-safe."""
 
     def __init__(self, memory: VectorStoreMemory) -> None:
-        """Begin with no proposal."""
+        """Create an object without proposals."""
         self._memory = memory
         self._lock = threading.Lock()
         self._proposals: OrderedDict[str, _Proposal] = OrderedDict()
@@ -45,14 +45,14 @@ class VectorStoreForgetting:
     async def propose(
         self, app_name: str, user_id: str, query: str, top_k: int
     ) -> ForgetProposal:
-        """Look for what is to be forgotten."""
+        """Search for the memories to forget, and store them as a proposal."""
         memory = self._memory
         memory.check(app_name, user_id)
         needed_method(memory.store, "delete", "propose_forget")
         check_query(query)
         count = check_top_k(top_k, memory.limits)
         scope = VectorStoreFilter(app_name=app_name, user_id=user_id)
-        found = await memory.near(scope, query, max(count, _LOOKED_AT))
+        found = await memory.near(scope, query, max(count, _SAMPLE))
         near = near_best(matches(query, found))
         meant = [each for each, is_near in zip(found, near, strict=True) if is_near][
             :count
@@ -70,7 +70,7 @@ class VectorStoreForgetting:
     async def confirm(
         self, app_name: str, user_id: str, token: str, ids: object
     ) -> tuple[int, list[str]]:
-        """Delete what was proposed, or some of it; return how many, and which."""
+        """Delete the proposed memories, or some of them; return the count and ids."""
         memory = self._memory
         memory.check(app_name, user_id)
         check_name(token, "token", memory.limits)
@@ -80,7 +80,7 @@ class VectorStoreForgetting:
         try:
             count = await memory.delete(app_name, user_id, meant, "confirm_forget")
         except BaseException:
-            # Some may be deleted; the same token deletes the rest.
+            # Some memories may be deleted; the same token deletes the rest.
             with self._lock:
                 self._proposals[token] = proposal
                 self._proposals.move_to_end(token, last=False)
@@ -88,7 +88,7 @@ class VectorStoreForgetting:
         return count, meant
 
     def changed(self, app: str, user: str, drafts: Sequence[Draft]) -> None:
-        """Let proposals count no more whose memories say something else now."""
+        """Invalidate proposals of memories whose text has changed."""
         texts = {draft.id: draft.text for draft in drafts}
         with self._lock:
             for token, proposal in list(self._proposals.items()):
@@ -128,27 +128,26 @@ class VectorStoreForgetting:
             for token, each in self._proposals.items()
             if each.owner == newest.owner
         ]
-        for token in own[:-_MOST_OF_USER]:
+        for token in own[:-_MAX_USER_PROPOSALS]:
             del self._proposals[token]
-        while len(self._proposals) > _MOST:
+        while len(self._proposals) > _MAX_PROPOSALS:
             self._proposals.popitem(last=False)
 
 
 def matches(query: str, found: Sequence[MemoryEntry]) -> list[Match]:
-    """Return how memories match a query: by their words, and by their cosines.
+    """Return how well memories match a query, by words and by cosine.
 
-    How near is usual for this user shows in the furthest of those that were found. It
-    counts as at most half of the best cosine, as the few memories of a user may all be
-    near.
+    The user's usual similarity is the lowest cosine of the memories found. It is capped
+    at half of the best cosine, because all memories of a user may be similar.
     """
     if not found:
         return []
-    asked = set(content_words(query))
+    query_words = set(content_words(query))
     cosines = [each.similarity or 0.0 for each in found]
     usual = min(*cosines, max(cosines) / 2)
     return [
         Match(
-            len(asked & set(content_words(each.text))) / max(len(asked), 1),
+            len(query_words & set(content_words(each.text))) / max(len(query_words), 1),
             cosine,
             max(cosine - usual, 0.0),
         )

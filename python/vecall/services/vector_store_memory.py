@@ -1,6 +1,6 @@
-"""What a service does with a vector store: add, search, delete.
+"""Operations on a vector store: add, search, delete.
 
-Each operation is a coroutine that is told how to wait, on an event loop or blocking.
+Each operation is a coroutine. It waits on an event loop or blocks, as its caller does.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ T = TypeVar("T")
 _log = logging.getLogger("vecall")
 
 _BY_VECTORS = Ranking()
-_READERS = 4  # threads that read what callers hand in
+_READERS = 4  # threads that parse arguments
 
 
 class VectorStoreMemory:
@@ -80,7 +80,7 @@ class VectorStoreMemory:
         ttl: float | None,
         include: frozenset[str] = frozenset(),
     ) -> None:
-        """Use a store whose options are checked."""
+        """Use a store. The options are valid."""
         self.limits = Limits()
         self.expiry_clock = expiry_clock
         self.closed = False
@@ -92,11 +92,11 @@ class VectorStoreMemory:
         )
         self._ttl = ttl
         self.include = include
-        """What of a turn is remembered beside what was said."""
+        """The parts of a turn to store besides its text: "thoughts", "calls"."""
         self._thread = PluginExecutor("vecall-vector-store")
         self._reader = PluginExecutor("vecall-reader", _READERS)
         self.changed: Callable[[str, str, list[Draft]], None] = lambda *_: None
-        """Is called with the app, the user and what was written."""
+        """Called with the app, the user and the drafts after each write."""
         self._warned = False
 
     async def add_turns(
@@ -107,7 +107,7 @@ class VectorStoreMemory:
         session_id: str | None,
         scope: CallMetadata,
     ) -> AddedIds:
-        """Remember turns, and delete those that a rewind among them took back."""
+        """Store turns, and delete those that a rewind among them removed."""
         scope = scope._replace(include=self.include)
         turns = await self.read(
             turns_of, events, session_id, scope, self.limits, in_slices
@@ -124,7 +124,7 @@ class VectorStoreMemory:
         entries: list[Any],
         custom_metadata: object,
     ) -> AddedIds:
-        """Remember explicit memories."""
+        """Store explicit memories."""
         scope = call_metadata(custom_metadata, app, user)
         drafts = await self.read(entry_drafts, in_slices(entries), scope, self.limits)
         ids = await self.add_drafts(app, user, drafts)
@@ -133,7 +133,7 @@ class VectorStoreMemory:
     async def add_drafts(
         self, app: str, user: str, drafts: Sequence[Draft]
     ) -> list[str]:
-        """Embed and store; return the ids. What began before `close` is finished.
+        """Embed and store; return the ids. `close` waits for calls in progress.
 
         Raises:
             ConfigError: One has a `ttl`, and the store cannot delete.
@@ -153,22 +153,22 @@ class VectorStoreMemory:
 
         try:
             await self.run(store)
-        finally:  # after an error some may be stored
+        finally:  # after an error some drafts may be stored
             self.changed(app, user, list(drafts))
         return [draft.id for draft in drafts]
 
     def check_ttl(self, drafts: Sequence[Draft]) -> None:
-        """Raise ConfigError for a `ttl` where the store cannot delete."""
+        """Raise ConfigError for a `ttl` if the store cannot delete."""
         if any(draft.ttl is not None for draft in drafts):
             needed_method(self.store, "delete", "ttl")
 
     async def counted(self, head: SessionHead) -> tuple[list[object], list[str]]:
-        """Return the events that count, and the ids of those that were taken back."""
+        """Return the valid events, and the ids of those that a rewind removed."""
         parted: Parted = await self.read(parted_by_rewind, head.events, in_slices)
         return parted.counted, memory_ids(parted.taken_back, head.id)
 
     async def take_back(self, app: str, user: str, ids: Sequence[str]) -> None:
-        """Delete turns that a rewind took back after they were told."""
+        """Delete stored turns that a rewind removed."""
         if not ids:
             return
         if has_method(self.store, "delete"):
@@ -187,10 +187,10 @@ class VectorStoreMemory:
         query: str,
         top_k: int | None,
         min_similarity: float | None,
-        asked: FilterLike | None,
+        filter_: FilterLike | None,
         vector: object,
     ) -> SearchMemoryResponse:
-        """Find what is near to a query, or to its vector."""
+        """Find the memories nearest to a query, or to its vector."""
         self.check(app, user)
         check_query(query)
         count = self._top_k if top_k is None else check_top_k(top_k, self.limits)
@@ -199,7 +199,7 @@ class VectorStoreMemory:
             if min_similarity is None
             else check_min_similarity(min_similarity)
         )
-        conditions = check_filter(asked or Filter(), self.limits, by_metadata=True)
+        conditions = check_filter(filter_ or Filter(), self.limits, by_metadata=True)
         scope = scope_of_filter(app, user, conditions, self.store)
         embedder = self._embedding.embedder
         model = EmbeddingModel(embedder.model_id, embedder.dimensions)
@@ -225,7 +225,7 @@ class VectorStoreMemory:
         if vector is None:
             vector = await self._embedding.embed_query(app, user, query)
         if not vector.any():
-            return []  # near to nothing
+            return []  # a zero vector has no direction
         hits = await self.run(partial(self._search, vector, count, scope))
         now = self.expiry_clock.wall()
         return [from_hit(hit, now) for hit in hits]
@@ -238,8 +238,8 @@ class VectorStoreMemory:
         Args:
             app: The app.
             user: The user.
-            ids: Of the memories.
-            who: What needs the store's method, for the message.
+            ids: The ids of the memories.
+            who: The calling method, for the error message.
 
         Raises:
             ConfigError: The store cannot delete.
@@ -271,7 +271,7 @@ class VectorStoreMemory:
         return int(await self.run(lambda: delete_many(scope)))
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
-        """Read what a caller handed in, off the event loop."""
+        """Parse arguments off the event loop."""
         work = partial(function, *args)
         result: T = await Join(self._reader.run(work, concurrent=False))
         return result
@@ -282,7 +282,7 @@ class VectorStoreMemory:
         return result
 
     def check(self, app_name: object, user_id: object) -> None:
-        """Raise for a closed service, and for names that cannot be."""
+        """Raise for a closed service, and for invalid names."""
         self.check_open()
         check_name(app_name, "app_name", self.limits)
         check_name(user_id, "user_id", self.limits)
@@ -294,13 +294,13 @@ class VectorStoreMemory:
             raise ClosedError(msg)
 
     def refuse_nested(self) -> None:
-        """Raise ReentrantCallError where the store or the embedder is the caller."""
+        """Raise ReentrantCallError if the store or the embedder is the caller."""
         self._embedding.thread.refuse_nested()
         self._thread.refuse_nested()
         self._reader.refuse_nested()
 
     def close(self) -> None:
-        """Finish what runs and end the threads."""
+        """Finish the calls in progress and end the threads."""
         self._reader.close()
         self._embedding.close()
         self._thread.close()
@@ -308,12 +308,13 @@ class VectorStoreMemory:
     async def _search(
         self, vector: Any, top_k: int, scope: VectorStoreFilter
     ) -> list[VectorSearchResult]:
-        """Search until enough is found that has not expired.
+        """Search until `top_k` memories are found that have not expired.
 
-        What has expired is deleted; where the store cannot, more is asked for.
+        Expired memories are deleted. If the store cannot delete, the search is repeated
+        with a larger limit.
         """
         wanted = top_k
-        deleted: set[str] = set()  # some stores answer with deleted rows for a while
+        deleted: set[str] = set()  # some stores return deleted rows for a while
         while True:
             hits = await self.store.search(vector, wanted, scope)
             now, wall = self.expiry_clock.now(), self.expiry_clock.wall()
@@ -330,7 +331,7 @@ class VectorStoreMemory:
                 deleted.update(new)
                 if new:
                     continue
-            most = self.limits.max_top_k
-            if len(found) >= top_k or len(hits) < wanted or wanted >= most:
+            limit = self.limits.max_top_k
+            if len(found) >= top_k or len(hits) < wanted or wanted >= limit:
                 return found[:top_k]
-            wanted = min(2 * wanted, most)
+            wanted = min(2 * wanted, limit)

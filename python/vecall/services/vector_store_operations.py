@@ -1,4 +1,4 @@
-"""The operations over a vector store that concern more than the store itself."""
+"""Operations on a vector store, its buffered turns and its forget proposals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vecall.validation import check_name
 
 
 class VectorStoreOperations:
-    """Checks what callers hand in; keeps store, waiting turns and proposals agreed."""
+    """Checks arguments, and keeps store, buffered turns and proposals consistent."""
 
     def __init__(
         self, memory: VectorStoreMemory, sessions: VectorStoreSessions
@@ -34,14 +34,14 @@ class VectorStoreOperations:
         custom_metadata: object,
         messages: object,
     ) -> AddedIds:
-        """Remember some turns."""
+        """Store some turns."""
         memory = self.memory
         memory.check(app_name, user_id)
         if session_id is not None:
             check_name(session_id, "session_id", memory.limits)
         scope = call_metadata(custom_metadata, app_name, user_id)
-        told: list[Any] = as_list(events_of(events, messages), "events")
-        return await memory.add_turns(app_name, user_id, told, session_id, scope)
+        turns: list[Any] = as_list(events_of(events, messages), "events")
+        return await memory.add_turns(app_name, user_id, turns, session_id, scope)
 
     async def add_entries(
         self,
@@ -50,13 +50,15 @@ class VectorStoreOperations:
         memories: object,
         custom_metadata: object,
     ) -> AddedIds:
-        """Remember explicit memories."""
+        """Store explicit memories."""
         self.memory.check(app_name, user_id)
-        told = as_list(memories, "memories")
-        return await self.memory.add_entries(app_name, user_id, told, custom_metadata)
+        entries = as_list(memories, "memories")
+        return await self.memory.add_entries(
+            app_name, user_id, entries, custom_metadata
+        )
 
     async def delete(self, app_name: str, user_id: str, memory_id: str | None) -> None:
-        """Delete one memory, and a turn of its id that waits."""
+        """Delete one memory, and the buffered turn of the same id."""
         memory = self.memory
         memory.check(app_name, user_id)
         if memory_id is None:
@@ -68,7 +70,7 @@ class VectorStoreOperations:
     async def delete_all(
         self, app_name: str, user_id: str, session_id: str | None
     ) -> int:
-        """Delete a session, or all of a user, and the turns of it that wait."""
+        """Delete a session or all of a user, including buffered turns."""
         memory = self.memory
         memory.check(app_name, user_id)
         who = "delete_user" if session_id is None else "delete_session"
@@ -81,7 +83,7 @@ class VectorStoreOperations:
     async def confirm_forget(
         self, app_name: str, user_id: str, token: str, ids: object
     ) -> int:
-        """Delete what was proposed, or some of it."""
+        """Delete the proposed memories, or some of them."""
         count, gone = await self.forgetting.confirm(app_name, user_id, token, ids)
         self.sessions.waiting.drop(app_name, user_id, set(gone))
         return count

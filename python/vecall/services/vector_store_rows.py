@@ -12,25 +12,25 @@ from vecall.store import Draft, Row
 from vecall.types import Filter, MemoryEntry
 from vecall.vector_store import VectorSearchResult, VectorStoreFilter, applies_where
 
-_KEPT = (
+_FIELDS = (
     "author event kind source trust text content meta importance valid_until supersedes"
 ).split()
-"""What a row's metadata has beside what filters look at, under a draft's names."""
+"""The fields of a draft in a row's metadata, besides those that filters use."""
 
 
 def to_metadata(
     app: str, user: str, draft: Draft, wall: float, now: float
 ) -> dict[str, Any]:
-    """Return a memory as plain strings and numbers, as most stores take no others.
+    """Return a memory as strings and numbers, the types that most stores accept.
 
     Args:
         app: The app.
         user: The user.
         draft: The memory.
-        wall: Seconds since 1970 as the machine believes.
-        now: Seconds since 1970 by which memories expire.
+        wall: Seconds since 1970 by the system clock.
+        now: Seconds since 1970 by the expiry clock.
     """
-    found = {name: getattr(draft, name) for name in _KEPT}
+    found = {name: getattr(draft, name) for name in _FIELDS}
     found |= {"session_id": draft.session, "timestamp": draft.ts}
     found["expires_at"] = None if draft.ttl is None else now + draft.ttl
     given = {name: value for name, value in found.items() if value is not None}
@@ -38,16 +38,16 @@ def to_metadata(
 
 
 def from_hit(hit: VectorSearchResult, now: float) -> MemoryEntry:
-    """Return the memory that a row is, with its scores.
+    """Return the memory of a row, with its scores.
 
     Raises:
-        InvalidMemoryError: The row is none.
+        InvalidMemoryError: The row is not a memory.
     """
     known = hit.metadata
     if not isinstance(known.get("text"), str) or "created_at" not in known:
         msg = "the vector store returned a row that is not a memory"
         raise InvalidMemoryError(msg)
-    values: dict[str, Any] = {name: known.get(name) for name in _KEPT}
+    values: dict[str, Any] = {name: known.get(name) for name in _FIELDS}
     row = Row(
         rid=0,
         id=hit.id,
@@ -62,7 +62,7 @@ def from_hit(hit: VectorSearchResult, now: float) -> MemoryEntry:
 
 
 def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
-    """Whether a row is no longer to be found, by the times of `to_metadata`."""
+    """Whether a row has expired, by the times of `to_metadata`."""
     expires_at, valid_until = map(hit.metadata.get, ("expires_at", "valid_until"))
     return (expires_at is not None and expires_at <= now) or (
         valid_until is not None and valid_until <= wall
@@ -70,15 +70,15 @@ def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
 
 
 def scope_of_filter(
-    app: str, user: str, asked: Filter, store: object
+    app: str, user: str, condition: Filter, store: object
 ) -> VectorStoreFilter:
-    """Return what a store is to look at for one user.
+    """Return the filter of a store's search, for one user.
 
     Raises:
-        InvalidArgumentError: A condition that this store does not have.
+        InvalidArgumentError: The store does not support a condition.
     """
-    where = replace(asked, session_id=None, after=None, before=None)
-    given = [one.name for one in fields(where) if getattr(where, one.name) is not None]
+    where = replace(condition, session_id=None, after=None, before=None)
+    given = [f.name for f in fields(where) if getattr(where, f.name) is not None]
     if given and not applies_where(store):
         msg = (
             f"filter.{given[0]}: this vector store filters by session and time alone; "
@@ -88,8 +88,8 @@ def scope_of_filter(
     return VectorStoreFilter(
         app_name=app,
         user_id=user,
-        session_id=asked.session_id,
-        after=asked.after,
-        before=asked.before,
+        session_id=condition.session_id,
+        after=condition.after,
+        before=condition.before,
         where=where if given else None,
     )

@@ -1,4 +1,4 @@
-"""Observed sessions of a service over a vector store, and the memories made of them."""
+"""Observed sessions of a service over a vector store, and their memories."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from vecall.validation import check_name
 
 _log = logging.getLogger("vecall")
 
-_AT_ONCE = 8  # sessions of which memories are made
+_MAX_CONCURRENT_SESSIONS = 8  # of which memories are made
 
-Told = dict[str, "Draft | SessionSummary"]
+SessionContent = dict[str, "Draft | SessionSummary"]
 
 
 class _AbandonedError(Exception):
-    """Who began a run was interrupted: whoever waits for it begins another one."""
+    """The caller that began a run was interrupted; a waiting caller begins another."""
 
 
 class VectorStoreSessions:
-    """Keeps what is new in sessions, and makes memories of it on its own threads.
+    """Buffers new turns of sessions, and makes memories of them on its own threads.
 
-    At most one run makes memories of a session at a time. A run belongs to no caller:
-    who is cancelled while waiting for it neither stops it nor harms others.
+    A session has at most one run at a time. Cancelling a caller that waits for a run
+    does not stop the run.
     """
 
     def __init__(
@@ -58,20 +58,23 @@ class VectorStoreSessions:
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:
-        """Make memories when the trigger says, by the summarizer or as they are."""
+        """Make memories when the trigger fires.
+
+        The summarizer makes the memories; without one, each turn becomes a memory.
+        """
         self._memory = memory
         self.trigger = trigger
         self.summarizer = summarizer
         self._summarizing = SummarizerCalls()
-        self._maker = PluginExecutor("vecall-session-maker", _AT_ONCE)
+        self._maker = PluginExecutor("vecall-session-maker", _MAX_CONCURRENT_SESSIONS)
         self.waiting = SessionBuffer()
         self._lock = threading.Lock()
         self._runs: dict[DueSession, Future[list[str]]] = {}
         self.on_buffered: Callable[[], None] = lambda: None
-        """Is called when something was kept that may be due soon."""
+        """Called after turns were buffered that may be due soon."""
 
     async def add_session(self, session: object) -> AddedIds:
-        """Remember a session: by what a summarizer says of it, or turn by turn."""
+        """Store the summaries of a session, or its turns without a summarizer."""
         if self.summarizer is not None or isinstance(self.trigger, Compaction):
             return AddedIds(await self.end(session, None, None, None))
         head = session_head(session, self._memory.limits)
@@ -82,7 +85,7 @@ class VectorStoreSessions:
         )
 
     async def observe(self, session: object) -> list[str]:
-        """Keep what is new in a session; return the ids of memories made of it now."""
+        """Buffer the new turns of a session; return the ids of memories made now."""
         delay, count = None, None
         if isinstance(self.trigger, Inactivity):
             delay = self.trigger.inactivity_ms / 1000
@@ -101,7 +104,7 @@ class VectorStoreSessions:
         user_id: str | None,
         session_id: str | None,
     ) -> list[str]:
-        """Make memories of all that waits of a session; return their ids."""
+        """Make memories of all buffered turns of a session; return their ids."""
         if session is not None:
             due = await self._buffer(session, None, None)
         else:
@@ -111,7 +114,7 @@ class VectorStoreSessions:
         return await self._made(due, compactions_only=False)
 
     async def run_due(self) -> int:
-        """Make the memories that are due; return of how many sessions."""
+        """Make memories of the sessions that are due; return their number."""
         self._memory.check_open()
         expiry_clock = self._memory.expiry_clock
         done = 0
@@ -130,21 +133,21 @@ class VectorStoreSessions:
         return done
 
     def next_run(self) -> float | None:
-        """Do what is due, blocking; return in how many seconds the next session is."""
+        """Run what is due, blocking; return the seconds until the next session is."""
         run_sync(self.run_due())
         due = self.waiting.next_due()
         return None if due is None else due - self._memory.expiry_clock.now()
 
     def refuse_nested(self) -> None:
-        """Raise ReentrantCallError where a run is the caller."""
+        """Raise ReentrantCallError if a run is the caller."""
         self._maker.refuse_nested()
         self._summarizing.refuse_nested()
 
     def close(self, *, quiet: bool) -> None:
-        """Finish what runs and end the threads; what waits is gone.
+        """Finish the runs and end the threads; discard buffered turns.
 
         Args:
-            quiet: Do not log how many turns waited.
+            quiet: Do not log the number of discarded turns.
         """
         self._maker.close()
         self._summarizing.close()
@@ -159,21 +162,21 @@ class VectorStoreSessions:
     async def _buffer(
         self, session: object, delay: float | None, count: int | None
     ) -> DueSession:
-        """Keep what is new in a session, which is nothing most of the time."""
+        """Buffer the new turns of a session; usually there are none."""
         memory = self._memory
         head = session_head(session, memory.limits)
         memory.check(head.app, head.user)
         due = DueSession(head.app, head.user, head.id)
         counted, taken_back = await memory.counted(head)
-        told: Told = await memory.read(
-            told_of, counted, head, memory.limits, memory.include
+        content: SessionContent = await memory.read(
+            session_content, counted, head, memory.limits, memory.include
         )
-        known = self.waiting.known(due, told)
-        new = {id_: each for id_, each in told.items() if id_ not in known}
+        known = self.waiting.known(due, content)
+        new = {id_: each for id_, each in content.items() if id_ not in known}
         memory.check_ttl([each for each in new.values() if isinstance(each, Draft)])
         late = set()
         if isinstance(self.trigger, Compaction):
-            late = covered_before(told, known)
+            late = covered_before(content, known)
         turns: dict[str, dict[str, Any] | None] = {
             id_: None if id_ in late else _event(each) for id_, each in new.items()
         }
@@ -187,12 +190,12 @@ class VectorStoreSessions:
         return due
 
     async def _made(self, due: DueSession, *, compactions_only: bool) -> list[str]:
-        """Make memories of a session, after the run that is under way."""
+        """Make memories of a session, after the run in progress."""
         self._memory.check_open()
         self.refuse_nested()
         self._memory.refuse_nested()
         mine: Future[list[str]] = InterruptibleFuture()
-        # Running from the start, so that no cancelled caller cancels it.
+        # Mark it as running, so that a cancelled caller cannot cancel it.
         mine.set_running_or_notify_cancel()
         try:
             while True:
@@ -200,15 +203,15 @@ class VectorStoreSessions:
                     other = self._runs.setdefault(due, mine)
                 if other is mine:
                     break
-                with suppress(Exception):  # theirs; what waits then is tried again here
+                with suppress(Exception):  # its caller sees it; this run tries again
                     await Join(other)
             run = partial(self._run, due, mine, compactions_only)
             self._maker.run(run, concurrent=False)
         except BaseException as error:
             self._end_run(due, mine)
-            told = error if isinstance(error, Exception) else _AbandonedError()
-            with suppress(InvalidStateError):  # it has run
-                mine.set_exception(told)
+            reason = error if isinstance(error, Exception) else _AbandonedError()
+            with suppress(InvalidStateError):  # the run has finished
+                mine.set_exception(reason)
             raise
         made: list[str] = await Join(mine)
         return made
@@ -217,7 +220,7 @@ class VectorStoreSessions:
         self, due: DueSession, promise: Future[list[str]], compactions_only: bool
     ) -> None:
         if promise.done():
-            return  # who began it was interrupted
+            return  # its caller was interrupted
         try:
             ids = run_sync(self._flush(due, compactions_only))
         except BaseException as error:
@@ -243,7 +246,7 @@ class VectorStoreSessions:
                     due.session,
                     [found.turns[0].id],
                     source="compaction",
-                    trust=None,  # nobody knows all that went into it
+                    trust=None,  # the sources of the summary are unknown
                 )
                 made += await self._remember(
                     due, drafts, [turn.id for turn in found.turns]
@@ -258,7 +261,7 @@ class VectorStoreSessions:
     async def _remember(
         self, due: DueSession, drafts: list[Draft], ids: list[str]
     ) -> list[str]:
-        """Store what was made of turns, unless one of them was deleted meanwhile."""
+        """Store drafts made of turns, unless one of the turns was deleted meanwhile."""
         waiting = {turn.id for turn in self.waiting.turns(due)}
         if not waiting.issuperset(ids):
             return []
@@ -269,17 +272,17 @@ class VectorStoreSessions:
         return []
 
 
-def told_of(
+def session_content(
     events: list[object], head: SessionHead, limits: Limits, include: frozenset[str]
-) -> Told:
+) -> SessionContent:
     """Return the turns and compactions of a session in order, by their ids."""
-    told: Told = {}
+    content: SessionContent = {}
     scope = CallMetadata({}, app=head.app, user=head.user, include=include)
     some: list[object] = []
 
     def read() -> None:
         drafts = turns_of(some, head.id, scope, limits, in_slices).drafts
-        told.update({draft.id: draft for draft in drafts})
+        content.update({draft.id: draft for draft in drafts})
         some.clear()
 
     for event in in_slices(events):
@@ -287,9 +290,9 @@ def told_of(
         summary = compaction_of(event)
         if summary is not None:
             read()
-            told[compaction_id(head.id, summary)] = summary
+            content[compaction_id(head.id, summary)] = summary
     read()
-    return told
+    return content
 
 
 def _event(each: Draft | SessionSummary) -> dict[str, Any]:
