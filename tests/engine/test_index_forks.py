@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import textwrap
 
 import pytest
+from helpers.processes import run
 
 FORKING = """
     import os, signal, time, warnings
@@ -122,29 +122,20 @@ MEMORY_RUNS_OUT = """
 """
 
 
-def run(script: str, *arguments: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **environment},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
-    return done.stdout.strip()
+def printed(script: str, *arguments: str) -> str:
+    return run(textwrap.dedent(script), *arguments, timeout_s=120).stdout.strip()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_of_fork_searches_adds_and_links_whatever_the_parent_was_linking():
-    assert run(FORKING) == "all came back"
+    assert printed(FORKING) == "all came back"
 
 
 def test_a_process_may_end_while_rows_are_linked():
-    assert run(EXITING) == "bye"
+    assert printed(EXITING) == "bye"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
 def test_an_add_without_memory_changes_nothing_and_later_ones_work(kind):
-    assert run(MEMORY_RUNS_OUT, kind) == "works again"
+    assert printed(MEMORY_RUNS_OUT, kind) == "works again"

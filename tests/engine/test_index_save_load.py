@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.engines import KEY
 from helpers.indexes import ids_of, random_vectors
+from helpers.processes import run
 from vecall import Engine, Index
 from vecall.errors import CorruptFileError, IncompatibleFileError, StorageError
 
@@ -134,24 +133,14 @@ SAVE_TOO_LARGE = """
 """
 
 
-def run(script: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
-    return done.stdout.strip()
-
-
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "index"
     index = made("flat", "int4+8", 8, floats=False, rows="full")
     index.save(path)
     before = path.read_bytes()
-    assert run(SAVE_TOO_LARGE, str(path)) == "refused"
+    assert (
+        run(textwrap.dedent(SAVE_TOO_LARGE), path, timeout_s=600).stdout == "refused\n"
+    )
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["index"]
     for bad in (tmp_path / "none" / "index", tmp_path, path / "below"):

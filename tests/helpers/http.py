@@ -147,7 +147,9 @@ def running(folder: Any, **limits: Any) -> Iterator[Server]:
     bearer, token = mint(app="hotel", user="alice")
     TokenFile(tokens).change(lambda _: [token])
     path = folder / "memory.db"
-    with child(SERVER, path, tokens, json.dumps(limits)) as process:
+    with child(
+        SERVER, path, tokens, json.dumps(limits), imports="vecall.server"
+    ) as process:
         yield Server(said(process), bearer, path)
 
 
@@ -174,7 +176,7 @@ def serving(
     arguments = ["serve", "--path", path, *OPTIONS.split(), *more]
     if "--embedder" not in more:
         arguments += ["--embedder", "none"]
-    with child(COMMAND, *arguments) as process:
+    with child(COMMAND, *arguments, imports="vecall.server vecall.cli.main") as process:
         yield Server(said(process).removeprefix("serving "), bearer, path), process
 
 

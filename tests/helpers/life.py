@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 from vecall import MemoryEntry, MemoryService
 
 from helpers.memories import ALICE
+from helpers.processes import run
 
 
 def kept(
@@ -73,12 +72,5 @@ print(json.dumps(found))
 
 def bytes_with(folder: Path, words: Iterable[str]) -> set[str]:
     """Which of the words stand in some file of a folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", _SEARCHER, str(folder)],
-        input=json.dumps(list(words)),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = run(_SEARCHER, folder, stdin=json.dumps(list(words)))
     return set(json.loads(done.stdout))

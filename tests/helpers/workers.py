@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from helpers import fork_server
 
 MOST_WORKERS = 8
 # Threads of OpenBLAS wait for each other by spinning where all cores are taken.
@@ -38,6 +41,9 @@ def _names_one_file(config: pytest.Config) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Without `-n` there is a process for each core; one file needs no second one."""
+    # What tests start imports from bytecode, whatever the shell has set: 0.2 s each.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     option = config.option
     if hasattr(config, "workerinput"):  # this is one of the processes
         option.loadgroup = config.workerinput["dist"] == "loadgroup"
@@ -119,5 +125,6 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def _cpu_s() -> float:
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
+    of = os.times()
+    children = of.children_user + of.children_system + fork_server.spent.cpu_s
+    return of.user + of.system + children

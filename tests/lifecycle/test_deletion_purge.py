@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder
-from helpers.processes import child, said, tell
+from helpers.processes import child, run, said, tell
 from vecall import Filter, InvalidArgumentError, MemoryEntry, MemoryService
 
 APPS = ["app", "app/x", "APP"]
@@ -40,14 +38,7 @@ print(json.dumps(sorted(found)))
 
 def seen_in(folder: Path, words: Sequence[str]) -> list[str]:
     """The words that some file of a folder holds, read by another process."""
-    done = subprocess.run(
-        [sys.executable, "-c", SEARCHER, str(folder)],
-        input=json.dumps(list(words)),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = run(SEARCHER, folder, stdin=json.dumps(list(words)))
     return [str(word) for word in json.loads(done.stdout)]
 
 

@@ -6,8 +6,6 @@ import gc
 import logging
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -18,7 +16,7 @@ from pathlib import Path
 import pytest
 from helpers.clocks import SettableClock
 from helpers.memories import ALICE, SECRET, WAIT_S, texts
-from helpers.processes import HOLDER, child, said, tell
+from helpers.processes import HOLDER, child, run, said, tell
 from vecall import BusyError, ConfigError, MemoryEntry, MemoryService, ReadOnlyError
 from vecall.store import examine
 from vecall.store.file import database
@@ -333,14 +331,7 @@ print(*ends)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_parent_and_child_of_a_fork_both_keep_house(path):
     """S4.58, bug class 13: a thread does not cross a fork; a new one is begun."""
-    done = subprocess.run(
-        [sys.executable, "-c", FORKS, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run(FORKS, path)
     assert done.stdout.split() == ["0"] * 6, done.stderr[-2000:]
     assert count(path) == 1
     is_well(path)

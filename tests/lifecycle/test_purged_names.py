@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 from helpers.embedders import Recorder
 from helpers.life import bytes_with, kept
-from helpers.processes import child, said, tell
+from helpers.processes import child, run, said, tell
 from vecall import CorruptFileError, Limits, MemoryService
 from vecall.cli.main import main
 from vecall.store.partition_lookup import partition_state
@@ -284,8 +282,7 @@ def test_a_purge_that_is_killed_can_be_called_again(opened, path, moment):
     fill(service)
     service.sync.delete_user(**ALICE)
     service.close()
-    command = [sys.executable, "-c", KILLED, str(path), moment]
-    assert subprocess.run(command, check=False).returncode == 7
+    assert run(KILLED, path, moment, check=False).returncode == 7
     service = opened()
     assert_stays_deleted(service)
     assert len(kept(service, **BOB)) == 1

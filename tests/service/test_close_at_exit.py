@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers.processes import run
 from vecall import MemoryService
 
 ME = {"app_name": "a", "user_id": "u"}
@@ -66,20 +65,14 @@ some.wait()
 """
 
 
-def run(code: str, *args: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, args)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+def printed(code: str, *args: object) -> str:
+    done = run(code, *args, timeout_s=100)
+    assert not done.stderr
     return done.stdout
 
 
 def test_a_daemon_thread_in_the_engine_does_not_abort_the_process() -> None:
-    run(ENGINE)
+    printed(ENGINE)
 
 
 @pytest.mark.parametrize("turn", range(2))
@@ -87,7 +80,7 @@ def test_what_was_queued_is_written_before_the_process_ends(
     tmp_path: Path, turn: int
 ) -> None:
     path = tmp_path / "m.db"
-    run(FORGET, path)
+    printed(FORGET, path)
     with MemoryService(path, embedder=None) as memory:
         count = memory.sync.admin.stats()["memories"]
     assert count in (5, 2_005)  # a call is written whole or not at all
@@ -95,7 +88,7 @@ def test_what_was_queued_is_written_before_the_process_ends(
 
 def test_no_acknowledged_write_of_a_daemon_thread_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    told = [line.split() for line in run(THREADS, path).splitlines()]
+    told = [line.split() for line in printed(THREADS, path).splitlines()]
     assert told
     with MemoryService(path, embedder=None) as memory:
         for user, id_ in told:

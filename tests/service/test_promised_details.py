@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 from helpers.life import kept
 from helpers.memories import ALICE
+from helpers.processes import run
 from vecall import InMemoryMemoryService, MemoryService, Session
 
 COUNT = 400  # so many are read on another thread
@@ -92,8 +91,7 @@ asyncio.run(main())
 def test_what_is_waited_for_is_in_the_file(tmp_path: Path, call: str):
     """S1.21: wait_for_completion is always so; it is no metadata of the memory."""
     path = tmp_path / "m.db"
-    arguments = [sys.executable, "-c", WRITER, str(path), call]
-    subprocess.run(arguments, check=True, timeout=60)
+    run(WRITER, path, call)
     with MemoryService(path, embedder=None) as service:
         (memory,) = service.sync.list_memories(**ALICE)
     assert memory.text == "zebra"

@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 
 import pytest
+from helpers.processes import run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 ALICE = {"app_name": "app", "user_id": "alice"}
@@ -57,22 +58,14 @@ print(*ends)
 """
 
 
-def run(script: str, *arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.strip()
+def printed(script: str, *arguments: object) -> str:
+    return run(script, *arguments, timeout_s=150).stdout.strip()
 
 
 def test_children_of_a_busy_parent_work(open_service, tmp_path):
     """Bug class 13: no hang, no lost write, whatever the parent did at the fork."""
     path = tmp_path / "m.db"
-    assert run(FORKS, path, 20) == " ".join(["0"] * 20)
+    assert printed(FORKS, path, 20) == " ".join(["0"] * 20)
     service = open_service(path)
     found = service.sync.search_memory(**ALICE, query="zebra", top_k=1000).memories
     expected = {"zebra parent", *(f"zebra child{fork}" for fork in range(20))}
@@ -116,7 +109,7 @@ os.waitpid(child, 0)
 def test_a_child_loses_nothing_when_its_parent_closes(open_service, tmp_path):
     """Guarantee 1: what a child was told is stored is in the file."""
     path = tmp_path / "m.db"
-    assert run(CLOSING_PARENT, path) == "5"
+    assert printed(CLOSING_PARENT, path) == "5"
     service = open_service(path)
     found = service.sync.search_memory(**ALICE, query="zebra", top_k=100).memories
     assert {memory.text for memory in found} == {
@@ -152,7 +145,7 @@ assert sum(map(len, found)) == 100, list(map(len, found))
 
 def test_workers_forked_from_one_service_lose_nothing(open_service, tmp_path):
     path = tmp_path / "m.db"
-    assert run(PRELOAD, path) == "0 0 0 0"
+    assert printed(PRELOAD, path) == "0 0 0 0"
     assert open_service(path).sync.admin.stats()["memories"] == 100
 
 
@@ -223,7 +216,7 @@ assert len(found) == 1
 
 def test_a_memory_without_a_file_does_not_cross_a_fork():
     """contracts.md, threads: ClosedError, and the parent's is unharmed."""
-    assert run(WITHOUT_A_FILE) == "4"
+    assert printed(WITHOUT_A_FILE) == "4"
 
 
 CLOSING_CHILD = """
@@ -251,7 +244,7 @@ print(len(found))
 
 def test_a_child_that_closes_takes_nothing_from_its_parent(open_service, tmp_path):
     path = tmp_path / "m.db"
-    assert run(CLOSING_CHILD, path) == "10"
+    assert printed(CLOSING_CHILD, path) == "10"
     assert open_service(path).sync.admin.stats()["memories"] == 10
 
 
@@ -309,4 +302,4 @@ print(*ends)
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])
 def test_children_of_threads_that_change_an_index_use_it(kind):
     """No lock of the parent's threads is held in a child, and no change is halved."""
-    assert run(BUSY_INDEX, kind, 10) == " ".join(["0"] * 10)
+    assert printed(BUSY_INDEX, kind, 10) == " ".join(["0"] * 10)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from helpers.memories import ALICE, texts
-from helpers.processes import HOLDER, child, said, tell
+from helpers.processes import HOLDER, child, run, said, tell
 
 SERVER = """
 import json, sys, vecall
@@ -178,13 +178,7 @@ _, status = os.waitpid(child, 0)
 service.sync.add_memory(**scope, memories=["zebra again"])
 print(os.waitstatus_to_exitcode(status), flush=True)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    assert run(script, path).stdout.strip() == "0", (
+        "the child hung or got a wrong answer"
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "0", "the child hung or got a wrong answer"
     assert {"zebra parent", "zebra again"} <= set(texts(open_service(path), "zebra"))

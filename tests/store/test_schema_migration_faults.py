@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from helpers.old_files import (
     texts,
     version,
 )
-from helpers.processes import child, said, tell
+from helpers.processes import child, run, said, tell
 from vecall.store.file import schema as store_schema
 
 
@@ -85,14 +83,7 @@ print(number, status)
 def test_a_kill_at_any_statement_leaves_one_schema_or_the_next(open_old, old, schema):
     """Guarantee 2: every row is as it was, and the file opens the next time."""
     before = contents(old)
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(old), str(STEP)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    runs, status = map(int, done.stdout.split())
+    runs, status = map(int, run(KILLED, old, STEP, timeout_s=120).stdout.split())
     assert status == 0
     versions = []
     for number in range(0, runs, STEP):
