@@ -50,8 +50,10 @@ from vecall.ranking.options import Ranking
 from vecall.scopes import Scopes
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.service._sync import SyncMemoryService
+from vecall.service._user_sync import SyncUserMemory
 from vecall.service.admin import MemoryAdmin
 from vecall.service.memory_service import MemoryService
+from vecall.service.user import UserMemory
 from vecall.services.config import MemoryConfig
 from vecall.services.in_memory import InMemoryMemoryService
 from vecall.services.vector import VectorMemoryService
@@ -147,6 +149,8 @@ __all__ = [
     "SummaryProvider",
     "SyncMemoryAdmin",
     "SyncMemoryService",
+    "SyncUserMemory",
+    "UserMemory",
     "VecallError",
     "VectorMemoryService",
     "VectorStoreMemoryService",

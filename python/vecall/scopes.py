@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from vecall.errors import ConfigError, InvalidArgumentError, ScopeError
 
@@ -24,6 +24,13 @@ Scope = Literal["user", "shared", "app"]
 SHARED_APP = "\x01vecall shared\x01"
 APP_WIDE = "\x01vecall app\x01"
 _OWN = (SHARED_APP, APP_WIDE)
+
+
+class Owner(TypedDict):
+    """App and user, as the methods of a memory service take them."""
+
+    app_name: str
+    user_id: str
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from vecall import MemoryAdmin, MemoryService, SyncMemoryAdmin, SyncMemoryService
 
-NOT_CALLS = {"close", "aclose"}
+NOT_CALLS = {"close", "aclose", "user"}
 
 
 def method_of(service: Any, name: str) -> Callable[..., Any]:

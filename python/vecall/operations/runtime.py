@@ -23,6 +23,7 @@ from vecall.index.read_threads import ReadThreads
 from vecall.limits import Limits
 from vecall.operations.options import ServiceOptions
 from vecall.operations.write_review import WriteReviewer
+from vecall.scopes import Owner
 from vecall.search.ranking_options import NO_FLOOR, RankingOptions
 from vecall.search.search_index import SearchIndex, Use
 from vecall.store import (
@@ -363,6 +364,13 @@ class Runtime:
         check_name(app_name, "app_name", self.limits)
         check_name(user_id, "user_id", self.limits)
         return self.rules.scopes.key(scope, app_name, user_id, write=write)
+
+    def owner(self, app_name: str, user_id: str) -> Owner:
+        """Return the names of an app and a user, checked."""
+        check_name(app_name, "app_name", self.limits)
+        check_name(user_id, "user_id", self.limits)
+        self.rules.scopes.key("user", app_name, user_id, write=False)
+        return {"app_name": app_name, "user_id": user_id}
 
     def check_writable(self) -> None:
         """Raise ReadOnlyError where the service only reads."""

@@ -59,7 +59,7 @@ async def end_session(call: RequestContext) -> Response:
         ids = await call.memory.end_session(await _told(call))
     else:
         session_id = call.names["session"]
-        ids = await call.memory.end_session(**call.whose, session_id=session_id)
+        ids = await call.user.end_session(session_id)
     return json_response({"ids": ids})
 
 
@@ -99,13 +99,13 @@ def _head(session: object) -> tuple[object, object, object]:
 async def add_memories(call: RequestContext) -> Response:
     """Remember what was learned."""
     body = stamped(call.by, call.body)
-    return _added(await call.memory.add_memory(**call.whose, **body), 201)
+    return _added(await call.user.add(**body), 201)
 
 
 async def add_events(call: RequestContext) -> Response:
     """Remember some turns."""
     body = stamped(call.by, call.body)
-    ids = await call.memory.add_events_to_memory(**call.whose, **body)
+    ids = await call.user.add_events(**body)
     return _added(ids, 201)
 
 
@@ -124,9 +124,8 @@ async def search(call: RequestContext) -> Response:
     k = int(body.get("k", DEFAULT_K))
 
     async def ask() -> list[MemoryEntry]:
-        answer = await call.memory.search_memory(
-            **call.whose,
-            query=body["query"],
+        answer = await call.user.search(
+            body["query"],
             top_k=k,
             min_similarity=body.get("min_similarity"),
             min_confidence=body.get("min_confidence"),
@@ -148,14 +147,14 @@ async def list_memories(call: RequestContext) -> Response:
     query = {**call.query, "limit": limit}
 
     async def ask() -> list[MemoryEntry]:
-        return await memory.list_memories(**call.whose, **query)
+        return await call.user.list(**query)
 
     return await answered(call, limit, ask, partial(page, limit=limit))
 
 
 async def get_memory(call: RequestContext) -> Response:
     """Return one memory."""
-    entry = await call.memory.get_memory(**call.whose, memory_id=call.names["id"])
+    entry = await call.user.get(call.names["id"])
     return await one(readable(call.by, entry))
 
 
@@ -164,12 +163,8 @@ async def update_memory(call: RequestContext) -> Response:
     memory_id = call.names["id"]
     check_names(call.by, call.body)
     if call.by.min_trust is not None:
-        readable(
-            call.by, await call.memory.get_memory(**call.whose, memory_id=memory_id)
-        )
-    entry = await call.memory.update_memory(
-        **call.whose, memory_id=memory_id, max_trust=call.by.ceiling, **call.body
-    )
+        readable(call.by, await call.user.get(memory_id))
+    entry = await call.user.update(memory_id, max_trust=call.by.ceiling, **call.body)
     return await one(entry)
 
 
@@ -178,7 +173,7 @@ async def memory_history(call: RequestContext) -> Response:
 
     async def ask() -> list[Revision]:
         memory_id = call.names["id"]
-        past = await call.memory.memory_history(**call.whose, memory_id=memory_id)
+        past = await call.user.history(memory_id)
         shown = [
             each
             for each in past
@@ -195,62 +190,60 @@ async def memory_history(call: RequestContext) -> Response:
 
 async def archive_memory(call: RequestContext) -> Response:
     """Keep a memory, but find it no more."""
-    await call.memory.archive_memory(**call.whose, memory_id=call.names["id"])
+    await call.user.archive(call.names["id"])
     return Response(status_code=204)
 
 
 async def restore_memory(call: RequestContext) -> Response:
     """Make an archived memory live again."""
-    ids = await call.memory.restore_memory(**call.whose, memory_id=call.names["id"])
+    ids = await call.user.restore(call.names["id"])
     return json_response({"ids": ids})
 
 
 async def release_memory(call: RequestContext) -> Response:
     """Make a quarantined memory live."""
     memory_id = call.names["id"]
-    ids = await call.memory.release_memory(
-        **call.whose, memory_id=memory_id, **call.body
-    )
+    ids = await call.user.release(memory_id, **call.body)
     return json_response({"ids": ids})
 
 
 async def consolidate(call: RequestContext) -> Response:
     """Merge duplicates and sum up what is old, or say what that would do."""
     asked = {"dry_run": True, **call.body}
-    done = await call.memory.consolidate(**call.whose, **asked)
+    done = await call.user.consolidate(**asked)
     return json_response(asdict(done))
 
 
 async def mark_used(call: RequestContext) -> Response:
     """Count that memories were put to use."""
-    count = await call.memory.mark_used(**call.whose, memory_ids=call.body["ids"])
+    count = await call.user.mark_used(call.body["ids"])
     return json_response({"marked": count})
 
 
 async def delete_where(call: RequestContext) -> Response:
     """Delete the memories that a filter lets through."""
     asked = call.body["filter"]
-    count = await call.memory.delete_where(**call.whose, filter=asked)
+    count = await call.user.delete_where(asked)
     return json_response({"deleted": count})
 
 
 async def delete_memory(call: RequestContext) -> Response:
     """Delete one memory; one that is not there is gone already."""
-    await call.memory.delete_memory(**call.whose, memory_id=call.names["id"])
+    await call.user.delete(call.names["id"])
     return Response(status_code=204)
 
 
 async def delete_session(call: RequestContext) -> Response:
     """Delete what was remembered of one session."""
     session_id = call.names["session"]
-    count = await call.memory.delete_session(**call.whose, session_id=session_id)
+    count = await call.user.delete_session(session_id)
     return json_response({"deleted": count})
 
 
 async def delete_user(call: RequestContext) -> Response:
     """Delete all memories of a user."""
     forget = call.query.get("forget", False)
-    count = await call.memory.delete_user(**call.whose, forget=forget)
+    count = await call.user.delete_all(forget=forget)
     return json_response({"deleted": count})
 
 

@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 from urllib.parse import quote, unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vecall.scopes import Owner
 from vecall.server.limits import HttpLimits
 from vecall.server.places import Places
 from vecall.server.request_body import BodyPlaces
@@ -24,6 +25,7 @@ from vecall.server.responses import NO_MEMORY, HttpError, as_json
 from vecall.server.tokens import Token
 from vecall.server.validation import Schema
 from vecall.service.memory_service import MemoryService
+from vecall.service.user import UserMemory
 
 Access = Literal["public", "read", "write", "review", "admin", "admin_write"]
 """Who may: anybody, a token of the user, one that may write, one that may write and
@@ -31,13 +33,6 @@ review, an admin's, one of those that may write."""
 
 SessionLoader = Callable[..., Awaitable[Any]]
 """Called with app_name, user_id and session_id; gives the session, or None."""
-
-
-class Owner(TypedDict):
-    """App and user."""
-
-    app_name: str
-    user_id: str
 
 
 @dataclass(slots=True)
@@ -146,6 +141,16 @@ class RequestContext:
         if self.door.memory is None:
             raise HttpError(400, "not_configured", NO_MEMORY)
         return self.door.memory
+
+    @property
+    def user(self) -> UserMemory:
+        """The memories of the user in the path.
+
+        Raises:
+            HttpError: 400, there is no memory service.
+            InvalidArgumentError: A bad name.
+        """
+        return self.memory.user(**self.whose)
 
     @property
     def by(self) -> Token:

@@ -27,6 +27,7 @@ from vecall.operations.writes import Memory, SearchArguments
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scope
 from vecall.service._admin_sync import SyncMemoryAdmin
+from vecall.service._user_sync import SyncUserMemory
 from vecall.store import State
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import Time
@@ -81,6 +82,21 @@ class SyncMemoryService(ClosesBlocking):
     def admin(self) -> SyncMemoryAdmin:
         """Operations on the whole file: backup, export, purge and others."""
         return self._admin
+
+    def user(self, app_name: str, user_id: str) -> SyncUserMemory:
+        """Return the memory of one user: methods that need no names.
+
+        It holds no state and needs no `close`. Making one costs less than a
+        microsecond.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+
+        Raises:
+            InvalidArgumentError: A bad name.
+        """
+        return SyncUserMemory(self, self._memory.owner(app_name, user_id))
 
     def add_session_to_memory(
         self,

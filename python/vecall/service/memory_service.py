@@ -49,6 +49,7 @@ from vecall.search.confidence import Scorer
 from vecall.search.ranking_options import recall_options
 from vecall.service._sync import SyncMemoryService
 from vecall.service.admin import MemoryAdmin
+from vecall.service.user import UserMemory
 from vecall.store import Durability, State
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import Time
@@ -248,6 +249,21 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     def admin(self) -> MemoryAdmin:
         """Operations on the whole file: backup, export, purge and others."""
         return self._admin
+
+    def user(self, app_name: str, user_id: str) -> UserMemory:
+        """Return the memory of one user: methods that need no names.
+
+        It holds no state and needs no `close`. Making one costs less than a
+        microsecond.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+
+        Raises:
+            InvalidArgumentError: A bad name.
+        """
+        return UserMemory(self, self._memory.owner(app_name, user_id))
 
     @property
     def limits(self) -> Limits:

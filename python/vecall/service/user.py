@@ -1,0 +1,332 @@
+"""UserMemory: the memory of one user; `_user_sync` is its blocking twin."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.operations.consolidation_plan import SESSIONS, Fold
+from vecall.ranking.options import Ranking
+from vecall.scopes import Owner, Scope
+from vecall.store import State
+from vecall.summaries import SummaryProvider
+from vecall.timestamps import Time
+from vecall.types import (
+    UNSET,
+    AddedIds,
+    Consolidation,
+    Content,
+    Event,
+    FilterLike,
+    ForgetProposal,
+    MemoryEntry,
+    Revision,
+    SearchMemoryResponse,
+    Unset,
+)
+
+if TYPE_CHECKING:
+    from vecall.service.memory_service import MemoryService
+
+
+class UserMemory:
+    """The memory of one user: a service with the app and the user bound.
+
+    `MemoryService.user` makes it and checks both names. It holds nothing but the
+    service and the names, so there is nothing to close. Each method passes both names
+    to the method of the service that its docstring names, with the same arguments,
+    results and errors.
+    """
+
+    __slots__ = ("_owner", "_service")
+
+    _service: MemoryService
+    _owner: Owner
+
+    def __init__(self, service: MemoryService, owner: Owner) -> None:
+        """Bind a service to an app and a user."""
+        self._service = service
+        self._owner = owner
+
+    @property
+    def app_name(self) -> str:
+        """The app."""
+        return self._owner["app_name"]
+
+    @property
+    def user_id(self) -> str:
+        """The user."""
+        return self._owner["user_id"]
+
+    async def add(
+        self,
+        memories: Sequence[MemoryEntry | Content | object],
+        *,
+        custom_metadata: Mapping[str, Any] | None = None,
+        restore: bool | None = None,
+        idempotency_key: str | None = None,
+        scope: Scope = "user",
+    ) -> AddedIds:
+        """Remember what was learned or decided, as strings or entries.
+
+        See `MemoryService.add_memory`.
+        """
+        return await self._service.add_memory(
+            **self._owner,
+            memories=memories,
+            custom_metadata=custom_metadata,
+            restore=restore,
+            idempotency_key=idempotency_key,
+            scope=scope,
+        )
+
+    async def add_events(
+        self,
+        events: Sequence[Event | Mapping[str, Any] | object] | None = None,
+        *,
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, Any] | None = None,
+        restore: bool = False,
+        idempotency_key: str | None = None,
+        messages: Sequence[Mapping[str, Any] | object] | None = None,
+    ) -> AddedIds:
+        """Remember some turns; see `MemoryService.add_events_to_memory`."""
+        return await self._service.add_events_to_memory(
+            **self._owner,
+            events=events,
+            session_id=session_id,
+            custom_metadata=custom_metadata,
+            restore=restore,
+            idempotency_key=idempotency_key,
+            messages=messages,
+        )
+
+    async def search(
+        self,
+        query: str,
+        *,
+        top_k: int | None = None,
+        min_similarity: float | None = None,
+        min_confidence: float | None = None,
+        filter: FilterLike | None = None,
+        ranking: Ranking | None = None,
+        explain: bool = False,
+        scopes: Sequence[Scope] | None = None,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
+    ) -> SearchMemoryResponse:
+        """Find what this user's past says about a query.
+
+        See `MemoryService.search_memory`.
+        """
+        return await self._service.search_memory(
+            **self._owner,
+            query=query,
+            top_k=top_k,
+            min_similarity=min_similarity,
+            min_confidence=min_confidence,
+            filter=filter,
+            ranking=ranking,
+            explain=explain,
+            scopes=scopes,
+            vector=vector,
+        )
+
+    async def get(self, memory_id: str, *, scope: Scope = "user") -> MemoryEntry:
+        """Return one memory by its id; see `MemoryService.get_memory`."""
+        return await self._service.get_memory(
+            **self._owner, memory_id=memory_id, scope=scope
+        )
+
+    async def expand_session(
+        self,
+        memory_id: str,
+        *,
+        turns_before: int = 2,
+        turns_after: int = 2,
+    ) -> builtins.list[MemoryEntry]:
+        """Return a memory with the turns before and after it.
+
+        See `MemoryService.expand_session`.
+        """
+        return await self._service.expand_session(
+            **self._owner,
+            memory_id=memory_id,
+            turns_before=turns_before,
+            turns_after=turns_after,
+        )
+
+    async def list(
+        self,
+        *,
+        state: State = "live",
+        cursor: str | None = None,
+        limit: int = 100,
+        scope: Scope = "user",
+    ) -> builtins.list[MemoryEntry]:
+        """Return a page of memories in the order in which they were made.
+
+        See `MemoryService.list_memories`.
+        """
+        return await self._service.list_memories(
+            **self._owner, state=state, cursor=cursor, limit=limit, scope=scope
+        )
+
+    async def history(
+        self, memory_id: str, *, scope: Scope = "user"
+    ) -> builtins.list[Revision]:
+        """Return what a memory was and is, oldest first.
+
+        See `MemoryService.memory_history`.
+        """
+        return await self._service.memory_history(
+            **self._owner, memory_id=memory_id, scope=scope
+        )
+
+    async def update(
+        self,
+        memory_id: str,
+        *,
+        scope: Scope = "user",
+        max_trust: str | None = None,
+        content: Content | Unset = UNSET,
+        author: str | None | Unset = UNSET,
+        timestamp: Time | None | Unset = UNSET,
+        kind: str | None | Unset = UNSET,
+        source: str | None | Unset = UNSET,
+        custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
+        importance: float | None | Unset = UNSET,
+        valid_until: Time | None | Unset = UNSET,
+    ) -> MemoryEntry:
+        """Correct one memory; see `MemoryService.update_memory`."""
+        return await self._service.update_memory(
+            **self._owner,
+            memory_id=memory_id,
+            scope=scope,
+            max_trust=max_trust,
+            content=content,
+            author=author,
+            timestamp=timestamp,
+            kind=kind,
+            source=source,
+            custom_metadata=custom_metadata,
+            importance=importance,
+            valid_until=valid_until,
+        )
+
+    async def archive(self, memory_id: str, *, scope: Scope = "user") -> None:
+        """Hide a memory from searches; see `MemoryService.archive_memory`."""
+        await self._service.archive_memory(
+            **self._owner, memory_id=memory_id, scope=scope
+        )
+
+    async def restore(
+        self, memory_id: str, *, scope: Scope = "user"
+    ) -> builtins.list[str]:
+        """Make an archived memory live; see `MemoryService.restore_memory`."""
+        return await self._service.restore_memory(
+            **self._owner, memory_id=memory_id, scope=scope
+        )
+
+    async def release(
+        self,
+        memory_id: str,
+        *,
+        updated_at: float | None = None,
+        scope: Scope = "user",
+    ) -> builtins.list[str]:
+        """Make a quarantined memory live; see `MemoryService.release_memory`."""
+        return await self._service.release_memory(
+            **self._owner, memory_id=memory_id, updated_at=updated_at, scope=scope
+        )
+
+    async def mark_used(self, memory_ids: Sequence[str]) -> int:
+        """Count that memories were put to use; return how many.
+
+        See `MemoryService.mark_used`.
+        """
+        return await self._service.mark_used(**self._owner, memory_ids=memory_ids)
+
+    async def delete(self, memory_id: str, *, scope: Scope = "user") -> None:
+        """Delete one memory for good; see `MemoryService.delete_memory`."""
+        await self._service.delete_memory(
+            **self._owner, memory_id=memory_id, scope=scope
+        )
+
+    async def delete_session(self, session_id: str) -> int:
+        """Delete what was remembered of one session; return how many.
+
+        See `MemoryService.delete_session`.
+        """
+        return await self._service.delete_session(**self._owner, session_id=session_id)
+
+    async def delete_where(self, filter: FilterLike, *, scope: Scope = "user") -> int:
+        """Delete the memories that a filter lets through; return how many.
+
+        See `MemoryService.delete_where`.
+        """
+        return await self._service.delete_where(
+            **self._owner, filter=filter, scope=scope
+        )
+
+    async def delete_all(self, *, forget: bool = False, scope: Scope = "user") -> int:
+        """Delete all memories of the user; return how many.
+
+        See `MemoryService.delete_user`.
+        """
+        return await self._service.delete_user(
+            **self._owner, forget=forget, scope=scope
+        )
+
+    async def propose_forget(self, query: str, *, top_k: int = 5) -> ForgetProposal:
+        """Find what is to be forgotten; delete nothing.
+
+        See `MemoryService.propose_forget`.
+        """
+        return await self._service.propose_forget(
+            **self._owner, query=query, top_k=top_k
+        )
+
+    async def confirm_forget(
+        self, token: str, *, ids: Sequence[str] | None = None
+    ) -> int:
+        """Delete what `propose_forget` returned; return how many.
+
+        See `MemoryService.confirm_forget`.
+        """
+        return await self._service.confirm_forget(**self._owner, token=token, ids=ids)
+
+    async def end_session(self, session_id: str) -> builtins.list[str]:
+        """Make memories of all buffered turns of a session.
+
+        See `MemoryService.end_session`.
+        """
+        return await self._service.end_session(**self._owner, session_id=session_id)
+
+    async def consolidate(
+        self,
+        *,
+        older_than: float | timedelta | str | None = None,
+        summarizer: SummaryProvider | None = None,
+        merge: bool = True,
+        similarity: float | None = None,
+        fold: Collection[Fold] = SESSIONS,
+        dry_run: bool = False,
+    ) -> Consolidation:
+        """Merge what is said twice, sum up what is old.
+
+        See `MemoryService.consolidate`.
+        """
+        return await self._service.consolidate(
+            **self._owner,
+            older_than=older_than,
+            summarizer=summarizer,
+            merge=merge,
+            similarity=similarity,
+            fold=fold,
+            dry_run=dry_run,
+        )
