@@ -99,7 +99,7 @@ def test_no_place_is_lost_or_given_twice(seed):
         # All are free again: as many as there are fit at once, without waiting.
         async with places.place("a", most_each), places.place("b", most - most_each):
             pass
-        assert not places._had
+        assert not places._last_turns
 
     asyncio.run(scenario())
     assert served > 50

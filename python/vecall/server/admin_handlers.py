@@ -1,4 +1,4 @@
-"""What an admin may do: care for the file, without seeing what is in it."""
+"""Handlers of admin operations: maintenance of the file, without its memories."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ NO_FOLDER = "No folder of backups is configured."
 
 
 async def metrics(call: RequestContext) -> Response:
-    """Show counts in the text format of Prometheus."""
-    text = as_text(await call.memory.admin.stats(), call.door.answered)
+    """Return the metrics in the text format of Prometheus."""
+    text = as_text(await call.memory.admin.stats(), call.state.answered)
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
 async def backup(call: RequestContext) -> Response:
-    """Copy the file to the folder of backups, under a name that is not the client's."""
-    memory, door = call.memory, call.door
-    if door.backups is None:
+    """Copy the file to the folder of backups, under a name that the server chooses."""
+    memory, state = call.memory, call.state
+    if state.backups is None:
         raise HttpError(400, "not_configured", NO_FOLDER)
-    if door.backing_up:
+    if state.backing_up:
         msg = "A backup is being made."
         raise HttpError(409, "conflict", msg, {"Retry-After": "1"})
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = f"memory-{moment}-{secrets.token_hex(4)}.db"
-    target: Path = door.backups / name
-    door.backing_up = True
+    target: Path = state.backups / name
+    state.backing_up = True
     try:
         await memory.admin.backup(target)
-    except ConfigError as error:  # its message would name a file
+    except ConfigError as error:  # its message contains a path
         msg = "The folder of backups cannot be used."
         raise HttpError(503, "storage", msg, {"Retry-After": "1"}) from error
     finally:
-        door.backing_up = False
+        state.backing_up = False
     return json_response({"name": name, "bytes": target.stat().st_size}, 201)
 
 

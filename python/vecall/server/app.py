@@ -1,4 +1,4 @@
-"""The ASGI app: who is let in, in which order that is asked, and what is logged."""
+"""The ASGI app: authentication, the order of checks, and logging."""
 
 from __future__ import annotations
 
@@ -107,23 +107,23 @@ class _Application:
 
     def __init__(
         self,
-        door: ServerState,
+        state: ServerState,
         tokens: TokenSource,
         hosts: Collection[str],
         origins: Collection[str],
     ) -> None:
-        self._door = door
+        self._state = state
         self._tokens = tokens
         self._hosts = hosts
         self._origins = origins
-        self._rates = RateLimiter(door.limits)
+        self._rates = RateLimiter(state.limits)
         self._turns = Turns()
-        of_memory = Limits() if door.memory is None else door.memory.limits
+        of_memory = Limits() if state.memory is None else state.memory.limits
         operations = all_operations(of_memory.max_top_k)
-        shared = shared_schemas(door.limits, of_memory.max_top_k)
+        shared = shared_schemas(state.limits, of_memory.max_top_k)
         self._router = Router(operations)
         self._validator = Validator(shared)
-        door.document = openapi(operations, shared)
+        state.document = openapi(operations, shared)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -132,8 +132,8 @@ class _Application:
             await _Exchange(self, Request(scope, receive)).answer(send)
 
     async def respond(self, exchange: _Exchange) -> Response:
-        """Let a request in and do what it asks for."""
-        request, door = exchange.request, self._door
+        """Check a request and run its operation."""
+        request, state = exchange.request, self._state
         try:
             operation, names, token = self._identify(exchange)
         except HttpError:
@@ -146,7 +146,7 @@ class _Application:
         async with AsyncExitStack() as held:
             body = await self._body(request, operation, token, held)
             call = RequestContext(
-                door,
+                state,
                 names,
                 query,
                 body,
@@ -156,15 +156,15 @@ class _Application:
             )
             if token is None or not operation.timed:
                 return await operation.handler(call)
-            await held.enter_async_context(door.working.place(token.id))
+            await held.enter_async_context(state.working.place(token.id))
             return await self._in_time(operation, call)
 
     def _identify(
         self, exchange: _Exchange
     ) -> tuple[Operation, dict[str, str], Token | None]:
-        """Return what is asked for, the names in the path, and who asks."""
+        """Return the operation, the names in the path, and the client's token."""
         request = exchange.request
-        check_header_size(request, self._door.limits)
+        check_header_size(request, self._state.limits)
         check_framing(request)
         check_host(request, self._hosts)
         check_origin(request, self._origins)
@@ -189,23 +189,23 @@ class _Application:
     ) -> dict[str, Any]:
         if operation.body is None:
             if operation.method == "DELETE" and _has_body(request):
-                # Whoever sends a filter here must not lose everything else.
+                # A client that sends a filter must not delete everything by mistake.
                 raise HttpError(422, "invalid", "body: is not read here; leave it out")
             return {}
         assert token is not None, "a public operation has no body"
-        limits = self._door.limits
-        most = {
+        limits = self._state.limits
+        max_bytes = {
             "small": limits.max_small_body_bytes,
             "text": limits.max_text_body_bytes,
             "batch": limits.max_body_bytes,
         }[operation.body_limit]
-        most = min(most, limits.max_body_bytes)
-        sender = Sender(token.id, self._rates, self._door.bodies, held)
-        rules = BodyRules(limits, most, ref(operation.body), self._validator)
+        max_bytes = min(max_bytes, limits.max_body_bytes)
+        sender = Sender(token.id, self._rates, self._state.bodies, held)
+        rules = BodyRules(limits, max_bytes, ref(operation.body), self._validator)
         return await read_json(request, rules, sender)
 
     async def _in_time(self, operation: Operation, call: RequestContext) -> Response:
-        seconds = self._door.limits.request_seconds
+        seconds = self._state.limits.request_seconds
         work = asyncio.ensure_future(operation.handler(call))
         done, _ = await asyncio.wait([work], timeout=seconds)
         if not done:
@@ -221,12 +221,12 @@ class _Application:
         authorize(token, operation.access, names)
 
     def count(self, operation: str, status: int) -> None:
-        """Count an answer."""
-        self._door.answered[operation, status] += 1
+        """Count a response."""
+        self._state.answered[operation, status] += 1
 
 
 class _Exchange:
-    """One request and its answer."""
+    """One request and its response."""
 
     def __init__(self, app: _Application, request: Request) -> None:
         self._app = app
@@ -236,7 +236,7 @@ class _Exchange:
         self._begin = time.perf_counter()
 
     async def answer(self, send: Send) -> None:
-        """Answer, whatever happens, and say so in the log without saying what."""
+        """Send a response in every case; log the outcome without content."""
         try:
             response = await self._app.respond(self)
             whole = self.operation is not None and self.operation.body is not None
@@ -244,7 +244,7 @@ class _Exchange:
             response = as_response(self._told(error), self._id)
             whole = False
         if _has_body(self.request) and not whole:
-            response.headers["Connection"] = "close"  # it may be coming for ever
+            response.headers["Connection"] = "close"  # the body may be endless
         response.headers.update({**_HEADERS, "X-Request-Id": self._id})
         self._log(response.status_code)
         await response(self.request.scope, self.request.receive, send)
@@ -269,7 +269,7 @@ class _Exchange:
 
 
 def _forget(work: asyncio.Future[Response]) -> None:
-    """Let nobody log an error that comes too late; its message may hold content."""
+    """Do not log the error of an abandoned task; its message may contain user text."""
     if not work.cancelled():
         work.exception()
 

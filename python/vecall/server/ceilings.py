@@ -1,4 +1,4 @@
-"""What a token may claim of what it writes: trust, source and author."""
+"""Limits the trust, source and author that the writes of a token may claim."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ITEMS = ("memories", "events", "messages")
 
 
 def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body whose memories or turns say what the token says of its writes.
+    """Return a body whose items have the trust, source and author of the token.
 
     Raises:
-        HttpError: 403, one claims something else.
+        HttpError: 403, an item claims another value.
     """
     if token.ceiling is None and token.source is None and token.author is None:
         return body
@@ -44,21 +44,19 @@ def _stamped(token: Token, item: Any) -> dict[str, Any]:
     for name, fields in _NAMES_OF.items():
         bound = getattr(token, name)
         if bound is not None:
-            others = {key: told for key, told in made.items() if key not in fields}
+            others = {key: value for key, value in made.items() if key not in fields}
             made = {**others, name: bound}
     return made
 
 
-def check_names(token: Token, given: Mapping[str, Any]) -> None:
-    """Refuse a source or an author that is not the token's, where it has one.
+def check_names(token: Token, item: Mapping[str, Any]) -> None:
+    """Refuse a source or an author other than the token's, if it has one.
 
     Raises:
         HttpError: 403.
     """
     for name, fields in _NAMES_OF.items():
         bound = getattr(token, name)
-        if bound is not None and any(
-            given.get(each, bound) != bound for each in fields
-        ):
+        if bound is not None and any(item.get(each, bound) != bound for each in fields):
             msg = f"The token is bound to another {name}; leave it out."
             raise HttpError(403, name, msg)

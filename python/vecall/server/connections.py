@@ -1,4 +1,4 @@
-"""Connections that send nothing, or too slowly, make room for others."""
+"""Closes idle and slow connections when there are too many."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from vecall.server.responses import HttpError, as_response
 
 _log = logging.getLogger("vecall.server")
 
-_PATIENCE_S = 1.0  # what takes longer is slow: a request mostly comes in one piece
+_PATIENCE_S = 1.0  # a slower request is slow: most requests come in one piece
 
 
 class ReadPhase(Enum):
-    """What a client keeps a connection waiting for; the first make room first."""
+    """What the server waits for on a connection; closed in this order."""
 
     REQUEST = "request"
     NEXT_REQUEST = "next request"
@@ -29,7 +29,7 @@ class ReadPhase(Enum):
 
 
 Rooms = dict[ReadPhase, dict["GuardedProtocol", None]]
-"""Who waits for what, those that came first in front."""
+"""Connections by read phase, the longest-waiting first."""
 
 
 def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
@@ -49,10 +49,10 @@ def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
 
 
 class GuardedProtocol(H11Protocol):
-    """HTTP/1.1, with a time for headers and a number of connections.
+    """HTTP/1.1 with a timeout for headers and a limit on connections.
 
-    uvicorn waits for ever for the headers of a request, and answers 503 to everybody
-    once there are many connections.
+    uvicorn alone has no timeout for headers, and answers 503 to every client once there
+    are too many connections.
     """
 
     allowed: ClassVar[HttpLimits]
@@ -60,7 +60,7 @@ class GuardedProtocol(H11Protocol):
     rooms: ClassVar[Rooms]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a connection; where there are too many, let go of another."""
+        """Accept a connection; if there are too many, close another."""
         super().connection_made(cast(asyncio.Transport, transport))
         self.taken_from.begun(transport.get_extra_info("socket").fileno())
         self._timer: asyncio.TimerHandle | None = None
@@ -73,17 +73,17 @@ class GuardedProtocol(H11Protocol):
         self._find_room()
 
     def _make_room(self) -> None:
-        """Let go of the one that keeps the server waiting for longest."""
+        """Close the connection that has made the server wait longest."""
         longest = [next(iter(room)) for room in self.rooms.values() if room]
         since = self.loop.time() - _PATIENCE_S
         slow = [each for each in longest if each._since < since]
         leaves = (slow or longest or [self])[0]
         leaves.transport.abort()
         leaves._leave_room()
-        self.connections.discard(leaves)  # at once, for the next that comes
+        self.connections.discard(leaves)  # now, before the next connection
 
     def _find_room(self) -> None:
-        """Stand where those stand that wait for the same."""
+        """Move the connection to the group of its read phase."""
         wait = self._wait()
         if wait is not self._room:
             self._leave_room()
@@ -96,7 +96,7 @@ class GuardedProtocol(H11Protocol):
             self.rooms[self._room].pop(self, None)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; the first byte of a request starts its time."""
+        """Handle received bytes; the first byte of a request starts its timeout."""
         if self.transport.is_closing():
             return
         super().data_received(data)
@@ -107,7 +107,7 @@ class GuardedProtocol(H11Protocol):
         self._find_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection."""
         self._stop_waiting()
         self._leave_room()
         if self._stalled is not None:
@@ -115,19 +115,19 @@ class GuardedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Be idle from now on, unless another request is there already."""
+        """Mark the connection as idle, unless another request has arrived."""
         super().on_response_complete()
         self._find_room()
 
     def pause_writing(self) -> None:
-        """Wait for a client that does not take its answer, but not for ever."""
+        """Start a timeout for a client that does not read its response."""
         super().pause_writing()
         seconds = self.allowed.request_seconds
         self._stalled = self.loop.call_later(seconds, self._give_up)
         self._find_room()
 
     def resume_writing(self) -> None:
-        """Go on; the client took what was sent."""
+        """Stop the timeout: the client has read the response."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
@@ -135,19 +135,19 @@ class GuardedProtocol(H11Protocol):
         self._find_room()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Answer what is no HTTP, or has too large headers, as JSON."""
+        """Answer malformed HTTP and too large headers with a JSON error."""
         error = HttpError(400, "bad_request", "The request is not valid HTTP.")
         response = as_response(error, "-")
         headers = [*response.raw_headers, (b"connection", b"close")]
         head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
         body = h11.Data(data=bytes(response.body))
-        with suppress(h11.LocalProtocolError):  # another answer has begun
+        with suppress(h11.LocalProtocolError):  # another response has begun
             for event in (head, body, h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event))
         self.transport.close()
 
     def _wait(self) -> ReadPhase | None:
-        """What its client keeps it waiting for; None where it is the server's turn."""
+        """Return what the connection waits for; None if the server must act."""
         cycle: Any = self.cycle  # None before the first request
         answered = cycle is None or cycle.response_complete
         if self._stalled is not None:

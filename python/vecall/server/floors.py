@@ -1,4 +1,4 @@
-"""What a token may read: memories whose tier of trust reaches its floor."""
+"""Limits the memories that a token may read, by a minimum tier of trust."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from vecall.server.tokens import Token
 from vecall.types import MemoryEntry
 
 
-def floored(token: Token, asked: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return a filter that passes nothing below the floor of a token."""
+def floored(token: Token, condition: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a filter that also applies the trust floor of a token."""
     if token.min_trust is None:
-        return asked
-    given = (asked or {}).get("min_trust", token.min_trust)
-    floor = given if exceeds(given, token.min_trust) else token.min_trust
-    return {**(asked or {}), "min_trust": floor}
+        return condition
+    tier = (condition or {}).get("min_trust", token.min_trust)
+    floor = tier if exceeds(tier, token.min_trust) else token.min_trust
+    return {**(condition or {}), "min_trust": floor}
 
 
 def may_read(token: Token, entry: MemoryEntry) -> bool:
-    """Whether a memory reaches the floor of a token."""
+    """Whether a memory is at or above the trust floor of a token."""
     return token.min_trust is None or reaches(entry.trust, token.min_trust)
 
 
 def readable(token: Token, entry: MemoryEntry) -> MemoryEntry:
-    """Return a memory if it reaches the floor of a token.
+    """Return a memory if it is at or above the trust floor of a token.
 
     Raises:
         NotFoundError: It does not; to this token it is not there.
@@ -38,7 +38,7 @@ def readable(token: Token, entry: MemoryEntry) -> MemoryEntry:
 
 
 def check_floorless(token: Token) -> None:
-    """Refuse what cannot leave out what is below the floor of a token.
+    """Refuse a token with a trust floor for an operation that cannot apply it.
 
     Raises:
         HttpError: 403.

@@ -1,4 +1,4 @@
-"""What each request does: translate, ask the memory service, translate back."""
+"""Handlers: each parses a request, calls `MemoryService`, and returns JSON."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DEFAULT_PAGE = 100
 
 _TURNS = {"events", "messages"}
 
-_BUFFER = 256 * 1024  # bytes of an export that is being made
-_EXPORTS = 16  # more at once would fill the disk and take the places of others
+_BUFFER = 256 * 1024  # bytes, of an export in progress
+_MAX_EXPORTS = 16  # at the same time; more would fill the disk
 
 
 async def ingest_session(call: RequestContext) -> Response:
-    """Remember the turns of a session that the loader finds."""
+    """Store the turns of the session that the loader returns."""
     memory = call.memory
     wanted = call.body.get("sessionId", call.body.get("session_id"))
     session = await _loaded(call, "sessionId", wanted)
@@ -48,14 +48,14 @@ async def ingest_session(call: RequestContext) -> Response:
 
 
 async def observe_session(call: RequestContext) -> Response:
-    """Keep what is new in a session until the trigger says to remember it."""
+    """Buffer the new turns of a session until the trigger fires."""
     ids = await call.memory.observe_session(await _told(call))
     return json_response({"ids": ids})
 
 
 async def end_session(call: RequestContext) -> Response:
-    """Remember what is kept of a session."""
-    if call.body.keys() & _TURNS or call.door.load_session is not None:
+    """Make memories of the buffered turns of a session."""
+    if call.body.keys() & _TURNS or call.state.load_session is not None:
         ids = await call.memory.end_session(await _told(call))
     else:
         session_id = call.names["session"]
@@ -64,7 +64,7 @@ async def end_session(call: RequestContext) -> Response:
 
 
 async def _told(call: RequestContext) -> object:
-    """The session with the turns that came, or as the loader finds it."""
+    """Return a session of the turns in the body, or the one of the loader."""
     id_ = call.names["session"]
     if call.body.keys() & _TURNS:
         return {**call.whose, "id": id_, **stamped(call.by, call.body)}
@@ -72,18 +72,18 @@ async def _told(call: RequestContext) -> object:
 
 
 async def _loaded(call: RequestContext, field: str, session_id: object) -> object:
-    """The session that the loader finds, if it is this user's."""
-    if call.door.load_session is None:
+    """Return the session of the loader, if it belongs to this user."""
+    if call.state.load_session is None:
         raise HttpError(400, "not_configured", NO_LOADER)
     expected = (*call.whose.values(), session_id)
     for name, value in zip(("app", "user", field), expected, strict=True):
         check_name(value, name, call.memory.limits)
     try:
-        session = await call.door.load_session(**call.whose, session_id=session_id)
+        session = await call.state.load_session(**call.whose, session_id=session_id)
     except Exception as error:
         msg = "The session loader failed."
         raise HttpError(503, "session_loader", msg, {"Retry-After": "1"}) from error
-    # What belongs to somebody else is not there, whatever the loader found.
+    # A session of another user is not found, even if the loader returns it.
     if session is None or _head(session) != expected:
         raise HttpError(404, "not_found", NO_SESSION)
     return session
@@ -97,30 +97,30 @@ def _head(session: object) -> tuple[object, object, object]:
 
 
 async def add_memories(call: RequestContext) -> Response:
-    """Remember what was learned."""
+    """Store memories."""
     body = stamped(call.by, call.body)
     return _added(await call.user.add(**body), 201)
 
 
 async def add_events(call: RequestContext) -> Response:
-    """Remember some turns."""
+    """Store turns."""
     body = stamped(call.by, call.body)
     ids = await call.user.add_events(**body)
     return _added(ids, 201)
 
 
 def _added(ids: AddedIds, status: int) -> Response:
-    """The ids, and why there are none for some items; 200 where nothing is stored."""
-    told: dict[str, object] = {"ids": ids}
+    """Return the ids, and reasons for omitted items; 200 if nothing was stored."""
+    document: dict[str, object] = {"ids": ids}
     if ids.left_out:
-        told["left_out"] = [dataclasses.asdict(each) for each in ids.left_out]
-    return json_response(told, status if ids.stored else 200)
+        document["left_out"] = [dataclasses.asdict(each) for each in ids.left_out]
+    return json_response(document, status if ids.stored else 200)
 
 
 async def search(call: RequestContext) -> Response:
-    """Find what the past says about a query."""
+    """Search for memories."""
     body = call.body
-    asked = floored(call.by, body.get("filter"))
+    condition = floored(call.by, body.get("filter"))
     k = int(body.get("k", DEFAULT_K))
 
     async def ask() -> list[MemoryEntry]:
@@ -129,7 +129,7 @@ async def search(call: RequestContext) -> Response:
             top_k=k,
             min_similarity=body.get("min_similarity"),
             min_confidence=body.get("min_confidence"),
-            filter=asked,
+            filter=condition,
             explain=body.get("explain", False),
             vector=body.get("vector"),
         )
@@ -139,7 +139,7 @@ async def search(call: RequestContext) -> Response:
 
 
 async def list_memories(call: RequestContext) -> Response:
-    """Return a page of memories in the order of their making."""
+    """Return a page of memories, in the order in which they were stored."""
     memory = call.memory
     if call.query.get("state") == "quarantined":
         check_reviewer(call.by)
@@ -159,7 +159,7 @@ async def get_memory(call: RequestContext) -> Response:
 
 
 async def update_memory(call: RequestContext) -> Response:
-    """Correct one memory; what it said before stays in its history."""
+    """Correct one memory; its former text stays in its history."""
     memory_id = call.names["id"]
     check_names(call.by, call.body)
     if call.by.min_trust is not None:
@@ -169,7 +169,7 @@ async def update_memory(call: RequestContext) -> Response:
 
 
 async def memory_history(call: RequestContext) -> Response:
-    """Return what a memory was and is, and what it replaced."""
+    """Return the revisions of a memory, and those of the memories it superseded."""
 
     async def ask() -> list[Revision]:
         memory_id = call.names["id"]
@@ -189,52 +189,51 @@ async def memory_history(call: RequestContext) -> Response:
 
 
 async def archive_memory(call: RequestContext) -> Response:
-    """Keep a memory, but find it no more."""
+    """Archive a memory: searches do not return it."""
     await call.user.archive(call.names["id"])
     return Response(status_code=204)
 
 
 async def restore_memory(call: RequestContext) -> Response:
-    """Make an archived memory live again."""
+    """Restore an archived memory."""
     ids = await call.user.restore(call.names["id"])
     return json_response({"ids": ids})
 
 
 async def release_memory(call: RequestContext) -> Response:
-    """Make a quarantined memory live."""
+    """Release a quarantined memory."""
     memory_id = call.names["id"]
     ids = await call.user.release(memory_id, **call.body)
     return json_response({"ids": ids})
 
 
 async def consolidate(call: RequestContext) -> Response:
-    """Merge duplicates and sum up what is old, or say what that would do."""
-    asked = {"dry_run": True, **call.body}
-    done = await call.user.consolidate(**asked)
+    """Merge duplicates and summarize old memories; by default a dry run."""
+    options = {"dry_run": True, **call.body}
+    done = await call.user.consolidate(**options)
     return json_response(asdict(done))
 
 
 async def mark_used(call: RequestContext) -> Response:
-    """Count that memories were put to use."""
+    """Record that memories were used."""
     count = await call.user.mark_used(call.body["ids"])
     return json_response({"marked": count})
 
 
 async def delete_where(call: RequestContext) -> Response:
-    """Delete the memories that a filter lets through."""
-    asked = call.body["filter"]
-    count = await call.user.delete_where(asked)
+    """Delete the memories that match a filter."""
+    count = await call.user.delete_where(call.body["filter"])
     return json_response({"deleted": count})
 
 
 async def delete_memory(call: RequestContext) -> Response:
-    """Delete one memory; one that is not there is gone already."""
+    """Delete one memory. Idempotent."""
     await call.user.delete(call.names["id"])
     return Response(status_code=204)
 
 
 async def delete_session(call: RequestContext) -> Response:
-    """Delete what was remembered of one session."""
+    """Delete the memories of one session."""
     session_id = call.names["session"]
     count = await call.user.delete_session(session_id)
     return json_response({"deleted": count})
@@ -248,13 +247,13 @@ async def delete_user(call: RequestContext) -> Response:
 
 
 async def export_user(call: RequestContext) -> Response:
-    """Stream a user's memories as JSON lines, all of one state of the file."""
+    """Stream a user's memories as JSON lines, from one snapshot of the file."""
     check_floorless(call.by)
     for name, value in call.whose.items():
         check_name(value, name, call.memory.limits)
     with ExitStack() as place:
-        place.enter_context(call.door.export_place(call.by.id, _EXPORTS))
-        async with call.door.making.place(call.by.id):
+        place.enter_context(call.state.export_place(call.by.id, _MAX_EXPORTS))
+        async with call.state.making.place(call.by.id):
             file = place.enter_context(await _exported(call))
         return FileStream(
             file, "application/x-ndjson", place.pop_all(), call.still_admitted
@@ -262,7 +261,7 @@ async def export_user(call: RequestContext) -> Response:
 
 
 async def _exported(call: RequestContext) -> BinaryIO:
-    """The export as an open file that never had a name: none stays after a crash."""
+    """Return the export as an open file without a name; a crash leaves no file."""
     with ExitStack() as until_made:
         made = until_made.enter_context(tempfile.TemporaryFile(buffering=_BUFFER))
         file = cast("BinaryIO", made)
@@ -280,10 +279,10 @@ async def _exported(call: RequestContext) -> BinaryIO:
 
 
 async def health(_: RequestContext) -> Response:
-    """Say that the server answers."""
+    """Return that the server is alive."""
     return json_response({"status": "ok"})
 
 
 async def document(call: RequestContext) -> Response:
-    """Show the OpenAPI document."""
-    return raw_json(call.door.document_at(call.mounted_at))
+    """Return the OpenAPI document."""
+    return raw_json(call.state.document_at(call.mounted_at))

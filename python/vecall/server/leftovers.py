@@ -1,4 +1,4 @@
-"""Exports that a killed server of an older version left among the temporary files.
+"""Deletes exports that a killed server of an older version left in the temp folder.
 
 Such a version made `vecall-????????/export.jsonl` there; this one makes no file that
 has a name.
@@ -18,11 +18,11 @@ _log = logging.getLogger("vecall.server")
 
 _FOLDERS = "vecall-????????"
 _FILE = "export.jsonl"
-_AGE_S = 86_400.0  # a server of an older version may be running still
+_AGE_S = 86_400.0  # a server of an older version may still be running
 
 
 def remove_old_exports(folder: Path | None = None) -> int:
-    """Delete exports that nobody will read; return how many there were.
+    """Delete abandoned exports; return how many.
 
     Only a folder of this user goes that nobody else may enter, that has this one file
     and nothing more, and that is a day old.
@@ -32,7 +32,7 @@ def remove_old_exports(folder: Path | None = None) -> int:
     """
     count = 0
     for each in (folder or Path(tempfile.gettempdir())).glob(_FOLDERS):
-        with suppress(OSError):  # somebody else's, or gone meanwhile
+        with suppress(OSError):  # another user's file, or deleted meanwhile
             if _is_leftover(each):
                 (each / _FILE).unlink()
                 each.rmdir()

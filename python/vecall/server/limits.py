@@ -1,4 +1,4 @@
-"""What the server takes from one client, and how often."""
+"""Limits on the size, speed and rate of requests."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ class HttpLimits:
     Texts, names, metadata and k have the limits of the memory service.
 
     Attributes:
-        max_body_bytes: A request's body, where it may hold many memories or turns.
-        max_text_body_bytes: A body that corrects one memory.
-        max_small_body_bytes: Any other body, such as a search's.
-        max_json_parts: Fields and items in a body: how often it may have one of the
-            characters [ { and comma.
-        max_held_bytes: Bodies above 16 KiB that are read or worked on at the same time,
-            together; of one token a quarter, but at least one body.
+        max_body_bytes: Bytes of a body that may hold many memories or turns.
+        max_text_body_bytes: Bytes of a body that corrects one memory.
+        max_small_body_bytes: Bytes of any other body, such as a search's.
+        max_json_parts: Fields and items in a body, counted as its characters [ { and
+            comma.
+        max_held_bytes: Bytes in RAM of all bodies above 16 KiB. One token may use a
+            quarter, but at least one body.
         max_batch: Memories or events in one request.
-        max_answer_bytes: The memories in an answer, as JSON; those that no longer fit
-            are left out, which the answer says. One always fits. Not of an export.
-        max_header_bytes: The request line and headers together.
-        header_seconds: Until the headers are there, from the first byte on.
-        body_seconds: Until the body is there.
-        request_seconds: Until the memory service answered, and for a client to take
-            each piece of the answer.
-        max_connections: Open at the same time. When one more comes, the one is closed
-            that has been at its headers for longest, or else idle for longest.
-        writes_per_second: Of one token; so many may also come at once.
-        reads_per_second: Of one token; so many may also come at once.
-        body_bytes_per_second: Of one token in all bodies; so many may also come at
-            once. What exceeds it waits: the client is slowed down.
-        requests_at_once: Of one token that the memory service works on; of all tokens
-            four times as many. Others wait, each token in turn.
-        exports_at_once: Of one token that are made or sent.
+        max_answer_bytes: Bytes of the memories in a response, as JSON. Further memories
+            are left out, and the response says so. One memory always fits. Exports have
+            no such limit.
+        max_header_bytes: Bytes of the request line and the headers together.
+        header_seconds: Timeout of the headers, from the first byte on.
+        body_seconds: Timeout of the body.
+        request_seconds: Timeout of the memory service, and of a client that reads a
+            chunk of the response.
+        max_connections: Open connections. For one more, the server closes the one that
+            has been sending headers longest, or else the one idle longest.
+        writes_per_second: Writes of one token; also the size of a burst.
+        reads_per_second: Reads of one token; also the size of a burst.
+        body_bytes_per_second: Bytes of all bodies of one token; also the size of a
+            burst. Above it the server slows the client down.
+        requests_at_once: Requests of one token that run at the same time; of all tokens
+            four times as many. Other requests wait, round robin by token.
+        exports_at_once: Exports of one token that are made or sent at the same time.
     """
 
     max_body_bytes: int = 4 * 1024 * 1024
@@ -61,7 +62,7 @@ class HttpLimits:
     exports_at_once: int = 4
 
     def __post_init__(self) -> None:
-        """Check that every limit is positive, and whole where it is a count."""
+        """Check that every limit is positive, and that counts are integers."""
         for field in fields(self):
             value = getattr(self, field.name)
             whole = not field.name.endswith("_seconds")
@@ -73,7 +74,7 @@ class HttpLimits:
 
 
 class RateLimiter:
-    """One bucket for each token and kind of cost. For one event loop."""
+    """Token buckets by token and kind of cost. For one event loop."""
 
     def __init__(self, limits: HttpLimits) -> None:
         """Start with full buckets."""
@@ -85,14 +86,14 @@ class RateLimiter:
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
     def wait(self, token: str, kind: str) -> float:
-        """Take one request out of a bucket.
+        """Take one request from a bucket.
 
         Args:
             token: The token's public id.
-            kind: "read" or "write"; "bytes" takes one byte, and lets a body in.
+            kind: "read" or "write"; "bytes" takes one byte, and admits a body.
 
         Returns:
-            0.0 if it may go on, otherwise the seconds after which it may come again.
+            0.0 if the request may proceed, else the seconds until it may be repeated.
         """
         rate, left = self._rates[kind], self._left(token, kind)
         if left < 1.0:
@@ -101,12 +102,12 @@ class RateLimiter:
         return 0.0
 
     def spend(self, token: str, kind: str, amount: int) -> None:
-        """Take out of a bucket, also more than there is.
+        """Take an amount from a bucket, even more than it holds.
 
         Args:
             token: The token's public id.
             kind: As in `wait`.
-            amount: How much.
+            amount: The amount to take.
         """
         left = self._left(token, kind)
         self._buckets[token, kind] = left - amount, time.monotonic()

@@ -1,4 +1,4 @@
-"""A socket that listens, and bounds the connections that are only beginning."""
+"""A listening socket with a limit on connections in their TLS handshake."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class Listener(socket.socket):
     most: int = 256
 
     def __init__(self, *args: int, **more: int) -> None:
-        """Begin with no connection."""
+        """Create the object without connections."""
         super().__init__(*args, **more)
         self._begun: dict[int, socket.socket] = {}
 
     def accept(self) -> tuple[socket.socket, object]:
-        """Take a connection; where too many are beginning, end the oldest."""
+        """Accept a connection; if too many are in their handshake, close the oldest."""
         connection, address = super().accept()
-        self._begun.pop(connection.fileno(), None)  # a number that is used again
+        self._begun.pop(connection.fileno(), None)  # a reused file descriptor
         self._begun[connection.fileno()] = connection
         if len(self._begun) > self.most:
             oldest = self._begun.pop(next(iter(self._begun)))
-            with suppress(OSError):  # it is closed, or its client has gone
+            with suppress(OSError):  # closed already, or the client has disconnected
                 oldest.shutdown(socket.SHUT_RDWR)
         return connection, address
 
     def begun(self, number: int) -> None:
-        """Count a connection no more: it is the server's from now on.
+        """Stop counting a connection: the server handles it from now on.
 
         Args:
             number: Its file descriptor.

@@ -1,4 +1,4 @@
-"""Counts as Prometheus reads them. No name of an app, a user or a text is in them."""
+"""Metrics for Prometheus, without names of apps or users and without texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, from the same tables that answer requests."""
+"""The OpenAPI document, generated from the table of operations."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 def _responses(operation: Operation) -> dict[str, Any]:
     statuses = {operation.status}
     if operation.answer == "Added":
-        statuses.add(200)  # nothing was stored, and the answer says why
+        statuses.add(200)  # nothing was stored; the response has the reasons
     answers = {str(each): _success(operation, each) for each in sorted(statuses)}
     for status in sorted(_errors(operation)):
         document: dict[str, Any] = {

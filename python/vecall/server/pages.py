@@ -1,4 +1,4 @@
-"""Memories as JSON, in answers of a bounded size."""
+"""Returns memories as JSON, in responses of limited size."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from vecall.types import MemoryEntry, Revision
 T = TypeVar("T")
 
 Each = Callable[[Iterable[Any]], Iterable[Any]]
-"""Yields items, and pauses between them where it may: `in_slices`, or `iter`."""
+"""Iterates over items: `in_slices`, which yields the thread regularly, or `iter`."""
 
-MANY = 32  # memories: more of them are not written, nor held, as a matter of course
+MANY = 32  # memories: larger responses need a place and are written on a thread
 _WRITTEN_AT_ONCE = 64 * 1024  # characters of text: under a millisecond of the loop
 
 
@@ -35,7 +35,7 @@ async def answered(
     ask: Callable[[], Awaitable[list[T]]],
     write: Callable[[RequestContext, list[T]], Awaitable[Response]],
 ) -> Response:
-    """Ask and answer; a few at a time where many memories may have to be held.
+    """Search and respond; limit the number of concurrent large responses.
 
     Args:
         call: The request.
@@ -45,16 +45,16 @@ async def answered(
     """
     if most is not None and most <= MANY:
         return await write(call, await ask())
-    async with call.door.large.place(call.by.id):
+    async with call.state.large.place(call.by.id):
         return await write(call, await ask())
 
 
 async def best(call: RequestContext, entries: list[MemoryEntry]) -> Response:
-    """Return the best memories; "truncated" says that further ones did not fit."""
+    """Return the best memories; "truncated" if further ones did not fit."""
 
     def write(each: Each) -> Response:
         shows = map(shown, each(entries))
-        texts = _fitting(shows, call.door.limits.max_answer_bytes)
+        texts = _fitting(shows, call.state.limits.max_answer_bytes)
         return _listed("memories", texts, truncated=len(texts) < len(entries))
 
     return await _written(entries, write)
@@ -63,12 +63,12 @@ async def best(call: RequestContext, entries: list[MemoryEntry]) -> Response:
 async def page(
     call: RequestContext, entries: list[MemoryEntry], limit: int
 ) -> Response:
-    """Return memories in order; "next" is where to go on, unless it was the last."""
+    """Return memories in order; "next" is the start of the next page, if any."""
     visible = [entry for entry in entries if may_read(call.by, entry)]
 
     def write(each: Each) -> Response:
         shows = map(shown, each(visible))
-        texts = _fitting(shows, call.door.limits.max_answer_bytes)
+        texts = _fitting(shows, call.state.limits.max_answer_bytes)
         if len(texts) < len(visible):
             return _listed("memories", texts, next=visible[len(texts) - 1].id)
         if len(entries) < limit:
@@ -83,31 +83,32 @@ async def newest(call: RequestContext, revisions: list[Revision]) -> Response:
 
     def write(each: Each) -> Response:
         backwards = (
-            {**_plain(past), "memory": shown(past.memory)} for past in each(told)
+            {**_plain(past), "memory": shown(past.memory)}
+            for past in each(newest_first)
         )
-        texts = _fitting(backwards, call.door.limits.max_answer_bytes)
+        texts = _fitting(backwards, call.state.limits.max_answer_bytes)
         cut = len(texts) < len(revisions)
         return _listed("revisions", texts[::-1], truncated=cut)
 
-    told = revisions[::-1]
-    return await _written([past.memory for past in told], write)
+    newest_first = revisions[::-1]
+    return await _written([past.memory for past in newest_first], write)
 
 
 def shown(entry: MemoryEntry) -> dict[str, Any]:
-    """A memory without what it does not have."""
+    """Return the fields of a memory that are not None."""
     return {name: value for name, value in _plain(entry).items() if value != {}}
 
 
 def _plain(value: MemoryEntry | Revision) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(value)]
-    told = {name: getattr(value, name) for name in names}
-    return {name: value for name, value in told.items() if value is not None}
+    values = {name: getattr(value, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 async def _written(
     entries: list[MemoryEntry], write: Callable[[Each], Response]
 ) -> Response:
-    """Write a little at once, much in slices on another thread."""
+    """Write few memories on the event loop, many in slices on another thread."""
     little = len(entries) <= MANY
     if little and sum(len(entry.text) for entry in entries) <= _WRITTEN_AT_ONCE:
         return write(iter)
@@ -115,7 +116,7 @@ async def _written(
 
 
 def _fitting(values: Iterable[object], most: int) -> list[str]:
-    """The first values as JSON: as many as fit, but at least one."""
+    """Return the first values as JSON: as many as fit, but at least one."""
     texts: list[str] = []
     size = 0
     for value in values:

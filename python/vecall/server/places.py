@@ -1,4 +1,4 @@
-"""Places for what may be done a few times at once, handed out round robin by token."""
+"""Limits concurrent work; grants places round robin by token."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from vecall.server.responses import HttpError
 
 
 class Places:
-    """A number of places, of which one token has at most a part. For one event loop.
+    """A fair semaphore with a limit by token. For one event loop.
 
-    Who waits gets a place in the order of the tokens, one request of each in turn, so
-    that a token with many requests delays another token by at most one of them.
+    Waiting requests get places round robin by token, so a token with many requests
+    delays another token by at most one of them.
 
     Args:
-        most: How many places there are; a request may take several of them.
-        most_each: How many of them one token may have.
-        seconds: For how long a request waits.
+        total: The number of places. A request may take several.
+        limit: The number of places that one token may have.
+        seconds: The timeout of a waiting request.
     """
 
-    def __init__(self, most: int, most_each: int, seconds: float) -> None:
-        """Begin with all places free."""
-        self._free = most
-        self._most_each = min(most, most_each)
+    def __init__(self, total: int, limit: int, seconds: float) -> None:
+        """Create the object with all places free."""
+        self._free = total
+        self._limit = min(total, limit)
         self._seconds = seconds
         self._taken: Counter[str] = Counter()
         self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
         self._turns = count()
-        self._had: dict[
+        self._last_turns: dict[
             str, int
-        ] = {}  # the last turn of those that have a place or wait
+        ] = {}  # the last turn of each token that has a place or waits
 
     @asynccontextmanager
     async def place(self, token: str, size: int = 1) -> AsyncIterator[None]:
         """Hold places while the block runs.
 
         Args:
-            token: The id of the token for which they are.
-            size: How many; more than one token may have count as that many.
+            token: The id of the token.
+            size: The number of places; capped at the limit of a token.
 
         Raises:
-            HttpError: 503, none was free in time.
+            HttpError: 503, not enough places were free before the timeout.
         """
-        size = min(size, self._most_each)
+        size = min(size, self._limit)
         granted = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(token, deque()).append((size, granted))
         self._grant()
@@ -59,7 +59,7 @@ class Places:
         finally:
             if not granted.done():
                 granted.cancel()
-                self._grant()  # whom it kept from going on
+                self._grant()  # the requests that it blocked
         if granted.cancelled():
             msg = "Too much is under way; come again."
             raise HttpError(503, "busy", msg, {"Retry-After": "1"})
@@ -74,31 +74,33 @@ class Places:
         if not self._taken[token]:
             del self._taken[token]
             if token not in self._waiting:
-                del self._had[token]
+                del self._last_turns[token]
         self._grant()
 
     def _grant(self) -> None:
-        """Let in whoever may go on, the token first that waited its turn longest."""
+        """Grant places, first to the token whose last turn is longest ago."""
         while self._grant_one():
             pass
 
     def _grant_one(self) -> bool:
-        for token in sorted(self._waiting, key=lambda each: self._had.get(each, -1)):
+        for token in sorted(
+            self._waiting, key=lambda each: self._last_turns.get(each, -1)
+        ):
             queue = self._waiting[token]
             while queue and queue[0][1].cancelled():
                 queue.popleft()
             if not queue:
                 del self._waiting[token]
                 if not self._taken[token]:
-                    self._had.pop(token, None)
+                    self._last_turns.pop(token, None)
                 continue
             size, granted = queue[0]
-            if self._taken[token] + size > self._most_each:
-                continue  # it waits for itself alone
+            if self._taken[token] + size > self._limit:
+                continue  # it waits for its own token's places
             if size > self._free:
-                return False  # nobody overtakes it, or it would wait for ever
+                return False  # no other token may overtake it: it would starve
             queue.popleft()
-            self._had[token] = next(self._turns)
+            self._last_turns[token] = next(self._turns)
             self._free -= size
             self._taken[token] += size
             granted.set_result(None)

@@ -26,58 +26,58 @@ from vecall.server.validation import Schema, Validator
 
 _JSON = re.compile(r"application/json(?: *; *charset=\"?utf-8\"?)?", re.I | re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
-_PARSED_AT_ONCE = 16 * 1024  # bytes: some 0.1 ms of the event loop
-_READ_AT_ONCE = 4  # large bodies of one token
+_INLINE_PARSE_LIMIT = 16 * 1024  # bytes: some 0.1 ms of the event loop
+_MAX_CONCURRENT_READS = 4  # large bodies of one token
 _PARTS = b"[{,"  # what begins an item or a field, in a text too
-_DISCARDED = 4  # times the limit: so that a client that still sends hears the answer
+_DISCARDED = 4  # times the limit; reading on lets a sending client get the response
 
 
 class BodyPlaces:
-    """The places of large bodies, which all requests share.
+    """The places of large bodies, shared by all requests.
 
     Attributes:
-        reading: Bodies that are read, a few of each token; so many that no token waits
-            for another one.
-        held: Bytes of bodies that are read or worked on.
-        parsing: Bodies that are parsed: one by one, as parsing holds the GIL.
+        reading: Limits the bodies that are read for each token. There are enough places
+            that no token waits for another.
+        held: Limits the bytes of bodies in RAM.
+        parsing: Parses one body at a time, because parsing holds the GIL.
     """
 
     def __init__(self, limits: HttpLimits) -> None:
-        """Begin with all places free."""
-        most = max(limits.max_held_bytes, limits.max_body_bytes)
-        each = max(most // 4, limits.max_body_bytes)
-        everybody = limits.max_connections * _READ_AT_ONCE
-        self.reading = Places(everybody, _READ_AT_ONCE, limits.request_seconds)
-        self.held = Places(most, each, limits.request_seconds)
+        """Create the object with all places free."""
+        total = max(limits.max_held_bytes, limits.max_body_bytes)
+        by_token = max(total // 4, limits.max_body_bytes)
+        readers = limits.max_connections * _MAX_CONCURRENT_READS
+        self.reading = Places(readers, _MAX_CONCURRENT_READS, limits.request_seconds)
+        self.held = Places(total, by_token, limits.request_seconds)
         self.parsing = Places(1, 1, limits.request_seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class BodyRules:
-    """What one body may be.
+    """The rules for a body.
 
     Attributes:
         limits: The limits of the server.
-        most: The most bytes.
-        schema: What it has to be.
-        validator: Knows the schemas.
+        max_bytes: The limit on the bytes of the body.
+        schema: The schema of the body.
+        validator: The validator of the shared schemas.
     """
 
     limits: HttpLimits
-    most: int
+    max_bytes: int
     schema: Schema
     validator: Validator
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sends a body, and what it may still take.
+    """The sender of a body, and its remaining budget.
 
     Attributes:
         token: The id of the token.
-        rates: What each token has left of requests and bytes.
+        rates: The rate limits of the tokens.
         places: The places of large bodies.
-        held: Gets the place of a large body; to be closed when it is done with.
+        held: The stack that releases the place of a large body; close it after use.
     """
 
     token: str
@@ -92,8 +92,8 @@ async def read_json(
     """Return a body that fits a schema.
 
     Raises:
-        HttpError: 400 no JSON, 408 too slow, 413 too large, 415 another type, 422
-            another shape or too many parts, 429 too many bytes of this token, 503 too
+        HttpError: 400 invalid JSON, 408 timeout, 413 too large, 415 wrong content type,
+            422 schema violation or too many parts, 429 rate limit on bytes, 503 too
             many large bodies at once.
     """
     limits = rules.limits
@@ -105,26 +105,26 @@ async def read_json(
         msg = "The body must not be compressed."
         raise HttpError(415, "unsupported_media_type", msg)
     size = _declared(request)
-    if size is not None and size <= _PARSED_AT_ONCE:
+    if size is not None and size <= _INLINE_PARSE_LIMIT:
         body = await _read_in_time(request, rules, sender, size)
     else:
         async with sender.places.reading.place(sender.token):
             await _within_budget(sender, limits.request_seconds)
-            if size is None or size <= rules.most:
-                place = sender.places.held.place(sender.token, size or rules.most)
+            if size is None or size <= rules.max_bytes:
+                place = sender.places.held.place(sender.token, size or rules.max_bytes)
                 await sender.held.enter_async_context(place)
             body = await _read_in_time(request, rules, sender, size)
-    if len(body) <= _PARSED_AT_ONCE:
+    if len(body) <= _INLINE_PARSE_LIMIT:
         return _parse(body, rules)
     async with sender.places.parsing.place(sender.token):
         return await asyncio.to_thread(_parse, body, rules)
 
 
 async def _within_budget(sender: Sender, seconds: float) -> None:
-    """Wait until the token has bytes left; the client meanwhile cannot send more.
+    """Wait until the token has bytes left; the server reads no more meanwhile.
 
     Raises:
-        HttpError: 429, it will not have any soon.
+        HttpError: 429, the wait would be too long.
     """
     wait = sender.rates.wait(sender.token, "bytes")
     if wait and wait <= seconds:
@@ -147,51 +147,54 @@ async def _read_in_time(
 
 
 def _declared(request: Request) -> int | None:
-    """The length that a request says its body has; None where it says none."""
+    """Return the Content-Length of a request; None without one."""
     declared = request.headers.get("content-length")
     if declared is None:
         return None
-    # What is too long to be read as a number is too long for every limit.
+    # A number with too many digits exceeds every limit.
     return int(declared) if _WHOLE.fullmatch(declared) else 10**10
 
 
 async def _read(
     request: Request, rules: BodyRules, sender: Sender, declared: int | None
 ) -> bytes:
-    most = rules.most
-    if "expect" in request.headers and declared is not None and declared > most:
-        raise _too_large(most)
-    most_parts = rules.limits.max_json_parts
-    counted = declared is None or declared > most_parts
+    max_bytes = rules.max_bytes
+    if "expect" in request.headers and declared is not None and declared > max_bytes:
+        raise _too_large(max_bytes)
+    max_parts = rules.limits.max_json_parts
+    counted = declared is None or declared > max_parts
     pieces = []
     size = parts = 0
     async for piece in request.stream():
         size += len(piece)
         sender.rates.spend(sender.token, "bytes", len(piece))
-        if counted and size <= most and parts <= most_parts:
+        if counted and size <= max_bytes and parts <= max_parts:
             parts += _parts(piece)
-        if size <= most and parts <= most_parts:
+        if size <= max_bytes and parts <= max_parts:
             pieces.append(piece)
         else:
             pieces.clear()
-        if size > _DISCARDED * most:
+        if size > _DISCARDED * max_bytes:
             break
-    if size > most:
-        raise _too_large(most)
-    if parts > most_parts:
-        msg = f"body: at most {most_parts} of the characters [ {{ ,"
+    if size > max_bytes:
+        raise _too_large(max_bytes)
+    if parts > max_parts:
+        msg = f"body: at most {max_parts} of the characters [ {{ ,"
         raise HttpError(422, "invalid", msg)
     return b"".join(pieces)
 
 
 def _parts(piece: bytes) -> int:
-    """How many items and fields begin in a piece of JSON; those in texts count, too."""
+    """Return the number of items and fields that begin in a piece of JSON.
+
+    Characters inside strings count too.
+    """
     data = np.frombuffer(piece, np.uint8)
     return sum(int(np.count_nonzero(data == each)) for each in _PARTS)
 
 
-def _too_large(most: int) -> HttpError:
-    return HttpError(413, "too_large", f"The body has at most {most} bytes.")
+def _too_large(max_bytes: int) -> HttpError:
+    return HttpError(413, "too_large", f"The body has at most {max_bytes} bytes.")
 
 
 def _parse(body: bytes, rules: BodyRules) -> dict[str, Any]:
@@ -214,7 +217,7 @@ def _refuse(_: str) -> NoReturn:
 
 
 def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose fields have different names: whoever checked it saw the same."""
+    """Return an object; refuse duplicate names, which parsers read differently."""
     value = dict(fields)
     if len(value) < len(fields):
         msg = "body: an object has a field twice"
@@ -235,11 +238,11 @@ def read_query(
     """
     try:
         text = request.scope["query_string"].decode("ascii")
-        told = parse_qsl(text, keep_blank_values=True, errors="strict")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
     except ValueError:
         raise HttpError(400, "bad_query", "The query is not valid.") from None
     values: dict[str, Any] = {}
-    for name, value in told:
+    for name, value in pairs:
         if name not in schemas or name in values:
             known = ", ".join(schemas) or "none"
             msg = f"query: has these fields, each at most once: {known}"
@@ -253,7 +256,7 @@ def read_query(
 
 
 def _typed(value: str, kind: str) -> object:
-    """A query's text as what the schema wants, where it is one."""
+    """Return the value of a query parameter in the type of its schema."""
     if kind == "boolean" and value in ("true", "false"):
         return value == "true"
     if kind == "integer" and _WHOLE.fullmatch(value):

@@ -1,4 +1,4 @@
-"""What is checked of a request before anything of it is believed."""
+"""Checks of a request before its body is read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_header_size(request: Request, limits: HttpLimits) -> None:
 
 
 def check_framing(request: Request) -> None:
-    """Refuse a body whose end a proxy may see elsewhere.
+    """Refuse a body whose end is ambiguous to proxies (request smuggling).
 
     Raises:
         HttpError: 400.
@@ -45,11 +45,11 @@ def check_framing(request: Request) -> None:
 
 
 def check_host(request: Request, hosts: Collection[str]) -> None:
-    """Refuse a request that was meant for another host, as DNS rebinding makes them.
+    """Refuse a request for another host, which prevents DNS rebinding.
 
     Args:
         request: The request.
-        hosts: Allowed values of Host beside this machine's own, in lower case.
+        hosts: Allowed values of Host besides this machine's own, in lower case.
 
     Raises:
         HttpError: 403.
@@ -69,7 +69,7 @@ def check_host(request: Request, hosts: Collection[str]) -> None:
 
 
 def check_origin(request: Request, origins: Collection[str]) -> None:
-    """Refuse what a web page sends, unless its origin is allowed.
+    """Refuse requests of web pages, unless their origin is allowed.
 
     Args:
         request: The request.
@@ -84,7 +84,7 @@ def check_origin(request: Request, origins: Collection[str]) -> None:
 
 
 def authenticate(request: Request, tokens: TokenSource) -> Token:
-    """Return who asks.
+    """Return the client's token.
 
     Raises:
         HttpError: 401.
@@ -100,12 +100,12 @@ def authenticate(request: Request, tokens: TokenSource) -> Token:
 
 
 def authorize(token: Token, access: str, names: dict[str, str]) -> None:
-    """Refuse what a token is not for.
+    """Refuse an operation that a token does not permit.
 
     Args:
-        token: Who asks.
-        access: As in `Operation`, but for "public".
-        names: The app and the user that are asked for, unless it is an admin's.
+        token: The client's token.
+        access: As in `Operation`, except "public".
+        names: The app and the user in the path; empty for an admin operation.
 
     Raises:
         HttpError: 403.
@@ -123,10 +123,10 @@ def authorize(token: Token, access: str, names: dict[str, str]) -> None:
 
 
 def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
-    """Refuse what comes too often.
+    """Refuse a request above the rate limit.
 
     Args:
-        rates: What each token has left.
+        rates: The rate limits of the tokens.
         token: The id of the token.
         kind: As in `RateLimiter.wait`.
 
@@ -141,12 +141,12 @@ def check_rate(rates: RateLimiter, token: str, kind: str) -> None:
 
 
 def changes(access: str) -> bool:
-    """Whether an access may change something."""
+    """Whether an access includes writes."""
     return access.endswith("write") or access == "review"
 
 
 def check_reviewer(token: Token) -> None:
-    """Refuse what only a reviewer may see or do.
+    """Refuse a token without the right to review.
 
     Raises:
         HttpError: 403.

@@ -1,4 +1,4 @@
-"""Answers that are no success: their codes, and what errors become of.
+"""Error responses: their codes, and the mapping from exceptions.
 
 No message says more than which rule was broken: no text, name or trace.
 """
@@ -37,7 +37,7 @@ NO_SESSION = "Session not found"
 
 
 class HttpError(Exception):
-    """A request that is answered with an error.
+    """An error response to a request.
 
     Args:
         status: The HTTP status.
@@ -53,7 +53,7 @@ class HttpError(Exception):
         message: str,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Take the parts of the answer."""
+        """Set the parts of the response."""
         super().__init__(message)
         self.status = status
         self.code = code
@@ -92,7 +92,7 @@ _OF: list[tuple[type[VecallError], int, str, str | None]] = [
 
 
 def answer_to(error: Exception) -> HttpError | None:
-    """Return what a client is told of an error; None if nobody expected it."""
+    """Return the error response for an exception; None for an unexpected one."""
     if isinstance(error, HttpError):
         return error
     for kind, status, code, message in _OF:
@@ -103,7 +103,7 @@ def answer_to(error: Exception) -> HttpError | None:
 
 
 def internal() -> HttpError:
-    """Return the answer to what should not have happened."""
+    """Return the response to an unexpected exception."""
     return HttpError(500, "internal", "The server failed to answer.")
 
 
@@ -127,7 +127,7 @@ def json_response(
 def raw_json(
     text: str, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return what is JSON already."""
+    """Return a response of encoded JSON."""
     return Response(text, status, headers, "application/json")
 
 

@@ -1,4 +1,4 @@
-"""Operations, and how a path finds one.
+"""Operations of the server, and the router that finds one by its path.
 
 Paths are split before they are decoded, so that a name may hold any character: the user
 "a/b" is the segment `a%2Fb`, and never two.
@@ -28,31 +28,31 @@ from vecall.service.memory_service import MemoryService
 from vecall.service.user import UserMemory
 
 Access = Literal["public", "read", "write", "review", "admin", "admin_write"]
-"""Who may: anybody, a token of the user, one that may write, one that may write and
-review, an admin's, one of those that may write."""
+"""The token that an operation needs: none, one of the user, one that may write, one
+that may write and review, an admin token, an admin token that may write."""
 
 SessionLoader = Callable[..., Awaitable[Any]]
-"""Called with app_name, user_id and session_id; gives the session, or None."""
+"""Called with app_name, user_id and session_id; returns the session, or None."""
 
 
 @dataclass(slots=True)
 class ServerState:
-    """What all requests share.
+    """The state of the server, shared by all requests.
 
     Attributes:
-        memory: The memory service, if there is one.
-        limits: How large and frequent requests may be.
-        load_session: Finds sessions, if there is one who does.
+        memory: The memory service, if configured.
+        limits: The limits on requests.
+        load_session: The session loader, if configured.
         document: The OpenAPI document, for an app that is not mounted.
-        answered: How many requests were answered, by operation and status.
-        backups: The folder of backups, if there is one.
-        exporting: How many exports of each token are waited for, made or sent; each is
-            a file.
-        making: Keeps many exports from being made at once.
-        large: Keeps many large answers from filling the memory at once.
-        working: Keeps one token from having all threads of the memory service.
+        answered: The number of answered requests, by operation and status.
+        backups: The folder of backups, if configured.
+        exporting: The number of exports of each token that are queued, made or sent.
+            Each is a file.
+        making: Limits concurrent exports.
+        large: Limits the RAM of concurrent large responses.
+        working: Limits the threads of the memory service that one token may use.
         bodies: The places of large bodies.
-        backing_up: Whether a backup is being made.
+        backing_up: Whether a backup is in progress.
     """
 
     memory: MemoryService | None
@@ -70,7 +70,7 @@ class ServerState:
     _documents: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Begin with all places free."""
+        """Create the object with all places free."""
         limits = self.limits
         self.making = Places(2, 1, limits.request_seconds)
         self.large = Places(3, 2, limits.request_seconds)
@@ -82,23 +82,23 @@ class ServerState:
         """Return the OpenAPI document as JSON, for an app mounted at a path."""
         if path not in self._documents:
             servers = {"servers": [{"url": path}]} if path else {}
-            self._documents.clear()  # a server mounts it at one place
+            self._documents.clear()  # a server mounts the app at one path
             self._documents[path] = as_json({**self.document, **servers})
         return self._documents[path]
 
     @contextmanager
-    def export_place(self, token: str, most: int) -> Iterator[None]:
-        """Keep a place for an export until its last byte is sent.
+    def export_place(self, token: str, limit: int) -> Iterator[None]:
+        """Hold a place for an export until its last byte is sent.
 
         Args:
-            token: The id of the token that asks.
-            most: How many there are.
+            token: The id of the client's token.
+            limit: The number of places.
 
         Raises:
-            HttpError: 503, all are taken, or all that one token may have.
+            HttpError: 503, no place is free, or the token uses all it may have.
         """
         own = self.exporting[token] >= self.limits.exports_at_once
-        if own or self.exporting.total() >= most:
+        if own or self.exporting.total() >= limit:
             msg = "Many exports are under way."
             raise HttpError(503, "busy", msg, {"Retry-After": "5"})
         self.exporting[token] += 1
@@ -106,24 +106,24 @@ class ServerState:
             yield
         finally:
             self.exporting[token] -= 1
-            self.exporting += Counter()  # without those that have none
+            self.exporting += Counter()  # drops tokens without exports
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request that was let in.
+    """An authorized request.
 
     Attributes:
-        door: What all requests share.
+        state: The state of the server.
         names: The names in the path.
         query: The values in the query.
         body: The body.
-        token: Who asks; None where anybody may.
-        still_admitted: Whether the token counts now.
+        token: The client's token; None for a public operation.
+        still_admitted: Returns whether the token is still valid.
         mounted_at: The path at which the app is mounted.
     """
 
-    door: ServerState
+    state: ServerState
     names: dict[str, str]
     query: dict[str, Any]
     body: dict[str, Any]
@@ -138,9 +138,9 @@ class RequestContext:
         Raises:
             HttpError: 400, there is none.
         """
-        if self.door.memory is None:
+        if self.state.memory is None:
             raise HttpError(400, "not_configured", NO_MEMORY)
-        return self.door.memory
+        return self.state.memory
 
     @property
     def user(self) -> UserMemory:
@@ -154,35 +154,35 @@ class RequestContext:
 
     @property
     def by(self) -> Token:
-        """Who asks."""
+        """The client's token."""
         assert self.token is not None, "the operation is public"
         return self.token
 
     @property
     def whose(self) -> Owner:
-        """App and user as the memory service takes them."""
+        """The app and the user of the path, as arguments of the memory service."""
         return {"app_name": self.names["app"], "user_id": self.names["user"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One thing to ask for.
+    """An operation of the HTTP API.
 
     Attributes:
-        id: Its name.
+        id: The operation id of the OpenAPI document.
         method: The HTTP method.
-        path: Its path, with names in braces.
-        summary: What it does, in a sentence.
-        access: Who may.
-        handler: Does it.
+        path: The path, with names in braces.
+        summary: A sentence that describes it.
+        access: The token it needs.
+        handler: The function that runs it.
         status: The status of success.
-        answer: The name of the answer's schema, or its media type; None is no body.
+        answer: The name of the response's schema, or its media type; None: no body.
         body: The name of the body's schema.
-        body_limit: Which limit on bytes the body has.
-        query: Schemas of what the query may hold.
-        needs: What of that it must hold.
-        errors: Statuses of its own errors.
-        timed: Whether it is given up after a while.
+        body_limit: The limit on the bytes of the body.
+        query: The schemas of the query parameters.
+        needs: The required query parameters.
+        errors: The statuses of its own errors.
+        timed: Whether it has a timeout.
     """
 
     id: str
@@ -202,22 +202,22 @@ class Operation:
 
 
 class Router:
-    """Finds operations.
+    """Finds operations by path and method.
 
     Args:
-        operations: All of them.
+        operations: All operations.
     """
 
     def __init__(self, operations: Sequence[Operation]) -> None:
-        """Sort them by path."""
+        """Index the operations by path."""
         self._paths: dict[str, dict[str, Operation]] = {}
         for operation in operations:
             self._paths.setdefault(operation.path, {})[operation.method] = operation
 
     def find(self, request: Request) -> tuple[Operation, dict[str, str]]:
-        """Return what is asked for, and the names in the path.
+        """Return the operation of a request, and the names in its path.
 
-        HEAD is answered as GET is; the server leaves the body out.
+        HEAD finds the operation of GET; the server omits the body.
 
         Raises:
             HttpError: 400 a name is not UTF-8, 404 no such path, 405 no such method.
@@ -242,14 +242,14 @@ class Router:
 
 
 def _raw_path(request: Request) -> str:
-    """The path as it was sent, without the prefix under which the app is mounted."""
+    """Return the undecoded path, without the prefix at which the app is mounted."""
     raw = request.scope.get("raw_path")
     path = raw.decode("latin-1") if raw else quote(request.scope["path"])
     return path.removeprefix(quote(request.scope.get("root_path", "")))
 
 
 def _match(pattern: list[str], segments: list[str]) -> dict[str, str] | None:
-    """The names in the braces; None where another path is meant."""
+    """Return the names in the braces; None if the path does not match."""
     if len(pattern) != len(segments):
         return None
     names = {}

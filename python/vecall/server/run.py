@@ -1,4 +1,4 @@
-"""Runs the app: where it listens, and what has to be so before it does."""
+"""Runs the server: its address, TLS, and the checks before it listens."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from vecall.server.limits import HttpLimits
 from vecall.server.listener import Listener
 
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2: forward secrecy and authenticated encryption; 1.3 has no other."""
+"""The ciphers of TLS 1.2 with forward secrecy and authenticated encryption."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """Where the server listens.
+    """The address of the server, and its TLS files.
 
     Attributes:
         host: The address.
@@ -47,7 +47,7 @@ class Binding:
     hosts: Collection[str] = ()
 
     def check(self, *, tokens: int) -> None:
-        """Check that others can reach it only as safely as they must.
+        """Check that other machines can reach the server only over TLS.
 
         Args:
             tokens: How many there are.
@@ -78,7 +78,7 @@ class Binding:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether only this machine can reach an address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -91,7 +91,7 @@ def serve(
     limits: HttpLimits,
     started: Callable[[str], None],
 ) -> None:
-    """Serve until the process is asked to end.
+    """Serve until SIGTERM or SIGINT.
 
     Args:
         app: What `create_app` returned.
@@ -117,7 +117,7 @@ def serve(
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=limits.max_header_bytes,
-        backlog=128,  # so many are taken at once, before any of them can be let go
+        backlog=128,  # accepted at once, before the server can close any of them
         timeout_graceful_shutdown=5,
         ssl_certfile=binding.certificate,
         ssl_keyfile=binding.key,
@@ -145,7 +145,7 @@ def _load(config: uvicorn.Config, listener: Listener) -> None:
 
 
 def _without_trace(record: logging.LogRecord) -> bool:
-    """Log of an error that it was, and not its message, which may hold content."""
+    """Log the type of an error, not its message, which may contain user text."""
     record.exc_info = None
     return True
 

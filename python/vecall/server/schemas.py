@@ -1,4 +1,4 @@
-"""What requests and answers look like, as JSON Schema."""
+"""The JSON Schemas of requests and responses."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ref(name: str) -> Schema:
 
 
 def page_size(most: int) -> Schema:
-    """How many memories at once."""
+    """Return the schema of a number of memories."""
     return {"type": "integer", "minimum": 1, "maximum": most}
 
 

@@ -1,4 +1,4 @@
-"""An open file as an answer."""
+"""Streams an open file as a response."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _CHUNK = 256 * 1024
 
 
 class FileStream(Response):
-    """Sends a file in pieces, reading them on another thread.
+    """Sends a file in chunks, which another thread reads.
 
     Args:
         file: The file, at its beginning.
-        media_type: What is in it.
-        done: Is closed when the file was sent or the client left; closes the file.
-        allowed: Whether the client may still have it, asked before each piece; if not,
-            the connection is closed.
+        media_type: The media type of the file.
+        done: Closed after the file was sent or the client disconnected; it closes the
+            file.
+        allowed: Whether the client may still read the file. Called before each chunk;
+            if False, the connection is closed.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class FileStream(Response):
         done: ExitStack,
         allowed: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Take the file; its size tells a client whether all of it came."""
+        """Wrap the file; Content-Length lets a client detect a truncated response."""
         size = os.fstat(file.fileno()).st_size
         headers = {"content-length": str(size)}
         super().__init__(headers=headers, media_type=media_type)
@@ -47,7 +48,7 @@ class FileStream(Response):
             await send({**start, "headers": self.raw_headers})
             while chunk := await asyncio.to_thread(self._file.read, _CHUNK):
                 if not self._allowed():
-                    return  # the server closes what is not complete
+                    return  # the server closes an incomplete response
                 body = {"type": "http.response.body", "body": chunk, "more_body": True}
                 await send(body)
             await send({"type": "http.response.body", "body": b""})

@@ -11,7 +11,7 @@ _USER = "/apps/{app}/users/{user}"
 
 
 def all_operations(most: int) -> list[Operation]:
-    """Return them.
+    """Return the operations.
 
     Args:
         most: The largest page of memories.
@@ -31,7 +31,7 @@ def _of_memories(most: int) -> list[Operation]:
             id="addMemories",
             method="POST",
             path=f"{_USER}/memories",
-            summary="Remember what was learned or decided.",
+            summary="Store memories.",
             access="write",
             handler=handlers.add_memories,
             body="AddMemories",
@@ -44,7 +44,7 @@ def _of_memories(most: int) -> list[Operation]:
             id="searchMemories",
             method="POST",
             path=f"{_USER}/memories/search",
-            summary="Find what a user's past says about a query, best first.",
+            summary="Search a user's memories, best first.",
             access="read",
             handler=handlers.search,
             body="Search",
@@ -54,7 +54,7 @@ def _of_memories(most: int) -> list[Operation]:
             id="listMemories",
             method="GET",
             path=f"{_USER}/memories",
-            summary="List memories in the order in which they were made.",
+            summary="List memories in the order in which they were stored.",
             access="read",
             handler=handlers.list_memories,
             query={"state": STATE, "cursor": NAME, "limit": page_size(most)},
@@ -76,7 +76,7 @@ def _of_memories(most: int) -> list[Operation]:
             id="markUsed",
             method="POST",
             path=f"{_USER}/memories/used",
-            summary="Count that memories were put to use.",
+            summary="Record that memories were used.",
             access="write",
             handler=handlers.mark_used,
             body="Used",
@@ -86,7 +86,7 @@ def _of_memories(most: int) -> list[Operation]:
             id="deleteWhere",
             method="POST",
             path=f"{_USER}/memories/delete",
-            summary="Delete the memories that a filter lets through.",
+            summary="Delete the memories that match a filter.",
             access="write",
             handler=handlers.delete_where,
             body="DeleteWhere",
@@ -123,7 +123,7 @@ def _of_one_memory() -> list[Operation]:
             id="updateMemory",
             method="PATCH",
             path=f"{_USER}/memories/{{id}}",
-            summary="Correct one memory; what it said before stays in its history.",
+            summary="Correct one memory; its former text stays in its history.",
             access="write",
             handler=handlers.update_memory,
             body="Change",
@@ -144,7 +144,7 @@ def _of_one_memory() -> list[Operation]:
             id="memoryHistory",
             method="GET",
             path=f"{_USER}/memories/{{id}}/history",
-            summary="Return what a memory was and is, oldest first.",
+            summary="Return the revisions of a memory, oldest first.",
             access="read",
             handler=handlers.memory_history,
             answer="History",
@@ -154,7 +154,7 @@ def _of_one_memory() -> list[Operation]:
             id="archiveMemory",
             method="POST",
             path=f"{_USER}/memories/{{id}}/archive",
-            summary="Keep a memory, but find it no more.",
+            summary="Archive a memory: searches do not return it.",
             access="write",
             handler=handlers.archive_memory,
             status=204,
@@ -164,7 +164,7 @@ def _of_one_memory() -> list[Operation]:
             id="restoreMemory",
             method="POST",
             path=f"{_USER}/memories/{{id}}/restore",
-            summary="Make an archived memory live again.",
+            summary="Restore an archived memory.",
             access="write",
             handler=handlers.restore_memory,
             answer="Ids",
@@ -174,7 +174,7 @@ def _of_one_memory() -> list[Operation]:
             id="releaseMemory",
             method="POST",
             path=f"{_USER}/memories/{{id}}/release",
-            summary="Make a quarantined memory live; needs the right to review.",
+            summary="Release a quarantined memory; needs the right to review.",
             access="review",
             handler=handlers.release_memory,
             body="Release",
@@ -185,7 +185,7 @@ def _of_one_memory() -> list[Operation]:
             id="consolidate",
             method="POST",
             path=f"{_USER}/consolidate",
-            summary="Merge duplicates and sum up what is old; by default a dry run.",
+            summary="Merge duplicates and summarize old memories; dry run by default.",
             access="write",
             handler=handlers.consolidate,
             body="Consolidate",
@@ -195,13 +195,13 @@ def _of_one_memory() -> list[Operation]:
 
 
 def _of_sessions() -> list[Operation]:
-    """Operations on what was said."""
+    """Operations on sessions and turns."""
     return [
         Operation(
             id="ingestSession",
             method="PATCH",
             path=f"{_USER}/memory",
-            summary="Remember the turns of a stored session.",
+            summary="Store the turns of a session that the session loader returns.",
             access="write",
             handler=handlers.ingest_session,
             body="Ingest",
@@ -212,7 +212,7 @@ def _of_sessions() -> list[Operation]:
             id="addEvents",
             method="POST",
             path=f"{_USER}/events",
-            summary="Remember turns of a conversation.",
+            summary="Store turns of a conversation.",
             access="write",
             handler=handlers.add_events,
             body="AddEvents",
@@ -225,7 +225,7 @@ def _of_sessions() -> list[Operation]:
             id="deleteSession",
             method="DELETE",
             path=f"{_USER}/sessions/{{session}}",
-            summary="Delete what was remembered of one session.",
+            summary="Delete the memories of one session.",
             access="write",
             handler=handlers.delete_session,
             answer="Deleted",
@@ -234,7 +234,7 @@ def _of_sessions() -> list[Operation]:
             id="observeSession",
             method="POST",
             path=f"{_USER}/sessions/{{session}}/observe",
-            summary="Keep new turns until the trigger says to remember them.",
+            summary="Buffer new turns until the trigger fires.",
             access="write",
             handler=handlers.observe_session,
             body="Turns",
@@ -246,7 +246,7 @@ def _of_sessions() -> list[Operation]:
             id="endSession",
             method="POST",
             path=f"{_USER}/sessions/{{session}}/end",
-            summary="Remember what is kept of a session.",
+            summary="Make memories of the buffered turns of a session.",
             access="write",
             handler=handlers.end_session,
             body="Turns",
@@ -258,13 +258,13 @@ def _of_sessions() -> list[Operation]:
 
 
 def _of_the_server() -> list[Operation]:
-    """Operations on all of it."""
+    """Operations on a whole user, and on the server."""
     return [
         Operation(
             id="metrics",
             method="GET",
             path="/metrics",
-            summary="Show counts in the text format of Prometheus.",
+            summary="Return metrics in the text format of Prometheus.",
             access="admin",
             handler=admin.metrics,
             answer="text/plain",
@@ -308,7 +308,7 @@ def _of_the_server() -> list[Operation]:
             id="health",
             method="GET",
             path="/healthz",
-            summary="Say that the server answers.",
+            summary="Return that the server is alive.",
             access="public",
             handler=handlers.health,
             answer="Health",
@@ -317,7 +317,7 @@ def _of_the_server() -> list[Operation]:
             id="openapi",
             method="GET",
             path="/openapi.json",
-            summary="Show this document.",
+            summary="Return this document.",
             access="public",
             handler=handlers.document,
             answer="Document",

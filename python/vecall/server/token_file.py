@@ -1,4 +1,4 @@
-"""Tokens in a file that commands write and a running server reads again."""
+"""Tokens in a file: commands write it, and a running server reloads it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Version = tuple[int, int, int] | None
 
 
 class TokenFile:
-    """Tokens in a file of mode 0600; a change of it counts from the next request on.
+    """Tokens in a file of mode 0600. A change takes effect from the next request on.
 
     A file that is not there holds none. One that cannot be read opens to nobody.
 
@@ -29,13 +29,13 @@ class TokenFile:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Read nothing yet."""
+        """Create the object; the file is read later."""
         self._path = Path(path)
         self._tokens = Tokens()
         self._version: _Version = None
 
     def find(self, bearer: str) -> Token | None:
-        """Return the token that a client sent, if it is known and has not expired."""
+        """Return the record of a client's token, if it is known and not expired."""
         version = self._version_now()
         if version != self._version:
             self._version = version
@@ -75,7 +75,7 @@ class TokenFile:
                 raise ConfigError(msg) from None
 
     def _check_owner(self, facts: os.stat_result) -> None:
-        """Refuse a file that others can read, write or replace."""
+        """Refuse a file that other users can read, write or replace."""
         if facts.st_mode & 0o077:
             msg = "tokens: the file must not be open to others: chmod 600"
             raise ConfigError(msg)
@@ -88,7 +88,7 @@ class TokenFile:
             raise ConfigError(msg)
 
     def change(self, edit: Callable[[list[Token]], list[Token]]) -> None:
-        """Replace the tokens by what a function makes of them.
+        """Replace the tokens by the result of a function.
 
         Args:
             edit: Gets the tokens and returns those to keep.
@@ -99,8 +99,8 @@ class TokenFile:
         """
         try:
             with self._locked():
-                kept = [to_json(token) for token in edit(self.read())]
-                self._replace(json.dumps({"tokens": kept}, indent=2) + "\n")
+                tokens = [to_json(token) for token in edit(self.read())]
+                self._replace(json.dumps({"tokens": tokens}, indent=2) + "\n")
         except OSError as error:
             if isinstance(error, StorageError):
                 raise
@@ -109,7 +109,7 @@ class TokenFile:
 
     def _replace(self, text: str) -> None:
         fresh = self._path.with_name(self._path.name + ".new")
-        fresh.unlink(missing_ok=True)  # of a command that was killed, or no file
+        fresh.unlink(missing_ok=True)  # left by a killed command
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(fresh, flags, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
@@ -119,7 +119,7 @@ class TokenFile:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other commands from changing the file meanwhile."""
+        """Lock the file against changes of other commands."""
         path = self._path.with_name(self._path.name + ".lock")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         handle = os.open(path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""Bearer tokens: who may do what, kept as hashes."""
+"""Bearer tokens: permissions, and hashes of the tokens."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ SECRET_BYTES = 32
 _SHAPE = re.compile(r"vecall_([0-9a-f]{16})_[A-Za-z0-9_-]{43}", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_NOBODY = "0" * 64
+_NO_HASH = "0" * 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """What is kept of a token: not the token.
+    """The record of a token: its hash and permissions, not the token itself.
 
     Attributes:
-        id: Its public part, by which it is revoked.
-        sha256: Hash of the whole token, in hex.
-        app: The app whose memories it opens; None for an admin's.
-        user: The user whose memories it opens; None opens those of all users.
+        id: The public part of the token; revoke it by this id.
+        sha256: The SHA-256 of the whole token, in hex.
+        app: The app whose memories it may access; None for an admin token.
+        user: The user whose memories it may access; None: all users of the app.
         read_only: Whether it may only read.
-        review: Whether it sees what is quarantined, and, unless it may only read,
-            releases it.
-        admin: Whether it is an admin's, who sees metrics and nobody's memories.
-        expires_at: Seconds since 1970 from which on it is worth nothing.
-        trust: The highest tier, of `TRUST_TIERS`, of what it writes; None is
-            "unverified" for a token of one user and any tier for one of an app.
-        source: The source of all that it writes; None leaves it to the writer.
-        author: The author of all that it writes; None leaves it to the writer.
-        min_trust: The lowest tier of trust, of `TRUST_TIERS`, of what it reads; None is
+        review: Whether it may see quarantined memories, and release them unless it is
+            read-only.
+        admin: Whether it is an admin token: it may see metrics, but no memories.
+        expires_at: When it expires, in seconds since 1970.
+        trust: The highest tier, of `TRUST_TIERS`, of the memories it writes. None:
+            "unverified" for a token of one user, any tier for a token of an app.
+        source: The source of all memories it writes; None: the writer chooses.
+        author: The author of all memories it writes; None: the writer chooses.
+        min_trust: The lowest tier, of `TRUST_TIERS`, of the memories it reads; None:
             any.
     """
 
@@ -62,16 +62,16 @@ class Token:
     min_trust: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that it opens one app, or is an admin's."""
+        """Check that it is bound to one app, or is an admin token."""
         if not (_ID.fullmatch(self.id) and _HASH.fullmatch(self.sha256)):
             msg = "token: expected an id and a SHA-256 in hex"
             raise ConfigError(msg)
         bound = self.app is not None
         if self.admin and self.review:
-            msg = "token: an admin sees nobody's memories and reviews none"
+            msg = "token: an admin token cannot see or review memories"
             raise ConfigError(msg)
         if bound == self.admin or (self.user is not None and not bound):
-            msg = "token: must be bound to an app, and perhaps a user, or be an admin's"
+            msg = "token: must be bound to an app, with or without a user, or be admin"
             raise ConfigError(msg)
         try:
             for name in (self.app, self.user, self.source, self.author):
@@ -86,24 +86,24 @@ class Token:
 
     @property
     def flags(self) -> tuple[bool, ...]:
-        """Its rights that are either there or not."""
+        """The permissions that are either granted or not."""
         return self.read_only, self.review, self.admin
 
     @property
     def ceiling(self) -> str | None:
-        """The highest tier of trust of what it writes; None is any."""
+        """The highest tier of trust of the memories it writes; None: any."""
         return self.trust or (None if self.user is None else "unverified")
 
     def opens(self, app: str, user: str) -> bool:
-        """Whether it may see this user's memories."""
+        """Whether it may access this user's memories."""
         return self.app == app and self.user in (None, user)
 
 
 class TokenSource(Protocol):
-    """Knows tokens."""
+    """Finds the records of tokens."""
 
     def find(self, bearer: str) -> Token | None:
-        """Return the token that a client sent, if it is known and has not expired."""
+        """Return the record of a client's token, if it is known and not expired."""
         ...
 
 
@@ -135,10 +135,10 @@ def mint(
         min_trust: As in `Token`.
 
     Returns:
-        The token for the client, to be shown once, and what is kept of it.
+        The token for the client, to be shown once, and its record.
 
     Raises:
-        ConfigError: Neither an app nor an admin's, or both; or another tier of trust.
+        ConfigError: Neither an app nor `admin`, or both; or an unknown tier of trust.
     """
     id_ = secrets.token_hex(8)
     bearer = f"vecall_{id_}_{secrets.token_urlsafe(SECRET_BYTES)}"
@@ -160,25 +160,25 @@ def mint(
 
 
 class Tokens:
-    """Some tokens, in memory.
+    """Tokens in RAM.
 
     Args:
-        tokens: Which.
+        tokens: The records of the tokens.
     """
 
     def __init__(self, tokens: Iterable[Token] = ()) -> None:
-        """Know these tokens."""
+        """Index the tokens by their id."""
         self._known = {token.id: token for token in tokens}
 
     def __len__(self) -> int:
-        """Return how many."""
+        """Return the number of tokens."""
         return len(self._known)
 
     def find(self, bearer: str) -> Token | None:
-        """Return the token that a client sent, if it is known and has not expired."""
+        """Return the record of a client's token, if it is known and not expired."""
         shaped = _SHAPE.fullmatch(bearer)
         token = self._known.get(shaped[1]) if shaped else None
-        expected = _NOBODY if token is None else token.sha256
+        expected = _NO_HASH if token is None else token.sha256
         same = hmac.compare_digest(_digest(bearer), expected)
         if token is None or not same:
             return None
@@ -188,9 +188,9 @@ class Tokens:
 
 
 def to_json(token: Token) -> dict[str, Any]:
-    """Return a token as the file keeps it."""
-    kept = {name: getattr(token, name) for name in Token.__dataclass_fields__}
-    return {name: value for name, value in kept.items() if value not in (None, False)}
+    """Return a record in the format of the token file."""
+    fields = {name: getattr(token, name) for name in Token.__dataclass_fields__}
+    return {name: value for name, value in fields.items() if value not in (None, False)}
 
 
 def from_json(text: str) -> list[Token]:
@@ -201,8 +201,8 @@ def from_json(text: str) -> list[Token]:
     """
     msg = 'tokens: expected a JSON file with a list "tokens"'
     try:
-        told = json.loads(text)["tokens"]
-        tokens = [Token(**item) for item in told]
+        items = json.loads(text)["tokens"]
+        tokens = [Token(**item) for item in items]
         numbers = [token.expires_at for token in tokens if token.expires_at is not None]
         flags = [flag for token in tokens for flag in token.flags]
     except (KeyError, RecursionError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Requests go on in turns by token, a few of each in a round of the event loop.
+"""Schedules requests round robin by token, a few in each turn of the event loop.
 
 All requests that arrive together are ready in the same round. Without turns a request
 would wait until each that came before it is answered, which takes a millisecond each.
@@ -10,19 +10,19 @@ import asyncio
 from collections import Counter, deque
 from weakref import WeakKeyDictionary
 
-_EACH = 4  # requests of one token in a round
+_REQUESTS_PER_ROUND = 4  # requests of one token in a round
 
 
 class Turns:
-    """Lets requests of each token go on, a few in a round of their event loop."""
+    """Admits a few requests of each token in each turn of their event loop."""
 
     def __init__(self) -> None:
-        """Begin without requests."""
+        """Create the object without requests."""
         self._rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Rounds]
         self._rounds = WeakKeyDictionary()
 
     async def turn(self, token: str) -> None:
-        """Wait for a turn of a token; the first requests of a round do not wait.
+        """Wait for a turn of a token; its first requests in a round do not wait.
 
         Args:
             token: The id of the token; "" where a request has none.
@@ -37,7 +37,7 @@ class Turns:
 
 
 class _Rounds:
-    """The requests of one event loop, on whose thread alone this is used."""
+    """The requests of one event loop. Use it on the loop's thread only."""
 
     def __init__(self) -> None:
         self._went: Counter[str] = Counter()  # in this round
@@ -46,8 +46,8 @@ class _Rounds:
     def ask(
         self, loop: asyncio.AbstractEventLoop, token: str
     ) -> asyncio.Future[None] | None:
-        """Return what the request waits for; None if it may go on at once."""
-        if self._went[token] < _EACH and token not in self._waiting:
+        """Return the future that admits the request; None if admitted already."""
+        if self._went[token] < _REQUESTS_PER_ROUND and token not in self._waiting:
             self._go(loop, token)
             return None
         granted = loop.create_future()
@@ -62,7 +62,7 @@ class _Rounds:
     def _next_round(self, loop: asyncio.AbstractEventLoop) -> None:
         self._went.clear()
         for token, queue in list(self._waiting.items()):
-            while queue and self._went[token] < _EACH:
+            while queue and self._went[token] < _REQUESTS_PER_ROUND:
                 granted = queue.popleft()
                 if not granted.done():  # its request was not cancelled
                     granted.set_result(None)

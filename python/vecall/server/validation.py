@@ -1,4 +1,4 @@
-"""Checks values against the schemas that the OpenAPI document shows.
+"""Checks values against the schemas of the OpenAPI document.
 
 Knows the part of JSON Schema that those schemas use. What it says names a field and a
 rule, never a value.
@@ -52,7 +52,7 @@ class Validator:
     """
 
     def __init__(self, shared: dict[str, Schema]) -> None:
-        """Know the shared schemas."""
+        """Use the shared schemas."""
         self._shared = shared
 
     def check(self, value: object, schema: Schema, where: str = "body") -> None:
@@ -98,7 +98,7 @@ class Validator:
         return schema
 
     def _check_any(self, value: object, schemas: list[Schema], where: str) -> None:
-        """Check a value against those that are for its type, or else against all."""
+        """Check a value against the schemas of its type, or else against all."""
         fitting = [
             schema
             for schema in map(self._resolved, schemas)
@@ -120,7 +120,7 @@ class Validator:
                 field = f"{where}.{name}"
                 raise _broken(field, "is missing")
         for name in value.keys() - known.keys():
-            # A name that does not look like one may be somebody's text.
+            # An unusual name may be user text; the error must not contain it.
             shown = f' "{name}"' if is_field_name(name) else ""
             raise _broken(where, f"unknown field{shown}; fields are {', '.join(known)}")
         for name, item in value.items():
