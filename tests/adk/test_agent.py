@@ -24,7 +24,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService, Session
 from google.adk.tools import load_memory, preload_memory
 from google.genai import types
-from helpers.adk import needs_plugins_told_of_ends
+from helpers.adk import needs_after_run_callbacks
 from helpers.paths import TESTS
 from helpers.processes import run
 from vecall.adk import VecallMemoryService
@@ -313,7 +313,7 @@ def test_a_callback_after_the_agent_remembers_the_session() -> None:
 
 def test_a_plugin_after_the_run_remembers_the_session() -> None:
     """S1.46: as the documentation of google-adk suggests it."""
-    needs_plugins_told_of_ends()
+    needs_after_run_callbacks()
 
     class Remember(BasePlugin):
         async def after_run_callback(self, *, invocation_context: Any) -> None:

@@ -21,7 +21,7 @@ from helpers.adk import (
     a_runner,
     adk_service,
     entries,
-    needs_plugins_told_of_ends,
+    needs_after_run_callbacks,
     say,
     shown_in,
     stored,
@@ -165,7 +165,7 @@ def test_memories_that_share_a_plugin_get_their_own_turns() -> None:
 
 def test_runs_of_one_session_at_once_are_both_remembered() -> None:
     """S1.46: each has a copy of the session that lacks what the other one said."""
-    needs_plugins_told_of_ends()
+    needs_after_run_callbacks()
     may_go_on = threading.Event()
     may_go_on.set()
 

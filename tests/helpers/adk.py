@@ -208,7 +208,7 @@ def _after_a_run() -> tuple[bool, bool]:
     return plugin.ends, any(event.actions.compaction for event in events)
 
 
-def needs_plugins_told_of_ends() -> None:
+def needs_after_run_callbacks() -> None:
     """Skip where google-adk forgets it: 2.0.0b1 to 2.1.0, with an LlmAgent as root."""
     if not _after_a_run()[0]:
         pytest.skip("google-adk does not call a plugin's after_run_callback")

@@ -122,19 +122,19 @@ def test_what_was_given_makes_no_answer_longer(memory: Watched):
 
 def test_the_oldest_turns_are_let_go(memory: Watched):
     """S0.40: a service that runs for ever keeps a bounded number of turns."""
-    preload = PreloadMemory(memory, *SCOPE, turns=ShownMemories(most=2))
+    preload = PreloadMemory(memory, *SCOPE, turns=ShownMemories(max_turns=2))
     searches = []
     for turn in ("t1", "t2", "t3", "t3", "t2", "t1", "t2"):
         assert run(preload.block("zebra", turn=turn))
         searches.append(len(memory.searches))
     assert searches == [1, 2, 3, 3, 3, 4, 5], "t1 went for t3, and t2 for t1"
-    with pytest.raises(ConfigError, match="most"):
-        ShownMemories(most=0)
+    with pytest.raises(ConfigError, match="max_turns"):
+        ShownMemories(max_turns=0)
 
 
 def test_turns_without_an_id_are_as_new_as_their_last_block(memory: Watched):
     """S1.14: the current turn is not let go for being the oldest key."""
-    preload = PreloadMemory(memory, *SCOPE, turns=ShownMemories(most=2))
+    preload = PreloadMemory(memory, *SCOPE, turns=ShownMemories(max_turns=2))
     for turn in (None, "t1", None, "t2"):
         run(preload.block("zebra", turn=turn))
     assert len(preload.turns.already_recalled(SCOPE, None)) == 5

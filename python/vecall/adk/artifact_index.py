@@ -1,4 +1,4 @@
-"""Saved artifacts as memories that say where the artifact is."""
+"""Stores saved artifacts as memories that refer to the artifact."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from vecall.store import memory_id
 from vecall.types import Filter
 
 ArtifactText = Callable[[types.Part, str], str | None | Awaitable[str | None]]
-"""From an artifact and its name to its text; None where it has none."""
+"""Returns the text of an artifact, given the artifact and its name; None: no text."""
 
 KIND = "document"
 """The kind of a memory that is a piece of an artifact."""
 
 MOST_TEXT = 250_000
-"""Characters of one artifact that are remembered; the rest of it is not."""
+"""The limit on the characters of one artifact; the rest is not stored."""
 
-_OF_THE_USER = "user:"  # so begins the name of an artifact that outlives its session
+_OF_THE_USER = "user:"  # the prefix of artifacts that outlive their session
 _MOST_NAME_BYTES = 255
 _MIME_TYPE = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}")
 
@@ -38,7 +38,7 @@ _log = logging.getLogger("vecall")
 
 
 class SavedArtifacts:
-    """What a session's events saved, and did not bring to the memory yet.
+    """The artifacts of a session that are not stored in the memory yet.
 
     Args:
         app_name: The app.
@@ -54,18 +54,18 @@ class SavedArtifacts:
         session_id: str,
         to_text: ArtifactText = text_of,
     ) -> None:
-        """Start with nothing saved."""
+        """Create the object without artifacts."""
         self._user: dict[str, Any] = {"app_name": app_name, "user_id": user_id}
         self._session_id = session_id
         self._to_text = to_text
         self._due: dict[str, float | None] = {}
 
     def due(self) -> list[str]:
-        """Return the names of what is left to be indexed."""
+        """Return the names of artifacts that are not stored yet."""
         return list(self._due)
 
     def note(self, events: Iterable[Event]) -> None:
-        """Take note of the artifacts that some events saved."""
+        """Record the artifacts that events saved."""
         for event in events:
             for name in get_field(get_field(event, "actions"), "artifact_delta") or ():
                 self._due[name] = event.timestamp
@@ -104,7 +104,7 @@ class SavedArtifacts:
             _log.warning("an artifact was left out: its name cannot be shown")
             return
         where = {**self._user, "session_id": self._session_id, "filename": name}
-        # Not the version of the event: another session may have saved a newer one.
+        # Not the event's version: another session may have saved a newer one.
         versions = await service.list_versions(**where)
         newest = max(versions, default=0)
         part = await service.load_artifact(**where, version=newest)
@@ -133,7 +133,7 @@ class SavedArtifacts:
         text: str,
         timestamp: float | None,
     ) -> list[dict[str, Any]]:
-        """Return the pieces of an artifact; the name alone where it has no text.
+        """Return the pieces of an artifact; only its name if it has no text.
 
         The same piece of the same version has the same id, in any process.
         """
@@ -174,7 +174,7 @@ class SavedArtifacts:
 
     async def _is_known(self, memory: MemoryService, id_: str) -> bool:
         try:
-            # Archived and held ones count, which nobody gets.
+            # Archived and quarantined memories count too.
             await memory.memory_history(**self._user, memory_id=id_)
         except NotFoundError:
             return False
@@ -186,7 +186,7 @@ def _author(name: str) -> str:
 
 
 def _can_be_shown(name: object) -> bool:
-    """Return whether a model can read a name and say it again as it is."""
+    """Return whether a model can read and repeat a name unchanged."""
     return (
         isinstance(name, str)
         and strip_invisible(name) == name
@@ -196,7 +196,7 @@ def _can_be_shown(name: object) -> bool:
 
 
 def _has_content(part: types.Part) -> bool:
-    """Return whether there is something in it; a rewind leaves an empty artifact."""
+    """Return whether an artifact has content; a rewind leaves an empty one."""
     blob = part.inline_data
     return bool(blob.data) if blob is not None else bool(part.text or part.file_data)
 

@@ -1,4 +1,4 @@
-"""What vecall's tools have in common as tools of google-adk."""
+"""The base class of vecall's tools for google-adk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = logging.getLogger("vecall")
 
 
 def _takes_anything(**_: object) -> None:
-    """Stand in for a method."""
+    """A placeholder method."""
 
 
 _UNBOUND: Any = SimpleNamespace(
@@ -45,12 +45,12 @@ _turns: WeakKeyDictionary[object, ShownMemories] = WeakKeyDictionary()
 def _turns_of(service: object) -> ShownMemories:
     try:
         return _turns.setdefault(service, ShownMemories())
-    except TypeError:  # it cannot be referred to weakly, or is not hashable
+    except TypeError:  # not weakly referenceable, or not hashable
         return ShownMemories()
 
 
 class ToolCaller(NamedTuple):
-    """Who asks in an invocation, and whom.
+    """The user, the memory and the turn of an invocation.
 
     Attributes:
         memory: The memory service below, vecall's or the Runner's own; None where
@@ -97,22 +97,22 @@ class VecallTool(BaseTool):
         options: Mapping[str, Any],
         on_missing: OnMissing = "error",
     ) -> None:
-        """Check the options, and take over name and description."""
+        """Check the options, and copy name and description."""
         if on_missing not in get_args(OnMissing):
             msg = 'on_missing: must be "error" or "empty"'
             raise ConfigError(msg)
-        told = make(_UNBOUND, "app", "user", **options)
-        super().__init__(name=told.name, description=told.description)
+        unbound = make(_UNBOUND, "app", "user", **options)
+        super().__init__(name=unbound.name, description=unbound.description)
         self._make = make
         self._memory = memory
         self._options = dict(options)
-        self._declared = told.declaration()
+        self._declared = unbound.declaration()
         self._on_missing = on_missing
-        self._without_memory = dict(told._without_memory)
+        self._without_memory = dict(unbound._without_memory)
         self._warned = False
 
     def asking(self, context: ToolContext) -> ToolCaller:
-        """Return who asks in this context, and whom."""
+        """Return the user, the memory and the turn of this context."""
         invocation: InvocationContext = context._invocation_context
         service = self._memory or invocation.memory_service
         if isinstance(service, VecallMemoryService):
@@ -132,7 +132,7 @@ class VecallTool(BaseTool):
         )
 
     def without_memory(self, asking: ToolCaller) -> dict[str, Any] | None:
-        """Return the answer where there is no memory and nothing is to be raised."""
+        """Return the answer without a memory service, with `on_missing="empty"`."""
         if asking.memory is not None or self._on_missing == "error":
             return None
         if not self._warned:
@@ -141,7 +141,7 @@ class VecallTool(BaseTool):
         return copy.deepcopy(self._without_memory)
 
     def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
-        """Return the tool for who asks.
+        """Return the tool, bound to the caller.
 
         Raises:
             MemoryNotConfiguredError: There is no memory to ask.
@@ -169,7 +169,7 @@ class VecallTool(BaseTool):
 
         Args:
             args: What the model gave; names that the declaration lacks are ignored.
-            tool_context: Says whose memory it is.
+            tool_context: Has the app and the user.
 
         Raises:
             MemoryNotConfiguredError: There is no memory to ask, and `on_missing` is

@@ -1,4 +1,4 @@
-"""Examining a folder of google-adk's agents, without running what is in it.
+"""Checks a folder of google-adk's agents, without running its code.
 
 google-adk says little where a memory is missing: a services file that cannot be loaded
 is a line in its log, a server without a URI has a memory that ends with it, and a tool
@@ -55,7 +55,7 @@ _OWN_TOOLS |= {name for name in _READING if not name.endswith("_tool")}
 
 
 def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
-    """Look at a folder as `adk web` and `adk api_server` are given one.
+    """Check a folder of agents, as `adk web` and `adk api_server` take it.
 
     Nothing is changed, no code of the agents is run, and no file is made.
 
@@ -86,7 +86,7 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
 
 
 def _services(folder: Path) -> tuple[list[Finding], bool]:
-    """Return what the services files say, and whether they make the scheme known.
+    """Return the findings on the services files, and whether they register the scheme.
 
     google-adk reads the YAML files first, each up to an entry that fails, and no other
     file after that.
@@ -104,7 +104,7 @@ def _services(folder: Path) -> tuple[list[Finding], bool]:
 
 
 def _entries(folder: Path, name: str) -> Iterator[tuple[Finding, bool]]:
-    """Look at the entries of a YAML file: what of each, and whether it registers."""
+    """Check the entries of a YAML file; return findings, and whether it registers."""
     try:
         services = (load_yaml_file(folder / name) or {}).get("services") or []
         entries = [(each.get("scheme"), each.get("class"), each) for each in services]
@@ -146,7 +146,7 @@ def _class(name: str, folder: Path, path: str) -> Finding:
 
 
 def _is_there(folder: Path, path: str) -> bool:
-    """Whether there is a package for a class; importing it would run it."""
+    """Whether the package of a class is installed, without importing it."""
     first = path.partition(".")[0]
     return PathFinder.find_spec(first, [str(folder), *sys.path]) is not None
 
@@ -187,7 +187,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
     if not uri.startswith(f"{SCHEME}:"):
         yield _other_address(folder, uri)
         return
-    # As google-adk has it, paths start in the folder that holds the agents.
+    # As in google-adk, paths are relative to the folder of the agents.
     holder = folder.parent if _is_agent(folder) else folder
     try:
         path, options = parse_uri(uri, holder)
@@ -209,7 +209,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
 
 
 def _other_address(folder: Path, uri: str) -> Finding:
-    """Say what google-adk makes of a URI that is not vecall's."""
+    """Return how google-adk interprets a URI that is not vecall's."""
     scheme = urlsplit(uri).scheme
     others = any((folder / name).is_file() for name in (*_YAML, "services.py"))
     if scheme in _BUILT_IN or (scheme and others):
@@ -221,7 +221,7 @@ def _other_address(folder: Path, uri: str) -> Finding:
 
 
 def _try_options(options: dict[str, Any]) -> None:
-    """Raise what opening the file with these options would raise."""
+    """Raise the error that opening the file with these options would raise."""
     rest = {name: value for name, value in options.items() if name != "read_only"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -244,7 +244,7 @@ def _agents(folder: Path) -> list[Path]:
 
 
 def _waits_for_an_end(uri: str | None) -> bool:
-    """Whether memories are made when a session ends, which google-adk does not tell."""
+    """Whether memories are made at session end, which google-adk does not signal."""
     try:
         return parse_uri(uri or "")[1].get("trigger") == "session_end"
     except ConfigError:
@@ -252,7 +252,7 @@ def _waits_for_an_end(uri: str | None) -> bool:
 
 
 def _agent(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Finding]:
-    """Look at the files of one agent."""
+    """Check the files of one agent."""
     names: set[str] = set()
     for path in sorted(folder.rglob("*.py")):
         try:
@@ -264,7 +264,7 @@ def _agent(folder: Path, *, is_ours: bool, waits: bool) -> Iterator[Finding]:
     by_name = {name.rpartition(".")[2]: name for name in names}
     reading, writing = (sorted(by_name.keys() & some) for some in (_READING, _WRITING))
     own = sorted(n for n in _OWN_TOOLS if f"vecall.adk.{n}" in names)
-    # A memory that is made in code is another door than the one examined here.
+    # A memory that code creates is not the one checked here.
     makes = "VecallMemoryService" in by_name
     if own and not (is_ours or makes):
         message = (
@@ -302,7 +302,7 @@ def _tools_in_yaml(path: Path) -> set[str]:
     try:
         tools = load_yaml_file(path).get("tools") or []
         return {each["name"] for each in tools}
-    except Exception:  # google-adk says what is wrong when it loads the agent
+    except Exception:  # google-adk reports the error when it loads the agent
         return set()
 
 
@@ -311,7 +311,7 @@ def _line(error: Exception) -> str:
 
 
 def names_in(path: Path) -> set[str]:
-    """Return the names that a file imports or reaches, spelled in full.
+    """Return the full names that a file imports or uses.
 
     `from vecall.adk import load_memory as lm` gives "vecall.adk.load_memory", and so
     does `import vecall.adk` with `vecall.adk.load_memory`. What a name of the file's

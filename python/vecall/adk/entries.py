@@ -1,4 +1,4 @@
-"""Explicit memories: google-adk's entries, and what a vecall service reads of them."""
+"""Converts explicit memories of google-adk to entries of a vecall service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vecall.ingest.fields import ENTRY, by_name
 from vecall.timestamps import Time, to_iso, to_seconds
 
 RESERVED_KEY = "vecall"
-"""The key of custom_metadata under which a recalled memory carries its scores."""
+"""The key of custom_metadata that holds the scores of a recalled memory."""
 
 _PROVENANCE = ("importance", "session_id", "event_id")
 _OWNER = ("app_name", "user_id")
@@ -76,7 +76,7 @@ def entry(
 
 
 def to_memories(memories: object) -> list[object]:
-    """Return what `add_memory` is given as what a vecall service reads.
+    """Return the arguments of `add_memory` as entries of a vecall service.
 
     Raises:
         InvalidTypeError: Not a sequence.
@@ -102,7 +102,7 @@ def _to_memory(memory: object, where: str) -> object:
         recalled = metadata.get(RESERVED_KEY)
         own = {key: value for key, value in metadata.items() if key != RESERVED_KEY}
         metadata = to_metadata(own)
-        # A memory that was recalled, changed and added again keeps where it came from.
+        # A recalled memory that is changed and added again has the same source.
         for name in _PROVENANCE:
             if fields[name] is None and isinstance(recalled, Mapping):
                 fields[name] = recalled.get(name)

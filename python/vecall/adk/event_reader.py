@@ -1,4 +1,4 @@
-"""From google-adk's events to the mappings that a vecall service reads.
+"""Converts google-adk's events to the mappings that a vecall service reads.
 
 Events that google-adk itself would not show to a model stay out, by the rules in
 `vecall.ingest.conversation`. Foreign objects in metadata become JSON.
@@ -21,13 +21,13 @@ from vecall.ingest.fields import EVENT, by_name
 _INTERNAL_METADATA = ("__adk_internal_", "a2a:")
 
 NOTE_KEY = "adk"
-"""The key of custom_metadata under which an event's own notes are kept."""
+"""The key of custom_metadata that holds notes on the event, such as its branch."""
 
-_LONGEST_NOTE = 512
+_MAX_NOTE = 512
 
 
 class SessionContent(NamedTuple):
-    """What a conversation says, and what it takes back.
+    """The events of a conversation, and those that a rewind removed.
 
     Attributes:
         events: The events that count, as mappings.
@@ -42,7 +42,7 @@ def read_events(
     events: Sequence[object],
     paced: Callable[[Iterable[object]], Iterator[object]] = iter,
 ) -> SessionContent:
-    """Return a conversation as a vecall service reads it.
+    """Return a conversation in the form that a vecall service reads.
 
     Args:
         events: google-adk's events, in order.
@@ -77,22 +77,22 @@ def to_event(event: object) -> dict[str, Any]:
     if compaction is not None:
         fields["actions"] = {"compaction": compaction}
     metadata = get_field(event, "custom_metadata")
-    kept: dict[str, Any] = {}
+    stored: dict[str, Any] = {}
     if isinstance(metadata, Mapping):
-        kept = {
+        stored = {
             key: value
             for key, value in to_json(metadata).items()
             if not key.startswith(_INTERNAL_METADATA)
         }
     if notes := _notes(event):
-        kept.setdefault(NOTE_KEY, notes)
-    if kept:
-        fields["custom_metadata"] = kept
+        stored.setdefault(NOTE_KEY, notes)
+    if stored:
+        fields["custom_metadata"] = stored
     return fields
 
 
 def _time(event: object) -> Any:
-    """When it was said; an object that invents attributes may have no time in it."""
+    """Return the event's time; None if the attribute holds no number."""
     time = get_field(event, "timestamp")
     if not isinstance(event, Mapping) and not isinstance(time, float | str | datetime):
         time = time if type(time) is int else None
@@ -100,12 +100,12 @@ def _time(event: object) -> Any:
 
 
 def _notes(event: object) -> dict[str, str]:
-    """What is worth its room beside id, author and time: the branch, if there is one.
+    """Return notes on an event besides id, author and time: its branch, if any.
 
-    The invocation is not kept. A session has it under the event's id, and for every
-    turn it would take 75 bytes in the file, a sixth more for a short turn.
+    The invocation id is not stored: the session has it under the event's id, and it
+    would take 75 bytes a turn in the file, a sixth more for a short turn.
     """
     branch = get_field(event, "branch")
-    if isinstance(branch, str) and 0 < len(branch) <= _LONGEST_NOTE:
+    if isinstance(branch, str) and 0 < len(branch) <= _MAX_NOTE:
         return {"branch": to_text(branch)}
     return {}

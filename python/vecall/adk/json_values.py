@@ -1,4 +1,4 @@
-"""Makes JSON of whatever google-adk's users put into metadata."""
+"""Converts values in google-adk metadata to JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-_MAX_DEPTH = 64  # where metadata that contains itself stops
+_MAX_DEPTH = 64  # the limit for metadata that contains itself
 
 
 def to_metadata(metadata: object) -> Any:
-    """Return a call's custom_metadata with JSON values; the lifetimes stay as given."""
+    """Return a call's custom_metadata with JSON values; TTLs stay unchanged."""
     if not isinstance(metadata, Mapping):
         return metadata  # None, or refused where all arguments are checked
     safe = to_json(metadata)
@@ -21,7 +21,7 @@ def to_metadata(metadata: object) -> Any:
 
 
 def to_json(value: object, depth: int = 0) -> Any:
-    """Return `value` as JSON can hold it; what JSON does not know becomes its str()."""
+    """Return `value` as JSON; a value that JSON lacks becomes its str()."""
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -36,7 +36,7 @@ def to_json(value: object, depth: int = 0) -> Any:
 
 
 def to_text(value: object) -> str:
-    """Return a value's str(), or its type where that fails, without lone surrogates."""
+    """Return a value's str(), or its type if that fails, without lone surrogates."""
     try:
         text = repr(value) if isinstance(value, bytes) else str(value)
     except Exception:

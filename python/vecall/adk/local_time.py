@@ -1,4 +1,4 @@
-"""Times as google-adk prints them: without an offset they are local."""
+"""Reads google-adk's times: a time without an offset is local."""
 
 from __future__ import annotations
 

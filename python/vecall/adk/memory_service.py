@@ -32,7 +32,7 @@ from vecall.tools.any_service import checked_filter, limits_of, require
 from vecall.types import Filter, FilterLike
 from vecall.validation import check_filter, check_name
 
-_READ_AT_ONCE = 64  # so many events hold an event loop up for about a millisecond
+_INLINE_EVENTS = 64  # reading them blocks the event loop for about a millisecond
 _FORGET_AT_ONCE = 256
 
 
@@ -78,7 +78,7 @@ class VecallMemoryService(BaseMemoryService):
         filter: FilterLike | None = None,
         **options: Any,
     ) -> None:
-        """Open the file, or make it."""
+        """Open the file, or create it."""
         if sum(given is not None for given in (path, uri, memory)) > 1:
             msg = "path, uri, memory: expected at most one of them"
             raise ConfigError(msg)
@@ -93,14 +93,14 @@ class VecallMemoryService(BaseMemoryService):
         checked = _checked_filter(filter, memory, options.get("limits"))
         self._owned = memory is None
         self.memory = MemoryService(path, **options) if memory is None else memory
-        """The service below, for what google-adk's contract has no argument for."""
+        """The service below, for options that google-adk's contract lacks."""
         self.turns = ShownMemories()
-        """What the newest turns were preloaded with, so that nothing comes twice."""
+        """The memories shown in recent turns, so that none is shown twice."""
         self.filter = checked
-        """Which memories a search may return; None is all."""
+        """The filter of all searches; None: no filter."""
 
     async def add_session_to_memory(self, session: Session | Mapping[str, Any]) -> None:
-        """Remember the turns of a session, each once however often it is called.
+        """Store the turns of a session. Idempotent.
 
         Turns without text, thoughts and calls (unless the option `include` asks for
         them), pieces of a streamed turn, requests for credentials or confirmation, and
@@ -129,7 +129,7 @@ class VecallMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember some turns, such as those that are new since the last call.
+        """Store some turns, such as those that are new since the last call.
 
         Args:
             app_name: The app.
@@ -146,19 +146,19 @@ class VecallMemoryService(BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        told = await _read(as_list(events, "events"))
+        content = await _read(as_list(events, "events"))
         await self.memory.add_events_to_memory(
             app_name=app_name,
             user_id=user_id,
-            events=told.events,
+            events=content.events,
             session_id=session_id,
             custom_metadata=to_metadata(custom_metadata),
         )
         scope = {"app_name": app_name, "user_id": user_id, "id": session_id}
-        await self._forget(scope, told.taken_back)
+        await self._forget(scope, content.taken_back)
 
     async def observe_session(self, session: Session | Mapping[str, Any]) -> None:
-        """Keep what is new in a session until the service's trigger remembers it.
+        """Buffer the new turns of a session until the service's trigger fires.
 
         What is waiting is not found by a search yet. See
         `vecall.MemoryService.observe_session`.
@@ -167,8 +167,8 @@ class VecallMemoryService(BaseMemoryService):
             session: As in `add_session_to_memory`.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was kept.
-            StorageFullError: The disk is full; nothing was kept.
+            InvalidArgumentError: A bad name, id, time or text; nothing was buffered.
+            StorageFullError: The disk is full; nothing was buffered.
         """
         require(self.memory, "observe_session", "observe_session")
         whole, taken_back = await self._read_session(session)
@@ -183,7 +183,7 @@ class VecallMemoryService(BaseMemoryService):
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> None:
-        """Remember all that is kept of a session, whatever the trigger.
+        """Make memories of all buffered turns of a session, with any trigger.
 
         google-adk has no end of a session: call it where yours is, such as when the
         user logs out. See `vecall.MemoryService.end_session`.
@@ -197,8 +197,8 @@ class VecallMemoryService(BaseMemoryService):
 
         Raises:
             InvalidArgumentError: A bad name, id, time or text; nothing was written.
-            SummaryError: The summarizer failed; what is kept stays kept.
-            EmbedderError: The embedder failed; what is kept stays kept.
+            SummaryError: The summarizer failed; the turns stay buffered.
+            EmbedderError: The embedder failed; the turns stay buffered.
         """
         require(self.memory, "end_session", "end_session")
         if session is None:
@@ -220,19 +220,19 @@ class VecallMemoryService(BaseMemoryService):
         session_id = get_field(session, "id")
         if session_id is None:
             session_id = get_field(session, "session_id")
-        told = await _read(get_list(session, "events", "session.events"))
+        content = await _read(get_list(session, "events", "session.events"))
         whole = {
             "app_name": app_name,
             "user_id": user_id,
             "id": session_id,
-            "events": told.events,
+            "events": content.events,
         }
-        return whole, told.taken_back
+        return whole, content.taken_back
 
     async def _forget(
         self, whole: Mapping[str, Any], taken_back: Sequence[str]
     ) -> None:
-        """Delete what a rewind took back after it was remembered."""
+        """Delete stored turns that a rewind removed."""
         for start in range(0, len(taken_back), _FORGET_AT_ONCE):
             await asyncio.gather(
                 *(
@@ -253,7 +253,7 @@ class VecallMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry | Mapping[str, Any] | str],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember what was learned or decided.
+        """Store facts and decisions.
 
         Args:
             app_name: The app.
@@ -278,7 +278,7 @@ class VecallMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """Find what this user's past says about a query.
+        """Search this user's memories.
 
         Args:
             app_name: The app; results never cross it.
@@ -294,7 +294,7 @@ class VecallMemoryService(BaseMemoryService):
             InvalidArgumentError: A bad name.
             ClosedError: The service was closed.
         """
-        # A model may send anything as the argument of its tool.
+        # A model may send any value as the argument of its tool.
         found, _ = await search_with_fallback(
             self.memory,
             app_name=app_name,
@@ -323,40 +323,40 @@ class VecallMemoryService(BaseMemoryService):
         try:
             check_name(memory_id, "memory_id", limits_of(self.memory))
         except InvalidArgumentError:
-            memory_id = None  # no memory has such an id
+            memory_id = None  # not a possible id
         await self.memory.delete_memory(
             app_name=app_name, user_id=user_id, memory_id=memory_id
         )
 
     def close(self) -> None:
-        """Close the file. A second call does nothing."""
+        """Close the file. Idempotent."""
         if self._owned:
             self.memory.close()
 
 
 def _checked_filter(
-    asked: FilterLike | None, memory: MemoryService | None, limits: object
+    condition: FilterLike | None, memory: MemoryService | None, limits: object
 ) -> Filter | None:
-    """Return the filter of a service before it opens its file; None is none."""
-    if asked is None or memory is not None:
-        return checked_filter(memory, asked)
+    """Check the filter of a service before it opens its file."""
+    if condition is None or memory is not None:
+        return checked_filter(memory, condition)
     known = limits if isinstance(limits, Limits) else Limits()
-    return check_filter(asked, known, by_metadata=True)
+    return check_filter(condition, known, by_metadata=True)
 
 
 async def _read(events: list[object]) -> SessionContent:
-    """Read a few events at once, and many on another thread.
+    """Read few events on the event loop, many on another thread.
 
     The list is the caller's no more, so it may grow meanwhile; the events in it must
     not change until they are read.
     """
-    if len(events) <= _READ_AT_ONCE:
+    if len(events) <= _INLINE_EVENTS:
         return read_events(events)
     return await asyncio.to_thread(read_events, events, in_slices)
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raise ConfigError unless `vecall.MemoryService` takes all of these options."""
+    """Raise ConfigError unless `vecall.MemoryService` has all of these options."""
     known = set(inspect.signature(MemoryService).parameters) - {"path"}
     if not known.issuperset(options):
         msg = f"options: expected some of {', '.join(sorted(known))}"

@@ -1,4 +1,4 @@
-"""A plugin that hands every turn to the memory, without anybody waiting for it."""
+"""A plugin that stores every turn in the background."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ from vecall.adk.session_tracker import Ingest, Key, SessionTracker
 from vecall.errors import ConfigError
 from vecall.triggers import SessionEnd
 
-_MOST_EVENTS = 50_000  # of all sessions that are known; 4 kB each, and their blobs
+_MAX_EVENTS = 50_000  # of all tracked sessions; 4 kB each, plus their blobs
 
 _log = logging.getLogger("vecall")
 
-_Place = tuple[int, Key]  # which memory, and which session
+_Place = tuple[int, Key]  # the service's id(), and the session
 
 
 @functools.cache
 def _ends_are_untold() -> bool:
-    """Return whether google-adk tells plugins of the start of a run only.
+    """Return whether google-adk calls plugins at the start of a run only.
 
     So 2.0.0b1 to 2.1.0 do, where the root is an LlmAgent.
     """
     from google.adk.runners import Runner
 
     run = getattr(Runner, "_run_node_async", None)
-    told = () if run is None else run.__code__.co_names
-    return "run_before_run_callback" in told and "run_after_run_callback" not in told
+    names = () if run is None else run.__code__.co_names
+    return "run_before_run_callback" in names and "run_after_run_callback" not in names
 
 
 class VecallMemoryPlugin(BasePlugin):
-    """Remembers what was said in a run, after the run, on a thread of its own.
+    """Stores the turns of a run after the run, on its own thread.
 
     The reply is not held up. What could not be remembered is logged, without a word of
     it, and tried again after the next turn of that session. `flush` waits until all is
     remembered; end a process with it. `Runner.close` does the same, but google-adk
     gives it `Runner(plugin_close_timeout=5.0)` seconds.
 
-    With google-adk's compaction, the summary of a run is written after the plugin was
-    told of the run, so it is remembered after the next one, or by `flush` or `close`.
+    google-adk's compaction writes the summary of a run after it has called the plugin.
+    The summary is stored after the next run, or by `flush` or `close`.
 
     Args:
         ingest: "delta" adds the events that are new since the last run; "session" adds
@@ -82,7 +82,7 @@ class VecallMemoryPlugin(BasePlugin):
         name: str = "vecall_memory",
         sessions: int = 256,
     ) -> None:
-        """Start without sessions."""
+        """Create a plugin without sessions."""
         super().__init__(name=name)
         if ingest is not None and ingest not in get_args(Ingest):
             msg = f"ingest: must be one of {', '.join(get_args(Ingest))}"
@@ -106,7 +106,7 @@ class VecallMemoryPlugin(BasePlugin):
     async def before_run_callback(
         self, *, invocation_context: InvocationContext
     ) -> None:
-        """Say once that nothing will be remembered, before anything is said in vain.
+        """Warn once if nothing will be stored, before the first turn is lost.
 
         Args:
             invocation_context: Says which memory.
@@ -136,7 +136,7 @@ class VecallMemoryPlugin(BasePlugin):
     async def after_run_callback(
         self, *, invocation_context: InvocationContext
     ) -> None:
-        """Take note of a run; returns at once.
+        """Record a run, without blocking.
 
         Args:
             invocation_context: Says which session, and which memory.
@@ -151,7 +151,7 @@ class VecallMemoryPlugin(BasePlugin):
         invocation_context: InvocationContext,
         error: Exception,  # noqa: ARG002
     ) -> None:
-        """Take note of a run that failed: what the user said in it was said.
+        """Record a failed run, because the user's message is part of the session.
 
         Args:
             invocation_context: Says which session, and which memory.
@@ -165,18 +165,18 @@ class VecallMemoryPlugin(BasePlugin):
         agent: BaseAgent,  # noqa: ARG002
         callback_context: CallbackContext,
     ) -> None:
-        """Take the end of an agent for that of the run where google-adk tells no other.
+        """Treat the end of an agent as that of the run if google-adk reports no other.
 
         Args:
-            agent: Which one; any will do, since what is known is not told again.
-            callback_context: Says which session, and which memory.
+            agent: The agent. Any agent is right, because stored turns are skipped.
+            callback_context: Has the session and the memory service.
         """
         if _ends_are_untold():
             invocation = callback_context._invocation_context
             await self.after_run_callback(invocation_context=invocation)
 
     async def flush(self) -> None:
-        """Wait until all is remembered that was said so far, compactions included."""
+        """Wait until all turns so far are stored, compactions included."""
         with self._lock:
             followed = list(self._followed.values())
         for each in followed:
@@ -186,7 +186,7 @@ class VecallMemoryPlugin(BasePlugin):
             await asyncio.wrap_future(self._worker.submit(lambda: None))
 
     async def close(self) -> None:
-        """Do as `flush`; the plugin can be used again."""
+        """Flush. The plugin can be used again."""
         await self.flush()
 
     def _note(
@@ -208,15 +208,15 @@ class VecallMemoryPlugin(BasePlugin):
 
     def _holds_too_much(self) -> bool:
         events = sum(len(each.session.events) for each in self._followed.values())
-        return len(self._followed) > self._most or events > _MOST_EVENTS
+        return len(self._followed) > self._most or events > _MAX_EVENTS
 
     def _let_go(self) -> None:
-        """Let go of the session that is the longest without a turn and remembered."""
-        told = (key for key, each in self._followed.items() if not each.has_more())
-        del self._followed[next(told, next(iter(self._followed)))]
+        """Evict the least recently updated session, a stored one if possible."""
+        stored = (key for key, each in self._followed.items() if not each.has_more())
+        del self._followed[next(stored, next(iter(self._followed)))]
 
     def _submit(self, followed: SessionTracker) -> None:
-        """Have a session remembered, once however often it is asked for."""
+        """Queue a session to be stored, unless it is queued already."""
         place = (id(followed.service), followed.key)
         with self._lock:
             is_queued = place in self._waiting
@@ -234,7 +234,7 @@ class VecallMemoryPlugin(BasePlugin):
                 "a session was not remembered: %s; tried again after its next turn",
                 type(error).__name__,
             )
-        # One by one, so that what is said meanwhile waits for one of them at most.
+        # One at a time, so that a new turn waits for one of them at most.
         for name in followed.artifacts():
             self._worker.submit(self._index, followed, name)
 

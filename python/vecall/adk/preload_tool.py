@@ -1,4 +1,4 @@
-"""`preload_memory`: what a turn should know is in each of its requests."""
+"""`preload_memory`: adds recalled memories to each request of a turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger("vecall")
 
 
 class PreloadMemoryTool(VecallTool):
-    """Recalls for every turn of a user, without the model asking for it.
+    """Recalls memories for every turn of a user, without a call of the model.
 
     It searches once in an invocation; all requests of it carry the same block. With
     placement "user" the block is the last content of the request, so that the system
@@ -83,10 +83,10 @@ class PreloadMemoryTool(VecallTool):
     async def process_llm_request(
         self, *, tool_context: ToolContext, llm_request: LlmRequest
     ) -> None:
-        """Put the block of this invocation into a request.
+        """Insert the block of this invocation into a request.
 
         Args:
-            tool_context: Says whose memory it is, and what the user said.
+            tool_context: Has the app, the user and the user's message.
             llm_request: The request, which is changed.
         """
         asking = self.asking(tool_context)
@@ -101,8 +101,8 @@ class PreloadMemoryTool(VecallTool):
             turns=asking.turns,
             **{**self._options, "filter": wanted},
         )
-        # Agents that have this tool share its block. What is in it is known to those
-        # only whose requests carry it.
+        # Agents with this tool share its block. Only agents whose requests contain the
+        # block have seen its memories.
         turns, user = asking.turns, (asking.app_name, asking.user_id)
         shared = (asking.turn, self)
         block = await preload.block(asking.said, turn=shared)
@@ -123,7 +123,7 @@ class PreloadMemoryTool(VecallTool):
         args: dict[str, Any],  # noqa: ARG002
         tool_context: ToolContext,  # noqa: ARG002
     ) -> dict[str, Any]:
-        """Say that no model is to call it."""
+        """Return an error: models cannot call it."""
         return {"status": "passive_only"}
 
     def _warn(self) -> None:

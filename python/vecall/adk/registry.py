@@ -1,4 +1,4 @@
-"""Makes the scheme known to google-adk's command line and its web server."""
+"""Registers the URI scheme with google-adk's command line and web server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vecall.adk.uri import SCHEME
 
 
 def register(**options: Any) -> bool:
-    """Make "vecall://…" known to `adk web`, `adk api_server` and `adk run`.
+    """Register "vecall://…" for `adk web`, `adk api_server` and `adk run`.
 
     Call it in the file services.py of the agents' folder.
 

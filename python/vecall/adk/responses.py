@@ -1,4 +1,4 @@
-"""What a search found as google-adk's own classes, so that its tools take them."""
+"""Converts search results to google-adk's classes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HAS_ID = "id" in MemoryEntry.model_fields  # since google-adk 1.19
 def to_response(
     found: vecall.SearchMemoryResponse, *, scores: bool = True
 ) -> SearchMemoryResponse:
-    """Return what a search found as google-adk's classes; every entry has a text."""
+    """Return a search result as google-adk's classes; every entry has a text."""
     entries = (_to_entry(each, scores) for each in found.memories)
     return SearchMemoryResponse(memories=[each for each in entries if each is not None])
 
@@ -65,11 +65,11 @@ def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
 
 
 def neutral(text: str) -> str:
-    """Return a text that cannot end the block in which google-adk shows memories.
+    """Return a text that cannot close the block in which google-adk shows memories.
 
-    What nobody can see is gone. A text that has a mark of a chat template, or spells
-    the name of the block's tags in whatever way, has no "<" and nothing that looks like
-    one, and no bracket of such a mark.
+    Invisible characters are removed. A text that has a mark of a chat template, or
+    spells the name of the block's tags in any way, has no "<" and nothing that looks
+    like one, and no bracket of such a mark.
     """
     shown = text if text.isascii() and text.isprintable() else strip_invisible(text)
     if has_marks(shown):

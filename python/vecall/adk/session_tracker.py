@@ -1,4 +1,4 @@
-"""One session of google-adk, and how far it has been handed to the memory."""
+"""Tracks which events of a google-adk session were stored already."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Key = tuple[str, str, str]
 
 
 class SessionTracker:
-    """A session that is handed over again and again while it grows.
+    """A growing session, whose new events are stored after each run.
 
     Args:
         key: Which session.
@@ -39,7 +39,7 @@ class SessionTracker:
         session: Session,
         to_text: ArtifactText | None = None,
     ) -> None:
-        """Start with nothing handed over."""
+        """Create a tracker; no event is stored yet."""
         self.key = key
         self.service = service
         self.session = session
@@ -50,26 +50,26 @@ class SessionTracker:
         self._refused: set[str] = set()
 
     def left_by_run(self, session: Session) -> None:
-        """Take note of a session as a run left it.
+        """Record the session at the end of a run.
 
-        Runs at the same time have a copy of the session each, and none of them has what
-        the others said, so each copy is kept until it is handed over.
+        Concurrent runs have a copy of the session each, without the events of the other
+        runs. So each copy stays here until it is stored.
         """
         self.session = session
         self._copies.append(session)
 
     def has_more(self) -> bool:
-        """Return whether there are events or artifacts that were not handed over."""
+        """Return whether there are events or artifacts to store."""
         events = self.session.events
         more = bool(events) and events[-1].id != self._last
         return more or bool(self._copies) or bool(self.artifacts())
 
     def artifacts(self) -> list[str]:
-        """Return the names of artifacts that are to be remembered."""
+        """Return the names of artifacts to store."""
         return [] if self._saved is None else self._saved.due()
 
     async def hand_over(self, ingest: Ingest | None) -> None:
-        """Give the memory what was said; note the artifacts that were saved.
+        """Store new events; record the artifacts that they saved.
 
         An event that the memory does not take, such as one over its limits, is left
         out: it would be refused the next time too.
@@ -83,7 +83,7 @@ class SessionTracker:
         for copy in copies or [self.session]:
             events = list(copy.events)
             if new := self._after_last(events):
-                await self._tell(new, events, ingest or _chosen(self.service))
+                await self._store(new, events, ingest or _chosen(self.service))
                 if self._saved is not None:
                     self._saved.note(new)
                 self._last = events[-1].id
@@ -91,26 +91,26 @@ class SessionTracker:
                 del self._copies[0]
 
     async def index(self, name: str) -> None:
-        """Give the memory what an artifact says; what fails is to be done again."""
+        """Store the text of an artifact; a failure is retried later."""
         if self._saved is not None and self.artifact_service is not None:
             memory = self.service.memory
             await self._saved.index(name, self.artifact_service, memory)
 
     def _uncovered(self, copies: list[Session]) -> list[Session]:
-        """Return the copies in which there is something new that no later one has."""
-        kept: list[Session] = []
+        """Return the copies with new events that no later copy has."""
+        uncovered: list[Session] = []
         known: set[str] = set()
         for copy in reversed(copies):
             new = {each.id for each in self._after_last(list(copy.events))}
             if not new <= known:
-                kept.append(copy)
+                uncovered.append(copy)
             known |= new
-        return kept[::-1]
+        return uncovered[::-1]
 
-    async def _tell(
+    async def _store(
         self, new: list[Event], events: list[Event], ingest: Ingest
     ) -> None:
-        # What a rewind takes back was told before, so then the delta says too little.
+        # A rewind removes earlier events, so the new events alone are not enough.
         if ingest == "trigger":
             await self._leaving_out(self._observe, events)
         elif ingest == "session" or any(map(rewinds_to, new)):
@@ -130,7 +130,7 @@ class SessionTracker:
             if (count := len(self._refused) - known) == 0:
                 raise
             _log.warning("%d turns cannot be remembered and are left out", count)
-            # The parts know of no rewind.
+            # The parts do not contain the rewind.
             await tell(self._good(events))
 
     def _good(self, events: list[Event]) -> list[Event]:
@@ -139,7 +139,7 @@ class SessionTracker:
     async def _part(
         self, tell: Callable[[list[Event]], Awaitable[None]], events: list[Event]
     ) -> None:
-        """Tell events that were refused by halves, to find those that are to blame."""
+        """Bisect refused events, to find and skip the invalid ones."""
         if len(events) == 1:
             self._refused.add(events[0].id)
             return
@@ -172,7 +172,7 @@ class SessionTracker:
 
 
 def _chosen(service: VecallMemoryService) -> Ingest:
-    """Return the way of handing over in which nothing of the memory is passed over."""
+    """Return the mode of ingest that uses the service's trigger and summarizer."""
     if getattr(service.memory, "trigger", None) is not None:
         return "trigger"
     has_summarizer = getattr(service.memory, "summarizer", None) is not None

@@ -1,4 +1,4 @@
-"""The tools that a model calls: three that look things up, and three that write."""
+"""The tools that a model calls: three that read, and three that write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vecall.tools import MemoryTool, OnMissing
 
 
 class _SearchTool(VecallTool):
-    """Leaves out what was preloaded in the same invocation."""
+    """Omits memories that were preloaded in the same invocation."""
 
     def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
         if self._options.get("filter") is None:
@@ -57,7 +57,7 @@ class RecallMemoryTool(_SearchTool):
     """The tool `recall_memory(query, limit)`; see `vecall.tools.RecallMemory`.
 
     Args:
-        max_limit: At most this many memories in an answer, whatever the model asks.
+        max_limit: The upper bound of the model's `limit`.
         memory: As in `LoadMemoryTool`.
         on_missing: As in `LoadMemoryTool`.
         **look: As in `LoadMemoryTool`.
@@ -170,7 +170,7 @@ class ForgetMemoryTool(VecallTool):
     Args:
         max_entries: At most this many memories go at once.
         ask_user: Have google-adk ask the user before anything is deleted, as its
-            confirmation of tools does; without it the model is only told to ask.
+            confirmation of tools does. Without it the description tells the model to.
         memory: As in `LoadMemoryTool`.
         on_missing: As in `LoadMemoryTool`.
         **look: As in `LoadMemoryTool`.
@@ -211,7 +211,7 @@ class ForgetMemoryTool(VecallTool):
             if not confirmed.confirmed:
                 return {"status": "refused_by_the_user"}
         answer = await bound.call(args)
-        # A block that was made before must not say it again in this turn.
+        # A block of this turn must not show a deleted memory again.
         if answer.get("status") == "forgotten":
             asking.turns.drop((asking.app_name, asking.user_id))
         return answer

@@ -1,4 +1,4 @@
-"""The URI by which google-adk's command line names a memory."""
+"""The URI of a memory service for google-adk's command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXPECTED = (
 def parse_uri(
     uri: str, agents_dir: str | Path | None = None
 ) -> tuple[str | Path, dict[str, Any]]:
-    """Return the path and the options that a URI names.
+    """Return the path and the options of a URI.
 
     Args:
         uri: The URI.
@@ -40,7 +40,7 @@ def parse_uri(
         raise ConfigError(_EXPECTED) from None
     if parts.scheme != SCHEME or "://" not in uri or parts.fragment:
         raise ConfigError(_EXPECTED)
-    # As SQLAlchemy has it, the slash after the host only ends the host.
+    # As in SQLAlchemy, the slash after the host is not part of the path.
     host, path = unquote(parts.netloc), unquote(parts.path)
     name = f"{host}{path}" if host else path.removeprefix("/")
     if not name:

@@ -87,7 +87,7 @@ def add_commands(commands: Any) -> None:
     reembed = commands.add_parser(
         "reembed",
         help="move a file to another embedding model",
-        description="Embed all memories anew. Servers go on searching with the old "
+        description="Embed all memories again. Servers go on searching with the old "
         "vectors until all new ones are there; restart them then. Interrupted, the "
         "same command goes on where it stopped.",
     )

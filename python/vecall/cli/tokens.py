@@ -23,10 +23,10 @@ _LENGTH = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 
 def add_commands(commands: Any) -> None:
     """Add the command."""
-    token = commands.add_parser("token", help="let somebody in over HTTP")
+    token = commands.add_parser("token", help="manage tokens for the HTTP server")
     actions = token.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = actions.add_parser("create", help="make a token and print it, once")
-    create.add_argument("--app", help="the app whose memories it opens")
+    create.add_argument("--app", help="the app whose memories the token may access")
     create.add_argument("--user", help="only this user's")
     create.add_argument("--read-only", action="store_true", help="it may not write")
     create.add_argument(
@@ -45,7 +45,7 @@ def add_commands(commands: Any) -> None:
         "--expires", help="after a time such as 12h or 30d, or at an ISO 8601 time"
     )
     listed = actions.add_parser("list", help="show whom tokens let in")
-    revoke = actions.add_parser("revoke", help="let somebody in no more")
+    revoke = actions.add_parser("revoke", help="revoke a token")
     revoke.add_argument("id", help="as `vecall token list` shows it")
     for action, run in (
         (create, run_create),

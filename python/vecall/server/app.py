@@ -71,7 +71,8 @@ def create_app(
 ) -> ASGIApp:
     """Return an ASGI app that serves one memory service.
 
-    It answers nobody without a token, and no web page. It does not close the service.
+    It refuses requests without a token and requests of web pages. It does not close the
+    service.
 
     Args:
         memory: The service; without one every question to it is answered with 400.

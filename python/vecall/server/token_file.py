@@ -22,7 +22,7 @@ _Version = tuple[int, int, int] | None
 class TokenFile:
     """Tokens in a file of mode 0600. A change takes effect from the next request on.
 
-    A file that is not there holds none. One that cannot be read opens to nobody.
+    A missing file has no tokens. If the file cannot be read, no token is valid.
 
     Args:
         path: The file.

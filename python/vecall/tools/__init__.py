@@ -1,8 +1,8 @@
 """Memory as tools for a model, of no framework, bound to one user of one app.
 
-The model chooses what to look for, never whose memory: app and user are given here, in
-code, and no argument of a call changes them. Looking things up and writing are separate
-tools, and `memory_tools` gives the writing ones only where they are asked for.
+The model chooses the query, never the user: code sets app and user, and no argument of
+a call changes them. Reading and writing are separate tools. `memory_tools` returns the
+writing tools only on request.
 """
 
 from __future__ import annotations

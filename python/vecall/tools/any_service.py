@@ -1,4 +1,4 @@
-"""Any memory service behind a tool: what it can do, and what it finds.
+"""Adapts any memory service to a tool: its methods and its search results.
 
 Two methods make a memory service: `add_session_to_memory` and `search_memory`. What
 else a tool needs is looked for; a service that lacks it is refused with a typed error.
@@ -26,13 +26,13 @@ _NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "trust")
 
 
 def limits_of(memory: object) -> Limits:
-    """Return the limits of a service, the default ones where it names none."""
+    """Return the limits of a service; the default ones if it has none."""
     limits = getattr(memory, "limits", None)
     return limits if isinstance(limits, Limits) else Limits()
 
 
 def can(memory: object, *names: str) -> bool:
-    """Return whether a service has methods of these names, and may use them."""
+    """Return whether a service has methods of these names, and supports them."""
     if set(names) & set(getattr(memory, "lacking", ())):
         return False
     if isinstance(memory, BaseMemoryService):
@@ -44,28 +44,28 @@ def can(memory: object, *names: str) -> bool:
 
 
 def require(memory: object, who: str, *names: str) -> None:
-    """Raise ConfigError where a tool or a call needs methods that a service lacks."""
+    """Raise ConfigError if a service lacks methods that a tool or a call needs."""
     if not can(memory, *names):
-        told = " and ".join(names)
-        msg = f"{who}: this memory service has no {told}, which is needed"
+        needed = " and ".join(names)
+        msg = f"{who}: this memory service has no {needed}, which is needed"
         raise ConfigError(msg)
 
 
-def checked_filter(memory: object, asked: object) -> Filter | None:
-    """Return which memories a tool's searches may return; None is all.
+def checked_filter(memory: object, condition: object) -> Filter | None:
+    """Return the filter of a tool's searches; None: no filter.
 
     Args:
-        memory: The memory service; None where there is none.
-        asked: A `Filter`, a mapping with its fields, or None.
+        memory: The memory service, or None.
+        condition: A `Filter`, a mapping with its fields, or None.
 
     Raises:
         InvalidArgumentError: A filter that cannot be used, or a condition that the
             service's search does not have.
         ConfigError: The service's search takes no filter.
     """
-    if asked is None:
+    if condition is None:
         return None
-    checked = check_filter(asked, limits_of(memory), by_metadata=True)
+    checked = check_filter(condition, limits_of(memory), by_metadata=True)
     if isinstance(memory, VectorStoreMemoryService):
         scope_of_filter("app", "user", checked, memory.store)
     elif memory is not None and not takes(
@@ -94,13 +94,13 @@ def _arguments(function: Any) -> frozenset[str]:
     )
 
 
-def taken(method: object, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of some arguments that a method takes."""
-    return {name: value for name, value in asked.items() if takes(method, name)}
+def taken(method: object, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a method takes."""
+    return {name: value for name, value in arguments.items() if takes(method, name)}
 
 
 def found_by(response: object) -> SearchMemoryResponse:
-    """Return what a search found as vecall's own values, whoever's the service is.
+    """Return a search result as vecall's own types, for any service.
 
     Raises:
         VecallError: It is no answer of a search.
@@ -135,7 +135,7 @@ def _entry(memory: object) -> MemoryEntry:
 
 
 def _seconds(given: object) -> float | None:
-    """A time; without an offset it is local time, as google-adk writes it."""
+    """Return a time. Without an offset it is local time, as in google-adk."""
     if isinstance(given, str):
         try:
             given = datetime.fromisoformat(given)

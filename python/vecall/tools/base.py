@@ -1,4 +1,4 @@
-"""What every memory tool is: a name, a schema, and a call bound to one user."""
+"""The base class of memory tools: a name, a schema, and a call bound to one user."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES: dict[str, Any] = {"string": str, "number": float, "array": list[str]}
 
 
 class MemoryTool(ABC):
-    """A tool over the memory of one user, for any framework and for none.
+    """A tool over the memory of one user, independent of frameworks.
 
     Arguments come from a model, so they are never trusted. Names that the schema does
     not have are ignored, those of apps, users, authors and sources among them, and a
@@ -105,9 +105,9 @@ class MemoryTool(ABC):
         }
 
     def declaration(self) -> dict[str, Any] | None:
-        """Return what a model is told: name, description, parameters.
+        """Return the tool's name, description and parameters, for a model.
 
-        None for a tool that no model is to know of.
+        None for a tool that models cannot call.
         """
         return {
             "name": self.name,
@@ -116,7 +116,7 @@ class MemoryTool(ABC):
         }
 
     def openai_schema(self) -> dict[str, Any] | None:
-        """Return the declaration as OpenAI's chat API and its many kin take it."""
+        """Return the declaration in the format of OpenAI's chat API."""
         declared = self.declaration()
         return None if declared is None else {"type": "function", "function": declared}
 
@@ -130,8 +130,8 @@ class MemoryTool(ABC):
         """Answer a model's call.
 
         Args:
-            arguments: What the model gave, by name.
-            turn: The turn that the call belongs to, as `PreloadMemory.block` was told.
+            arguments: The model's arguments, by name.
+            turn: The turn of the call, the same as in `PreloadMemory.block`.
 
         Raises:
             MemoryNotConfiguredError: No memory service, and `on_missing` is "error".
@@ -142,11 +142,13 @@ class MemoryTool(ABC):
                 msg = f"{self.name}: no memory service is configured"
                 raise MemoryNotConfiguredError(msg)
             return copy.deepcopy(dict(self._without_memory))
-        told: object = arguments
-        if not isinstance(told, Mapping):
+        untyped: object = arguments
+        if not isinstance(untyped, Mapping):
             return {"error": "arguments: expected an object"}
         given = {
-            name: told[name] for name in self._properties if told.get(name) is not None
+            name: untyped[name]
+            for name in self._properties
+            if untyped.get(name) is not None
         }
         try:
             return await self._answer(self._memory, given, turn)
@@ -169,10 +171,10 @@ class MemoryTool(ABC):
             )
 
         signature = self._signature()
-        told = {each.name: each.annotation for each in signature.parameters.values()}
+        types = {each.name: each.annotation for each in signature.parameters.values()}
         function.__name__ = function.__qualname__ = self.name
         function.__doc__ = self._docstring()
-        function.__annotations__ = {**told, "return": signature.return_annotation}
+        function.__annotations__ = {**types, "return": signature.return_annotation}
         function.__signature__ = signature  # type: ignore[attr-defined]
         return function
 
@@ -203,7 +205,7 @@ class MemoryTool(ABC):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
-        """Answer a call with those arguments that the schema has and that are there."""
+        """Answer a call; the arguments are those of the schema that are not None."""
 
 
 def at_least_one(value: object, name: str) -> int:

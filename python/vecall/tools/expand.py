@@ -1,4 +1,4 @@
-"""`expand_session`: the model reads what was cut, and the turns beside it."""
+"""`expand_session`: the model reads a cut memory in full, and its neighbours."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from vecall.types import MemoryEntry
 from vecall.validation import check_name
 
 _NO_MEMORY = "id: this user has no such memory"
-_MOST_TURNS = 10
-_SHARE_OF_ASKED = 0.7  # of the tokens, for the memory that is asked for
+_MAX_TURNS = 10
+_SHARE_OF_REQUESTED = 0.7  # of the tokens, for the requested memory
 
 
 class ExpandSession(MemoryTool):
@@ -126,7 +126,7 @@ class ExpandSession(MemoryTool):
     def _pieces(
         self, found: Sequence[MemoryEntry], id_: str, begin: int
     ) -> list[Piece]:
-        """Return the memory that is asked for, and of the others what fits."""
+        """Return the requested memory, and as many of the others as fit."""
         at = next(n for n, each in enumerate(found) if each.id == id_)
         pieces = [
             Piece(replace(each, content=strip_invisible(each.text))) for each in found
@@ -136,12 +136,12 @@ class ExpandSession(MemoryTool):
         cost = cost_of(look)
         room = sum(map(cost, pieces)) if most is None else most - FRAME
         others = [piece.memory for n, piece in enumerate(pieces) if n != at]
-        share = int(room * _SHARE_OF_ASKED) if others else room
+        share = int(room * _SHARE_OF_REQUESTED) if others else room
         needed = min(sum(cost(Piece(each)) for each in others), room - share)
-        asked = from_character(pieces[at], begin, room - needed, cost)
-        left = room - cost(asked)
+        requested = from_character(pieces[at], begin, room - needed, cost)
+        left = room - cost(requested)
         beside = bounded(others, "", left, cost) if others else []
-        kept = {at: asked}
+        shown = {at: requested}
         # The nearest turns first.
         places = [n for n in range(len(pieces)) if n != at]
         for n, piece in sorted(
@@ -150,15 +150,15 @@ class ExpandSession(MemoryTool):
             left -= cost(piece)
             if left < 0:
                 break
-            kept[n] = piece
-        return [kept[n] for n in sorted(kept)]
+            shown[n] = piece
+        return [shown[n] for n in sorted(shown)]
 
 
 _AROUND = ("turns_before", "turns_after")
 
 
 def _turns(value: object, name: str) -> int:
-    return min(_whole(value, name), _MOST_TURNS)
+    return min(_whole(value, name), _MAX_TURNS)
 
 
 def _whole(value: object, name: str) -> int:

@@ -1,4 +1,4 @@
-"""A search that an embedder's failure does not end."""
+"""A search that falls back to words if the embedder fails."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _log = logging.getLogger("vecall")
 
 
 async def search_with_fallback(
-    memory: Any, **asked: Any
+    memory: Any, **arguments: Any
 ) -> tuple[SearchMemoryResponse, bool]:
-    """Search, by words alone where the embedder fails, and say whether it came to that.
+    """Search; if the embedder fails, search by words. Return whether it failed.
 
     A model's turn is worth more than the better half of an answer. The log says it. A
     floor on the cosine, given here or to the service, does not apply to a search by
@@ -25,20 +25,20 @@ async def search_with_fallback(
     Of a service that takes no `top_k` the best so many are returned.
 
     Args:
-        memory: The memory service, whoever's it is.
-        asked: What `search_memory` of vecall's takes.
+        memory: The memory service, of vecall or another library.
+        arguments: The arguments of vecall's `search_memory`.
 
     Raises:
         ConfigError: A floor or a filter that this service's search does not have.
     """
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = {name: value for name, value in arguments.items() if value is not None}
     known = taken(memory.search_memory, given)
     if missing := given.keys() - known.keys() - {"top_k"}:
         msg = f"{', '.join(sorted(missing))}: this memory service's search has none"
         raise ConfigError(msg)
     try:
         found = found_by(await memory.search_memory(**known))
-        return SearchMemoryResponse(found.memories[: asked.get("top_k")]), False
+        return SearchMemoryResponse(found.memories[: arguments.get("top_k")]), False
     except EmbedderError as error:
         if not isinstance(memory, MemoryService):
             raise

@@ -1,4 +1,4 @@
-"""`forget_memory`: the model shows what would go, and deletes it when told to."""
+"""`forget_memory`: the model proposes memories to delete, and deletes them later."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ForgetMemory(MemoryTool):
     else by now. What was deleted does not come back when the conversation it was said
     in is ingested again.
 
-    The steps keep a model from deleting what nobody has seen. They cannot make it ask
+    The steps keep a model from deleting unseen memories. They cannot make it ask
     the user; a framework that can ask should.
 
     Args:
@@ -84,7 +84,7 @@ class ForgetMemory(MemoryTool):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], _turn: Hashable, /
     ) -> dict[str, Any]:
-        # Where every argument must be there, models send "" for what they leave out.
+        # If every argument is required, models send "" for an omitted one.
         arguments = {name: value for name, value in given.items() if value != ""}
         if ("query" in arguments) == ("token" in arguments):
             msg = "query, token: expected exactly one of them"
@@ -107,7 +107,7 @@ class ForgetMemory(MemoryTool):
             return {"status": "nothing_found", "memories": []}
         memories, left_out = await shown(proposal.memories, query, self._look)
         if left_out:
-            # What is not shown must not go with the token.
+            # The token must not delete a memory that was not shown.
             return {"error": "query: finds too much to show; say what to forget"}
         answer: dict[str, Any] = {
             "status": "confirm",
@@ -129,7 +129,7 @@ class ForgetMemory(MemoryTool):
         try:
             check_name(token, "token", self._limits)
         except InvalidArgumentError:
-            return {"status": "unknown_token"}  # no token is like that
+            return {"status": "unknown_token"}  # not in the format of a token
         try:
             count = await memory.confirm_forget(
                 app_name=self.app_name, user_id=self.user_id, token=token, ids=chosen

@@ -1,4 +1,4 @@
-"""Where a block of recalled memories goes among the messages of a request."""
+"""Inserts a block of recalled memories into the messages of a request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYSTEM = ("system", "developer")
 def insert_block(
     messages: Sequence[Message], block: str, placement: Placement
 ) -> list[Message]:
-    """Return messages with the block among them; the messages given stay as they are.
+    """Return messages with the block inserted; the arguments are not changed.
 
     Args:
         messages: Each a dict with "role" and "content", a text or a list of parts.

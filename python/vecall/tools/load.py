@@ -1,4 +1,4 @@
-"""`load_memory`: the model says what it wants to know."""
+"""`load_memory`: the model searches its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`preload_memory`: what a turn should know is there before the model is asked."""
+"""`preload_memory`: recalls memories before the model is called."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PreloadFormat = Literal["past_conversations", "bullets", "json", "secure"]
 
 _log = logging.getLogger("vecall")
 
-_MANY_CHARACTERS = 65_536  # from so many on, texts are cut on another thread
+_INLINE_CHARACTERS = 65_536  # longer texts are cut on another thread
 
 
 class PreloadMemory(MemoryTool):
-    """Recalls for every turn of a user, without the model asking for it.
+    """Recalls memories for every turn of a user, without a call of the model.
 
     Passive: it has no declaration, and a model that calls it anyway is answered
     `{"status": "passive_only"}`. It never raises for a turn: without a service, a text
@@ -117,15 +117,15 @@ class PreloadMemory(MemoryTool):
             "scores": scores,
             "secret": secret,
         }
-        # Says now what it would refuse later.
+        # Fail now rather than at the first turn.
         render([], **self._look, max_tokens=max_tokens, count_tokens=count_tokens)
 
     def declaration(self) -> None:
-        """Return None: no model is to know of it."""
+        """Return None: models cannot call it."""
         return
 
     async def block(self, text: object, *, turn: Hashable = None) -> str:
-        """Return what the past says about what a user said now.
+        """Return the memories for a user's message, as a block of text.
 
         Args:
             text: What the user said, or a content with parts.
@@ -147,7 +147,7 @@ class PreloadMemory(MemoryTool):
         return given.block
 
     def place(self, messages: Sequence[Message], block: str) -> list[Message]:
-        """Return a request's messages with a block in its place.
+        """Return a request's messages with the block inserted.
 
         Args:
             messages: The request's messages as chat APIs take them, each a dict with
@@ -172,7 +172,7 @@ class PreloadMemory(MemoryTool):
                 min_confidence=self._min_confidence,
                 filter=self._filter,
             )
-            many = sum(len(each.text) for each in found.memories) >= _MANY_CHARACTERS
+            many = sum(len(each.text) for each in found.memories) >= _INLINE_CHARACTERS
             if many:
                 return await asyncio.to_thread(self._shown, found.memories, query)
             return self._shown(found.memories, query)
@@ -199,15 +199,15 @@ class PreloadMemory(MemoryTool):
             pieces = {
                 id(each) for each, (_, cut_at) in zip(found, cut, strict=True) if cut_at
             }
-        kept = [each for each in found if self._fits(render([each], **self._look))]
-        while kept:
-            block = render(kept, **self._look)
+        shown = [each for each in found if self._fits(render([each], **self._look))]
+        while shown:
+            block = render(shown, **self._look)
             if self._fits(block):
-                return ShownBlock(block, frozenset(map(key_of, kept)))
-            # A piece of a text is given up before a whole one.
-            cut_ones = [at for at, each in enumerate(kept) if id(each) in pieces]
-            places = cut_ones or list(range(len(kept)))
-            del kept[places[_least([kept[at] for at in places])]]
+                return ShownBlock(block, frozenset(map(key_of, shown)))
+            # Drop a cut text before a whole one.
+            cut_ones = [at for at, each in enumerate(shown) if id(each) in pieces]
+            places = cut_ones or list(range(len(shown)))
+            del shown[places[_least([shown[at] for at in places])]]
         return ShownBlock()
 
     def _cost(self, memories: Sequence[MemoryEntry]) -> int:
@@ -223,7 +223,7 @@ class PreloadMemory(MemoryTool):
 
 
 def _least(memories: Sequence[MemoryEntry]) -> int:
-    """Which memory to give up first; of equals the last."""
+    """Return the index of the least relevant memory; of equals the last."""
     worth = [
         None
         if each.confidence is None or each.importance is None

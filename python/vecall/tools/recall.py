@@ -1,4 +1,4 @@
-"""`recall_memory`: the model says what it wants to know, and how much of it."""
+"""`recall_memory`: the model searches its memory, with a limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RecallMemory(SearchTool):
         memory: The memory service; None where there is none.
         app_name: The app.
         user_id: The user.
-        max_limit: At most this many memories in an answer, whatever the model asks.
+        max_limit: The upper bound of the model's `limit`.
         turns: What `PreloadMemory` gave in this turn, to be left out.
         on_missing: As in `MemoryTool`.
         **look: `max_tokens`, `count_tokens`, `scores`, `neutralise` and `filter`, as in
@@ -69,6 +69,6 @@ class RecallMemory(SearchTool):
         if isinstance(limit, bool) or not isinstance(limit, int | float):
             msg = "limit: expected a number"
             raise InvalidTypeError(msg)
-        # In this order: of a number and a NaN, min() keeps the one that comes first.
+        # The order matters: of a number and a NaN, min() returns the first.
         most = int(max(1, min(self._max_limit, limit)))
         return await self._found(memory, given.get("query"), most, turn)

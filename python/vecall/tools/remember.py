@@ -1,4 +1,4 @@
-"""`remember`: the model writes down what it should know later."""
+"""`remember`: the model stores a memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vecall.validation import check_name
 class Remember(WritingTool):
     """The tool `remember(text, kind, importance)`.
 
-    Whoever can talk to the model can have it write, so what it writes is marked:
-    its source is "tool", and author and trust are what is given here, in code. The same
-    text told twice is one memory. A text that was forgotten and is told again is
-    remembered again. What the service's write hook refuses gives `{"status":
-    "not_remembered"}`; of what it holds back the model learns nothing.
+    Anyone who talks to the model can make it write. So its memories are marked: their
+    source is "tool", and code sets their author and trust here. Writing the same text
+    twice makes one memory. Writing a forgotten text again stores it again. If the
+    service's write hook rejects a text, the answer is `{"status": "not_remembered"}`.
+    The model does not learn about a quarantined text.
 
     Args:
         memory: The memory service; None where there is none.
@@ -65,7 +65,7 @@ class Remember(WritingTool):
             "source": SOURCE,
             "trust": self._trust,
         }
-        # Told anew it is a new wish, so a tombstone does not stand in its way.
+        # An explicit request to remember overrides a tombstone of the same text.
         try:
             ids = await memory.add_memory(
                 app_name=self.app_name,
@@ -76,7 +76,7 @@ class Remember(WritingTool):
         except WriteRejectedError:
             ids = []
         if ids is None:
-            return {"status": "remembered"}  # this service names no ids
+            return {"status": "remembered"}  # this service returns no ids
         if not ids or ids[0] is None:
             return dict(self._without_memory)
         return {"status": "remembered", "id": ids[0]}

@@ -1,4 +1,4 @@
-"""What the tools that search have in common."""
+"""The base class of tools that search."""
 
 from __future__ import annotations
 
@@ -78,17 +78,17 @@ class SearchTool(MemoryTool):
         self, memory: Any, query: object, most: int, turn: Hashable
     ) -> dict[str, Any]:
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
-        asked = check_query(query)
+        query = check_query(query)
         found, is_by_words = await search_with_fallback(
             memory,
             app_name=self.app_name,
             user_id=self.user_id,
-            query=asked,
+            query=query,
             top_k=min(most + len(known), self._limits.max_top_k),
             filter=self._filter,
         )
         fresh = [each for each in found.memories if key_of(each) not in known]
-        memories, left_out = await shown(fresh[:most], asked, self._look)
+        memories, left_out = await shown(fresh[:most], query, self._look)
         answer: dict[str, Any] = {"memories": memories}
         if left_out:
             answer["left_out"] = left_out

@@ -1,4 +1,4 @@
-"""What the newest turns were given already, so that nothing is given twice."""
+"""Records the memories shown in recent turns, so that none is shown twice."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Key = tuple[str, str | None]
 
 
 def key_of(memory: MemoryEntry) -> Key:
-    """Return what tells a memory from all others that the same user may read."""
+    """Return the key of a memory, unique among those that a user may read."""
     return memory.scope, memory.id
 
 
 class ShownBlock(NamedTuple):
-    """What one turn was given.
+    """The memories shown in one turn.
 
     Attributes:
         block: The text.
@@ -35,7 +35,7 @@ class ShownBlock(NamedTuple):
 
 
 class ShownMemories:
-    """The newest turns of any number of users, each with what it was given.
+    """The newest turns of all users, with the memories shown in each.
 
     `PreloadMemory` writes here, the tools that search leave out what they read here.
     A turn is known by app, user and the id that the caller has for it. Turns without
@@ -45,54 +45,54 @@ class ShownMemories:
     Safe to share between threads and event loops.
 
     Args:
-        most: How many turns are kept; of more, the oldest are let go.
-        most_characters: How long their blocks are together, likewise; the newest turn
-            stays, however long.
+        max_turns: The limit on turns; the oldest are evicted.
+        max_characters: The limit on the characters of all blocks; the oldest turns are
+            evicted. The newest turn always stays.
 
     Raises:
         ConfigError: Fewer than one.
     """
 
-    def __init__(self, most: int = 1_000, most_characters: int = 4_000_000) -> None:
-        """Start without turns."""
-        if type(most) is not int or most < 1:
-            msg = "most: must be an integer of at least 1"
+    def __init__(self, max_turns: int = 1_000, max_characters: int = 4_000_000) -> None:
+        """Create the object without turns."""
+        if type(max_turns) is not int or max_turns < 1:
+            msg = "max_turns: must be an integer of at least 1"
             raise ConfigError(msg)
-        self._most = most
-        self._most_characters = most_characters
+        self._max_turns = max_turns
+        self._max_characters = max_characters
         self._size = 0
-        self._given: OrderedDict[tuple[User, Hashable], ShownBlock] = OrderedDict()
+        self._shown: OrderedDict[tuple[User, Hashable], ShownBlock] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, user: User, turn: Hashable) -> ShownBlock | None:
-        """Return what a turn was given, or None where it has not begun."""
+        """Return the memories shown in a turn; None for an unknown turn."""
         with self._lock:
-            return self._given.get((user, turn))
+            return self._shown.get((user, turn))
 
     def put(self, user: User, turn: Hashable, given: ShownBlock) -> None:
-        """Keep what a turn was given."""
+        """Record the memories shown in a turn."""
         with self._lock:
-            before = self._given.pop((user, turn), ShownBlock())
-            self._given[user, turn] = given
+            before = self._shown.pop((user, turn), ShownBlock())
+            self._shown[user, turn] = given
             self._size += len(given.block) - len(before.block)
-            while len(self._given) > self._most or (
-                self._size > self._most_characters and len(self._given) > 1
+            while len(self._shown) > self._max_turns or (
+                self._size > self._max_characters and len(self._shown) > 1
             ):
-                _, oldest = self._given.popitem(last=False)
+                _, oldest = self._shown.popitem(last=False)
                 self._size -= len(oldest.block)
 
     def add(self, user: User, turn: Hashable, memories: frozenset[Key]) -> None:
-        """Note memories that a turn was given in a block of another."""
+        """Record memories that a turn got from the block of another turn."""
         self.put(
             user, turn, ShownBlock("", memories | self.already_recalled(user, turn))
         )
 
     def drop(self, user: User) -> None:
-        """Let go of all that a user's turns were given, as some of it was forgotten."""
+        """Discard the records of a user's turns, because a memory was deleted."""
         with self._lock:
-            for key in [key for key in self._given if key[0] == user]:
-                self._size -= len(self._given.pop(key).block)
+            for key in [key for key in self._shown if key[0] == user]:
+                self._size -= len(self._shown.pop(key).block)
 
     def already_recalled(self, user: User, turn: Hashable) -> frozenset[Key]:
-        """Return the memories that a turn was given."""
+        """Return the keys of the memories shown in a turn."""
         return (self.get(user, turn) or ShownBlock()).memories

@@ -1,4 +1,4 @@
-"""Long texts cut to the part that a query is about, so that an answer is bounded."""
+"""Cuts long texts to the part most relevant to a query, to limit an answer's size."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from vecall.prompts.sanitize import strip_invisible
 from vecall.types import MemoryEntry
 
 DEFAULT_MAX_TOKENS = 2_000
-"""How many tokens an answer may take, unless its tool is told otherwise."""
+"""The default limit on the tokens of an answer."""
 
 MARK = "\N{HORIZONTAL ELLIPSIS}"
-"""Stands where text is left out."""
+"""Marks omitted text."""
 
-_LEAST_TEXT = 48  # tokens; a shorter piece of a text says too little
+_MIN_TEXT = 48  # tokens; a shorter part is not useful
 _MOST_TERMS = 32
 _EDGE = 24  # characters within which a cut looks for a space
 _TRIES = 24
 
 
 class Cut(NamedTuple):
-    """Which part of a text is shown.
+    """The part of a text that is shown.
 
     Attributes:
         begin: Its first character, from 0.
@@ -40,7 +40,7 @@ class Cut(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A memory as it is shown: whole, or cut.
+    """A memory to show: whole, or cut.
 
     Attributes:
         memory: The memory, whose content is the cleaned text that is shown.
@@ -52,13 +52,13 @@ class Piece(NamedTuple):
 
 
 Cost = Callable[[Piece], int]
-"""Returns how many tokens a piece takes as it is shown."""
+"""Returns the tokens of a piece as shown."""
 
 
 def bounded(
     memories: Sequence[MemoryEntry], query: str, most: int, cost: Cost
 ) -> list[Piece]:
-    """Return memories whose texts share so many tokens; the longest are cut.
+    """Return memories that fit a number of tokens together; cut the longest texts.
 
     All texts shorter than some length stay whole, and all others are cut to it around
     what the query is about. No text is cut below some 48 tokens, so the pieces may take
@@ -78,7 +78,7 @@ def bounded(
         return pieces
     frames = [cost(Piece(replace(piece.memory, content=""))) for piece in pieces]
     texts = [max(all_ - frame, 0) for all_, frame in zip(costs, frames, strict=True)]
-    level = max(_level(texts, most - sum(frames)), _LEAST_TEXT)
+    level = max(_level(texts, most - sum(frames)), _MIN_TEXT)
     terms = _terms(query)
     return [
         piece if text <= level else _shortened(piece, terms, frame + level, cost)
@@ -87,7 +87,7 @@ def bounded(
 
 
 def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
-    """Return a piece of a text that begins at a character and takes so many tokens."""
+    """Return the part of a text from a character on that fits a number of tokens."""
     text = piece.memory.text
     begin = min(max(begin, 0), len(text))
 
@@ -98,17 +98,17 @@ def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
 
 
 def marked(piece: Piece) -> MemoryEntry:
-    """Return a memory that says in its text that it was cut, and its id."""
+    """Return a memory with a note in its text: which part is shown, and its id."""
     memory, cut = piece
     if cut is None:
         return memory
-    told = f"[characters {cut.begin} to {cut.end} of {cut.length}"
-    told += f" of memory {memory.id}]" if memory.id else "]"
-    return replace(memory, content=f"{memory.text} {told}")
+    note = f"[characters {cut.begin} to {cut.end} of {cut.length}"
+    note += f" of memory {memory.id}]" if memory.id else "]"
+    return replace(memory, content=f"{memory.text} {note}")
 
 
 def _level(texts: Sequence[int], most: int) -> int:
-    """Return the largest size to which all can be cut so that the sum is in bounds."""
+    """Return the largest size such that all texts cut to it fit the limit together."""
     left = most
     for at, text in enumerate(sorted(texts)):
         share = left // (len(texts) - at)
@@ -134,7 +134,7 @@ def _shortened(
 
 
 def _largest(part: Callable[[int], Piece], size: int, most: int, cost: Cost) -> Piece:
-    """Return about the largest part that takes so many tokens."""
+    """Return approximately the largest part that fits a number of tokens."""
     piece = part(size)
     for _ in range(_TRIES):
         taken = cost(piece)
@@ -162,7 +162,7 @@ def _part(piece: Piece, begin: int, end: int) -> Piece:
 
 
 def _best_window(found: Sequence[tuple[int, str]], length: int, size: int) -> int:
-    """Return where the part of this size begins that has most of the query's words.
+    """Return the begin of the part of this size with most of the query's words.
 
     A word weighs the less, the more often the text has it. The words are in the middle
     of the part, so that something of their context is there too.
@@ -195,7 +195,7 @@ def _best_window(found: Sequence[tuple[int, str]], length: int, size: int) -> in
 
 
 def _terms(query: str) -> re.Pattern[str] | None:
-    """Return what finds the words of a query, by how they begin."""
+    """Return a pattern that finds the words of a query by their prefixes."""
     stems = []
     for word in list(dict.fromkeys(words(query)))[:_MOST_TERMS]:
         stem = word[: max(3, (3 * len(word) + 3) // 4)]

@@ -1,4 +1,4 @@
-"""`update_memory`: the model corrects what it remembers."""
+"""`update_memory`: the model corrects a memory."""
 
 from __future__ import annotations
 

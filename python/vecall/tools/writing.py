@@ -1,4 +1,4 @@
-"""What tools have in common by which a model writes memories."""
+"""The base class of tools that write memories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vecall.tools.base import MemoryTool, OnMissing
 from vecall.validation import check_name
 
 SOURCE = "tool"
-"""Where a memory comes from that a model wrote."""
+"""The source of memories that a model wrote."""
 
 IMPORTANCE: dict[str, Any] = {
     "type": "number",
@@ -23,7 +23,7 @@ IMPORTANCE: dict[str, Any] = {
 
 
 class WritingTool(MemoryTool):
-    """A tool whose memories have an author and a trust that are given in code."""
+    """A tool that writes memories; code sets their author and trust."""
 
     def __init__(
         self,
