@@ -103,7 +103,7 @@ async def names_for(page: Path) -> dict[str, Any]:
     fact = SimpleNamespace(fact="Likes tea.", name="m1", update_time="2026-01-02")
     return {
         "vecall": vecall,
-        "alice": ALICE,
+        "alice": memory.sync.user(**ALICE),
         "ask": lambda prompt: "A summary.",
         "memory": memory.sync if page.stem == "quickstart" else memory,
         "service": vecall.adk.VecallMemoryService(embedder=None),

