@@ -22,7 +22,7 @@ from vecall.store.rows import Change, RowWithVector, checksum
 from vecall.store.writes.set_vectors import embedded_part
 
 _MOVED_AT_ONCE = 500
-_NOBODY = Change("", "", 0, 0, 0)
+_NO_USER = Change("", "", 0, 0, 0)
 
 
 def migrating_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
@@ -49,7 +49,8 @@ def begin_migration(
     known = migrating_model(connection)
     if known is not None and _equal(known, given):
         return known
-    connection.execute("DELETE FROM model WHERE state = 'migrating'")
+    # Its row stays: who still migrates to it must not find its number on another model.
+    connection.execute("UPDATE model SET state = 'retired' WHERE state = 'migrating'")
     connection.execute("DELETE FROM vec_next")
     connection.execute(
         "INSERT INTO model (name, dim, fingerprint, state) "
@@ -70,7 +71,7 @@ def require_migrating(connection: sqlite3.Connection, model: int) -> None:
     """
     migrating = migrating_model(connection)
     if migrating is None or migrating.id != model:
-        msg = "the file is being moved to another model by somebody else"
+        msg = "the file is being moved to another model by another process"
         raise ConflictError(msg)
 
 
@@ -131,7 +132,7 @@ class PutNextVectors:
         """Do it inside a transaction."""
         migrating = migrating_model(connection)
         if migrating is None or migrating.id != self.model:
-            return _NOBODY  # somebody else finished it, or gave it up
+            return _NO_USER  # another process finished it, or gave it up
         rids = [stored.row.rid for stored in self.rows]
         now = {
             stored.row.rid: stored.row
@@ -153,7 +154,7 @@ class PutNextVectors:
                 "WHERE key = 'reembed_cursor'",
                 (self.cursor,),
             )
-        return _NOBODY
+        return _NO_USER
 
 
 def switch_models(connection: sqlite3.Connection, model: int) -> bool:
@@ -194,7 +195,7 @@ class SwitchModels:
     def run(self, connection: sqlite3.Connection) -> Change:
         """Do it inside a transaction."""
         self.done = switch_models(connection, self.model.id)
-        return _NOBODY
+        return _NO_USER
 
 
 def unmoved_vectors(connection: sqlite3.Connection) -> bool:
@@ -216,7 +217,7 @@ class MoveVectors:
         """Do it inside a transaction."""
         active = active_model(connection)
         if active is None:
-            return _NOBODY
+            return _NO_USER
         rows = connection.execute(
             "SELECT rid, vec, model, crc FROM vec_next WHERE model = ? LIMIT ?",
             (active.id, _MOVED_AT_ONCE),
@@ -227,4 +228,4 @@ class MoveVectors:
                 (vec, model, crc, rid),
             )
             connection.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
-        return _NOBODY
+        return _NO_USER
