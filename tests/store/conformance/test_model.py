@@ -376,4 +376,4 @@ class Programs(RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", PLACES)
 def test_every_program_of_jobs_leaves_what_plain_dictionaries_say(kind: str) -> None:
     programs = type("Programs", (Programs,), {"kind": kind})
-    run_state_machine_as_test(programs, settings=campaign(120, 40))
+    run_state_machine_as_test(programs, settings=campaign(60, 40))
