@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 pytest_plugins = ["helpers.workers"]
+
+_numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +39,18 @@ def local_weights() -> Iterator[None]:
         held = None
     yield
     del held
+
+
+@pytest.fixture
+def tmp_path(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """An empty folder of the test's own.
+
+    That of pytest looks at the folders of all earlier tests to find a free name.
+    """
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return tmp_path_factory.mktemp(f"{name}-{next(_numbers)}", numbered=False)
 
 
 @pytest.fixture

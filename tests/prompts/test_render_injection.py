@@ -38,9 +38,10 @@ def memory(**fields: str) -> ScoredMemory:
 def unseen(text: str) -> list[str]:
     """What a reader would not see, by Unicode's own categories."""
     bad = []
-    for place, character in enumerate(text):
+    for found in re.finditer(r"[^\n\t -~]", text):  # what ASCII prints is seen
+        place, character = found.start(), found[0]
         category = unicodedata.category(character)
-        if character in "\n\t" or character in "\u0600\u0601\u0602\u0603\u0604\u06dd":
+        if character in "\u0600\u0601\u0602\u0603\u0604\u06dd":
             continue
         joins = character in "\u200c\u200d\ufe0e\ufe0f" and place > 0
         if joins and ord(text[place - 1]) > 127:

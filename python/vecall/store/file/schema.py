@@ -265,16 +265,18 @@ def _known_objects(version: int) -> frozenset[tuple[str, ...]]:
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring the file to the newest schema, one transaction a step.
 
-    Another process may do the same at the same time: the number is read again inside
-    each transaction.
+    A new file gets all steps in one transaction. Another process may do the same at the
+    same time: the number is read again inside each transaction.
     """
     while check_origin(connection) < NEWEST:
         connection.execute("BEGIN IMMEDIATE")
         try:
             version = check_origin(connection)
             if version < NEWEST:
-                _MIGRATIONS[version](connection)
-                connection.execute(f"PRAGMA user_version = {version + 1}")
+                reached = version + 1 if version else NEWEST
+                for step in _MIGRATIONS[version:reached]:
+                    step(connection)
+                connection.execute(f"PRAGMA user_version = {reached}")
                 connection.execute(
                     "INSERT OR REPLACE INTO meta VALUES ('schema_hash', ?)",
                     (_hash_of(connection),),
