@@ -18,7 +18,7 @@ that were fitted without all sets of that kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from vecall.cli.terminal import Progress, table
-from vecall.embedders import Embedder, QueryMap
+from vecall.embedders import CachedEmbedder, Embedder, QueryMap
 from vecall.embedders.local import LocalEmbedder
 from vecall.embedders.query_map import fit as fit_map
 from vecall.evaluation import metrics
@@ -44,15 +44,24 @@ from vecall.evaluation.runner import (
     own_questions,
     strangers,
 )
-from vecall.ranking.calibration import Calibration, Signals, Weights, fit
+from vecall.ranking.calibration import (
+    Calibration,
+    Signals,
+    Weights,
+    cosine_signals,
+    fit,
+)
 from vecall.ranking.options import Ranking
+from vecall.service.memory_service import MemoryService
 from vecall.services.in_memory import InMemoryMemoryService
+from vecall.services.vector import VectorMemoryService
+from vecall.types import MemoryEntry
 
 from bench import ROOT
 from bench.common import arguments
 from bench.recall.sets import Set, all_sets
 
-PACKAGE = ROOT / "python/vecall/calibrated.json"
+PACKAGE = ROOT / "python/vecall/ranking/calibrated.json"
 HELD_OUT = ("people", "held-out-assistants", "locomo", "beam")
 FOLDS = 5
 STRANGERS_SHARE = 0.35
@@ -99,7 +108,7 @@ class Searched:
 def collected(
     one: Set, groups: Sequence[tuple[list[Conversation], Embedder | None]]
 ) -> Hits:
-    """Ask the users of each group with its embedder."""
+    """Search for each question of a group's users with the group's embedder."""
     signals: list[Signals] = []
     relevant: list[int] = []
     own: list[bool] = []
@@ -122,22 +131,59 @@ def collected(
 
 
 def matched(one: Set) -> Hits:
-    """Ask the users of a set by matching words, without ranking."""
+    """Search for each question of a set by matching words, without ranking."""
+    with InMemoryMemoryService("words", top_k=TOP_K) as memory:
+        return _hits(*_searched(memory, one, one.conversations, _explained))
+
+
+def nearest(one: Set, groups: Sequence[tuple[list[Conversation], Embedder]]) -> Hits:
+    """Search for each question of a group's users by the cosine alone."""
     signals: list[Signals] = []
     relevant: list[int] = []
     own: list[bool] = []
-    with InMemoryMemoryService("words", top_k=TOP_K) as memory:
-        SystemUnderTest(memory, None).ingest(one.conversations, Progress(one.name, 1))
-        asked = [(True, pair) for pair in own_questions(one.conversations)]
-        asked += [(False, pair) for pair in strangers(one.conversations)]
-        for is_own, (user, question) in asked:
+    for conversations, embedder in groups:
+        with VectorMemoryService(CachedEmbedder(embedder), top_k=TOP_K) as memory:
+            found = _searched(memory, one, conversations, _cosine_signals)
+            signals += found[0]
+            relevant += found[1]
+            own += found[2]
+    return _hits(signals, relevant, own)
+
+
+def _explained(memories: Sequence[MemoryEntry]) -> list[Signals]:
+    return [Signals.of(memory) for memory in memories]
+
+
+def _cosine_signals(memories: Sequence[MemoryEntry]) -> list[Signals]:
+    cosines = [memory.similarity or 0.0 for memory in memories]
+    return [
+        cosine_signals(cosine, cosines[0], place)
+        for place, cosine in enumerate(cosines)
+    ]
+
+
+def _searched(
+    memory: MemoryService,
+    one: Set,
+    conversations: list[Conversation],
+    signals_of: Callable[[Sequence[MemoryEntry]], list[Signals]],
+) -> tuple[list[Signals], list[int], list[bool]]:
+    """Ingest some users of a set and search for their questions and strangers'."""
+    SystemUnderTest(memory, None).ingest(conversations, Progress(one.name, 1))
+    users = {conversation.user_id for conversation in conversations}
+    others = [pair for pair in strangers(one.conversations) if pair[0] in users]
+    signals: list[Signals] = []
+    relevant: list[int] = []
+    own: list[bool] = []
+    for is_own, pairs in ((True, own_questions(conversations)), (False, others)):
+        for user, question in pairs:
             found = memory.sync.search_memory(
                 app_name=APP, user_id=user, query=question.text, explain=True
             ).memories
-            signals += map(Signals.of, found)
+            signals += signals_of(found)
             relevant += [evidence_id(hit) in question.evidence for hit in found]
             own += [is_own] * len(found)
-    return _hits(signals, relevant, own)
+    return signals, relevant, own
 
 
 def _hits(
@@ -178,16 +224,27 @@ def ways(sets: Sequence[Set]) -> Iterator[Searched]:
     yield _same("trigrams", sets, Trigrams())
     yield _same("local without map", sets, LocalEmbedder(query_map=None))
     apart = maps_apart(sets)
-    hits = {}
+    hits: dict[str, Hits] = {}
+    near: dict[str, Hits] = {}
     for one in sets:
-        groups: dict[int, tuple[list[Conversation], Embedder | None]] = {}
+        groups: dict[int, tuple[list[Conversation], Embedder]] = {}
         for each in one.conversations:
             query_map = apart.get((one.name, each.user_id))
             embedder = LocalEmbedder() if query_map is None else _mapped(query_map)
             group = groups.setdefault(id(query_map), ([], embedder))
             group[0].append(each)
         hits[one.name] = collected(one, list(groups.values()))
+        near[one.name] = nearest(one, list(groups.values()))
     yield Searched("local", True, hits)
+    yield Searched("cosine: local", True, near)
+    for name, embedder in (
+        ("cosine: local without map", LocalEmbedder(query_map=None)),
+        ("cosine: trigrams", Trigrams()),
+    ):
+        found = {
+            one.name: nearest(one, [(one.conversations, embedder)]) for one in sets
+        }
+        yield Searched(name, True, found)
 
 
 def _mapped(query_map: QueryMap) -> LocalEmbedder:
@@ -279,6 +336,7 @@ def main() -> None:
         found[way.name] = way
         print(f"searched: {way.name}", file=stderr)
     plain = [found["local"], found["local without map"]]
+    cosines = [found["cosine: local"]]
     words, local = found["words"], found["local"]
     rows: list[list[Any]] = []
     made: dict[str, Weights] = {}
@@ -288,6 +346,9 @@ def main() -> None:
         (local, [local], True),
         (found["local without map"], plain, False),
         (found["trigrams"], plain, False),
+        (found["cosine: local"], cosines, False),
+        (found["cosine: local without map"], cosines, False),
+        (found["cosine: trigrams"], cosines, False),
     ):
         made[way.name], judged = rows_of(way, kinds, sources, cosine)
         rows += judged
@@ -296,9 +357,13 @@ def main() -> None:
     print(table(head, rows))
     print(made)
     if options.write:
-        models = {LocalEmbedder.model_id: made["local"]}
-        shipped = made["words"], models, made["trigrams"], made["matches"]
-        Calibration(*shipped).save(PACKAGE)
+        Calibration(
+            made["words"],
+            {LocalEmbedder.model_id: made["local"]},
+            made["trigrams"],
+            made["matches"],
+            made["cosine: local"],
+        ).save(PACKAGE)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def probability(weights, memory):
     told = memory.explanation
     unsaid = 0.0 if told["covered"] else memory.similarity
     signals = [
-        told["covered"] * told["relative"],
+        math.sqrt(told["covered"]),
         math.log1p(told["place"]),
         told["relative"],
         float(told["covered"] > 0),
@@ -155,10 +155,13 @@ def test_a_calibration_survives_its_file(tmp_path, open_service):
     own.save(tmp_path / "c.json")
     assert Calibration.load(tmp_path / "c.json") == own
     assert own.of_model("another") == Calibration.shipped().other
-    with_other = replace(own, other=own.models["mine"])
+    mine = own.models["mine"]
+    with_other = replace(own, other=mine, matches=own.words, cosine=own.words)
     with_other.save(tmp_path / "d.json")
     assert Calibration.load(tmp_path / "d.json") == with_other
-    assert with_other.of_model("another") == own.models["mine"]
+    assert with_other.of_model("another") == mine
+    assert own.of_cosine() == Calibration.shipped().cosine
+    assert with_other.of_cosine() == own.words
     service = open_service(calibration=tmp_path / "c.json")
     service.sync.add_memory(**ALICE, memories=FACTS)
     assert found(service, "parrot")[0].confidence is not None
@@ -171,10 +174,10 @@ def test_a_calibration_survives_its_file(tmp_path, open_service):
         "[]",
         "{}",
         '{"words": {}, "models": {}}',
-        '{"words": {"bias": 1, "matched": 1}, "models": {}}',
-        '{"words": {"bias": NaN, "matched": 1, "place": 1, "relative": 1, "seen": 1,'
-        '"factor": 1}, "models": {}}',
-        '{"words": {"bias": "s3cret", "matched": 1, "place": 1, "relative": 1,'
+        '{"words": {"bias": 1, "covered_root": 1}, "models": {}}',
+        '{"words": {"bias": NaN, "covered_root": 1, "place": 1, "relative": 1,'
+        '"seen": 1, "factor": 1}, "models": {}}',
+        '{"words": {"bias": "s3cret", "covered_root": 1, "place": 1, "relative": 1,'
         '"seen": 1, "factor": 1}, "models": {}}',
     ],
 )
@@ -192,9 +195,19 @@ MODEL = dict.fromkeys(("bias", *Signals._fields), 1.0)
 @pytest.mark.parametrize(
     ("words", "model", "what"),
     [
-        # The signals at first: of words three, with vectors four.
-        ({"matched", "place", "relative"}, MODEL, "lacks seen, factor"),
-        (WORDS, {"matched", "place", "relative", "vectors"}, "lacks seen, factor"),
+        # The first signals: three by words, four with vectors.
+        ({"matched", "place", "relative"}, MODEL, "lacks covered_root, seen, factor"),
+        (
+            WORDS,
+            {"matched", "place", "relative", "vectors"},
+            "lacks covered_root, seen, factor",
+        ),
+        # The five that followed: the first was the covered share, times `relative`.
+        (
+            {*WORDS} - {"bias", "covered_root"} | {"matched"},
+            MODEL,
+            "lacks covered_root",
+        ),
         (WORDS, {*MODEL} - {"unsaid"}, "lacks unsaid"),
         (WORDS, {*MODEL, "s3cret"}, "has signals besides"),
     ],
@@ -264,7 +277,7 @@ def test_signals_come_from_an_explained_search_alone(service):
     signals = Signals.of(memory)
     assert signals.relative == 1.0
     assert signals.place == 0.0
-    assert 0.0 < signals.matched <= 1.0
+    assert 0.0 < signals.covered_root <= 1.0
     with pytest.raises(InvalidMemoryError, match="explain"):
         Signals.of(MemoryEntry("x"))
 

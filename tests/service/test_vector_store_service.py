@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 
@@ -12,6 +13,7 @@ from helpers.embedders import Fixed, Recorder
 from helpers.services import ALICE, turn
 from helpers.vector_stores.reference import ReferenceVectorStore
 from vecall import (
+    Calibration,
     ClosedError,
     ConfigError,
     EmbedderError,
@@ -73,8 +75,24 @@ def test_memories_are_ranked_by_cosine_similarity_alone(service, recorder, query
     for hit in hits:
         assert hit.similarity == hit.score
         assert hit.score == pytest.approx(expected[hit.text], abs=1e-5)
-        assert hit.confidence is None
         assert 0.0 < hit.importance < 0.5  # it is of 1970
+
+
+def test_confidence_is_a_logistic_law_of_the_place_and_the_share_of_the_best_cosine(
+    service,
+):
+    """S2.12: alike for every embedder."""
+    tell(service, *TEXTS)
+    weights = Calibration.shipped().cosine
+    _, place_weight, share_weight, *others = weights.weights
+    assert not any(others)
+    hits = answer(service, "zebra", top_k=12)
+    best = hits[0].score
+    assert len({hit.confidence for hit in hits}) == len(hits)
+    for place, hit in enumerate(hits):
+        odds = weights.bias + place_weight * math.log1p(place)
+        odds += share_weight * hit.score / best
+        assert hit.confidence == pytest.approx(1 / (1 + math.exp(-odds)), rel=1e-6)
 
 
 def test_the_floor_is_inclusive(store, recorder):

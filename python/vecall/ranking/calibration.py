@@ -24,6 +24,7 @@ from vecall.errors import ConfigError, InvalidMemoryError
 from vecall.types import MemoryEntry
 
 _SHIPPED = Path(__file__).with_name("calibrated.json")
+_SINGLE = ("other", "matches", "cosine")  # fields with the weights of one search
 _RIDGE = 1.0
 _STEPS = 50
 LEAST_FACTOR = 0.01
@@ -34,8 +35,8 @@ class Signals(NamedTuple):
     """What a hit's confidence is made of: few signals, alike for all users.
 
     Attributes:
-        matched: Share of the query's idf that the memory's words hold, times
-            `relative`.
+        covered_root: Square root of the share of the query's idf that the memory's
+            words hold. The root was chosen by the error on sets of eight languages.
         place: log(1 + place in the answer), from 0.
         relative: The score's share of the best one.
         seen: 1 if the memory holds a word of the query, else 0.
@@ -45,7 +46,7 @@ class Signals(NamedTuple):
         unsaid: The cosine where the memory holds no word of the query, else 0.
     """
 
-    matched: float
+    covered_root: float
     place: float
     relative: float
     seen: float = 0.0
@@ -64,17 +65,29 @@ class Signals(NamedTuple):
         if explanation is None:
             msg = "signals: search with explain=True"
             raise InvalidMemoryError(msg)
-        covered, relative = explanation["covered"], explanation["relative"]
+        covered = explanation["covered"]
         seen = covered > 0.0
         return Signals(
-            covered * relative,
+            math.sqrt(covered),
             math.log1p(explanation["place"]),
-            relative,
+            explanation["relative"],
             float(seen),
             math.log(max(explanation["factor"], LEAST_FACTOR)),
             explanation["vectors"],
             0.0 if seen else memory.similarity or 0.0,
         )
+
+
+def cosine_signals(similarity: float, best: float, place: int) -> Signals:
+    """Return the signals of a memory that was found by its cosine alone.
+
+    Args:
+        similarity: The cosine of the memory's vector and the query's, in [-1, 1].
+        best: The highest cosine of the answer.
+        place: Place in the answer, from 0.
+    """
+    relative = similarity / best if best > 0.0 else 0.0
+    return Signals(0.0, math.log1p(place), relative)
 
 
 WORD_SIGNALS = 5
@@ -113,16 +126,20 @@ class Calibration:
         other: For models that are not among these; None is what comes with vecall.
         matches: For texts that are matched without ranking, by `InMemoryMemoryService`;
             None is what comes with vecall.
+        cosine: For searches by the cosine alone, by `VectorStoreMemoryService`; None is
+            what comes with vecall. They use the place and `relative`, not the cosine's
+            value, which means something else for each model and kind of text.
     """
 
     words: Weights
     models: Mapping[str, Weights]
     other: Weights | None = None
     matches: Weights | None = None
+    cosine: Weights | None = None
 
     @staticmethod
     def shipped() -> Calibration:
-        """Return what comes with vecall: words, the local embedder, any other one."""
+        """Return what comes with vecall, for each field."""
         return _shipped()
 
     def of_model(self, model_id: str) -> Weights:
@@ -142,6 +159,14 @@ class Calibration:
         assert shipped is not None
         return shipped
 
+    def of_cosine(self) -> Weights:
+        """Return the weights for searches by the cosine alone."""
+        if self.cosine is not None:
+            return self.cosine
+        shipped = _shipped().cosine
+        assert shipped is not None
+        return shipped
+
     @staticmethod
     def load(path: str | Path) -> Calibration:
         """Read a file that `save` wrote.
@@ -155,9 +180,12 @@ class Calibration:
             models = {
                 str(name): _read(weights) for name, weights in file["models"].items()
             }
-            more = [file.get(name) for name in ("other", "matches")]
-            rest = [None if one is None else _read(one) for one in more]
-            return Calibration(_read(file["words"]), models, *rest)
+            single = {
+                name: _read(file[name])
+                for name in _SINGLE
+                if file.get(name) is not None
+            }
+            return Calibration(_read(file["words"]), models, **single)
         except ConfigError:  # which is a ValueError
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -170,9 +198,10 @@ class Calibration:
             "words": _named(self.words),
             "models": {name: _named(one) for name, one in self.models.items()},
         }
-        for name, one in (("other", self.other), ("matches", self.matches)):
-            if one is not None:
-                file[name] = _named(one)
+        for name in _SINGLE:
+            weights: Weights | None = getattr(self, name)
+            if weights is not None:
+                file[name] = _named(weights)
         text = json.dumps(file, indent=1) + "\n"
         Path(path).write_text(text, encoding="utf-8")
 

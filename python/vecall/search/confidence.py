@@ -88,7 +88,7 @@ class Hit:
         place, (covered, _, vectors, _, _, factor) = self.place, self.parts
         seen, similarity = covered > 0.0, self.similarity
         return (
-            covered * relative,
+            math.sqrt(covered),
             _LOG_PLACES[place] if place < len(_LOG_PLACES) else math.log1p(place),
             relative,
             1.0 if seen else 0.0,
@@ -144,7 +144,7 @@ class Scoring:
             place: Place in the answer, from 0.
         """
         relative = share / best
-        signals = (share * relative, math.log1p(place), relative, 1.0, 0.0)
+        signals = (math.sqrt(share), math.log1p(place), relative, 1.0, 0.0)
         return self._matches.probability(signals)
 
     def judged(self, memory: MemoryEntry, query: str) -> MemoryEntry:

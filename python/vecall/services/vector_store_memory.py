@@ -33,6 +33,7 @@ from vecall.ingest.drafts import (
 )
 from vecall.lexical.tokenizer import has_word
 from vecall.limits import Limits
+from vecall.ranking.calibration import Calibration, cosine_signals
 from vecall.ranking.options import Ranking
 from vecall.search.query_vector import checked_query_vector
 from vecall.services.vector_store_rows import (
@@ -86,6 +87,7 @@ class VectorStoreMemory:
         self.closed = False
         self.store = store
         self._embedding = embedding
+        self._weights = Calibration.shipped().of_cosine()
         self._top_k = check_top_k(top_k, self.limits)
         self._min_similarity = (
             None if min_similarity is None else check_min_similarity(min_similarity)
@@ -228,7 +230,12 @@ class VectorStoreMemory:
             return []  # a zero vector has no direction
         hits = await self.run(partial(self._search, vector, count, scope))
         now = self.expiry_clock.wall()
-        return [from_hit(hit, now) for hit in hits]
+        best = max((hit.score for hit in hits), default=0.0)
+        chance = self._weights.probability
+        return [
+            from_hit(hit, now, chance(cosine_signals(hit.score, best, place)))
+            for place, hit in enumerate(hits)
+        ]
 
     async def delete(
         self, app: str, user: str, ids: Sequence[str], who: str = "delete"

@@ -37,8 +37,15 @@ def to_metadata(
     return {**given, "app_name": app, "user_id": user, "created_at": wall}
 
 
-def from_hit(hit: VectorSearchResult, now: float) -> MemoryEntry:
+def from_hit(
+    hit: VectorSearchResult, now: float, confidence: float | None
+) -> MemoryEntry:
     """Return the memory of a row, with its scores.
+
+    Args:
+        hit: The row.
+        now: Seconds since 1970, for the importance.
+        confidence: The probability that the memory is relevant, in (0, 1).
 
     Raises:
         InvalidMemoryError: The row is not a memory.
@@ -58,7 +65,9 @@ def from_hit(hit: VectorSearchResult, now: float) -> MemoryEntry:
         expires_at=known.get("expires_at"),
         **values,
     )
-    return entry_from_row(row, importance_of(row, now), hit.score, hit.score)
+    return entry_from_row(
+        row, importance_of(row, now), hit.score, hit.score, confidence
+    )
 
 
 def is_expired(hit: VectorSearchResult, now: float, wall: float) -> bool:
