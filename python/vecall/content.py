@@ -1,4 +1,4 @@
-"""Reads sessions, events and entries whatever they are made of.
+"""Reads sessions, events and entries of any type.
 
 google-adk's objects, plain dicts in snake_case or camelCase, and vecall's own types all
 answer to one getter. Nothing of google-adk is imported.

@@ -83,7 +83,7 @@ class ConflictError(VecallError):
 
 
 class BusyError(VecallError, TimeoutError):
-    """Another process kept the file for too long; nothing was written."""
+    """Another process held the file's lock for too long; nothing was written."""
 
 
 class StorageFullError(VecallError, OSError):
@@ -91,7 +91,7 @@ class StorageFullError(VecallError, OSError):
 
 
 class StorageError(VecallError, OSError):
-    """Reading or writing the file failed; reopen it to learn what was kept."""
+    """Reading or writing the file failed; reopen it to see what was stored."""
 
 
 class MissingFileError(StorageError, FileNotFoundError):
@@ -135,7 +135,7 @@ class WriteRejectedError(VecallError):
 
 
 class ReentrantCallError(VecallError):
-    """A function that the service called asked the service for what needs itself."""
+    """A plug-in called its own service in a way that would deadlock."""
 
 
 class ReadOnlyError(VecallError, PermissionError):

@@ -57,7 +57,7 @@ class Limits:
                 continue
             if value is None and field.name.startswith("max_user_"):
                 continue
-            least = 0 if field.name == "min_free_bytes" else 1
-            if type(value) is not int or value < least:
-                msg = f"limits.{field.name}: must be an integer of at least {least}"
+            minimum = 0 if field.name == "min_free_bytes" else 1
+            if type(value) is not int or value < minimum:
+                msg = f"limits.{field.name}: must be an integer of at least {minimum}"
                 raise ConfigError(msg)

@@ -139,7 +139,7 @@ class _Instruments:
 
 
 class _Watch:
-    """One operation that somebody watches."""
+    """One operation under observation."""
 
     __slots__ = ("instruments", "operation", "span", "start")
 
@@ -178,7 +178,7 @@ class Telemetry:
         return {**ended, "errors": _reading(self._errors)}
 
     def begin(self, operation: str) -> _Watch | None:
-        """Begin to watch an operation; None where nobody would see it."""
+        """Begin to observe an operation; None if no exporter is configured."""
         start = perf_counter()
         if self._instruments is None and start >= self._next_look:
             self._look(start)

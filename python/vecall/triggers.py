@@ -84,7 +84,7 @@ def checked_trigger(given: object) -> Trigger | None:
         raise ConfigError(msg) from None
 
 
-def _check_count(value: object, name: str, most: int) -> None:
-    if type(value) is not int or not 1 <= value <= most:
-        msg = f"trigger: {name} must be an integer from 1 to {most}"
+def _check_count(value: object, name: str, limit: int) -> None:
+    if type(value) is not int or not 1 <= value <= limit:
+        msg = f"trigger: {name} must be an integer from 1 to {limit}"
         raise ConfigError(msg)

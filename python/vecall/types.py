@@ -48,8 +48,8 @@ class MemoryEntry:
         similarity: Cosine of query and memory in [-1, 1]; None without vectors.
         confidence: Calibrated probability that it is relevant to the query; None where
             nothing was searched for, or a vector store of your own was.
-        explanation: The parts of the score, by name, where a search was asked to
-            explain itself.
+        explanation: The parts of the score, by name, if the search had
+            `explain=True`.
         created_at: Seconds since 1970 at which it was first stored.
         updated_at: Seconds since 1970 at which it was last changed.
         valid_until: Seconds since 1970 from which on it is no longer true; it is then
@@ -279,7 +279,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class ForgetProposal:
-    """What would be forgotten, for somebody to look at.
+    """A proposal of memories to forget, for a review by the user.
 
     Attributes:
         token: To be handed to `confirm_forget`; "" if there is nothing to forget.
@@ -299,7 +299,7 @@ class DuplicateGroup:
     Attributes:
         kept: The id of the newest, which stays.
         merged: The ids of the others.
-        similarity: The least cosine between one of the others and the newest; None
+        similarity: The lowest cosine between one of the others and the newest; None
             where they are the same word for word, but for fillers.
     """
 

@@ -189,8 +189,8 @@ def check_filter(
         if getattr(filter_, name) is not None
     }
     if filter_.metadata is not None:
-        most = limits.max_metadata_bytes
-        changed["metadata"] = check_conditions(filter_.metadata, most)
+        max_bytes = limits.max_metadata_bytes
+        changed["metadata"] = check_conditions(filter_.metadata, max_bytes)
     if filter_.min_trust is not None:
         tiers = _check_floor(filter_.min_trust, changed.get("trust"))
         changed |= {"min_trust": None, "trust": tiers}

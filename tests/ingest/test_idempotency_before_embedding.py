@@ -13,7 +13,7 @@ from helpers.embedders import Recorder, embedded, found
 from helpers.joins import run_with
 from helpers.memories import ALICE, BOB
 from vecall import ConflictError, EmbedderError
-from vecall.operations.write_options import fact_how
+from vecall.operations.write_request import fact_request
 
 KEY = {"idempotency_key": "k"}
 FACTS = ["likes green tea", "lives in Porto"]
@@ -115,8 +115,8 @@ def test_a_key_that_is_forgotten_after_it_was_looked_up_gives_no_row_without_a_v
                 assert file.execute("DELETE FROM idem").rowcount == 1
         return result
 
-    how = fact_how(None, "k", "user")
-    adding = service._memory.add_entries(*ALICE.values(), FACTS, None, how)
+    request = fact_request(None, "k", "user")
+    adding = service._memory.add_entries(*ALICE.values(), FACTS, None, request)
     ids = run_with(wait, adding)
     assert sorted(embedder.asked) == sorted(FACTS)
     assert embedded(service) == 2

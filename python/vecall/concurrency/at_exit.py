@@ -1,4 +1,4 @@
-"""What becomes of services that are never closed.
+"""Closes services that the program did not close.
 
 A daemon thread that runs while the interpreter is finalised can end the process with
 SIGABRT, and what it was about to write is lost. So the open services are closed before:

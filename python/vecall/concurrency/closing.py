@@ -18,7 +18,7 @@ class ClosesOnExit(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Finish what runs and let go of everything. A second call does nothing."""
+        """Finish the calls in progress and release all resources. Idempotent."""
 
     def __enter__(self) -> Self:
         """Return the service; leaving the block closes it."""

@@ -1,4 +1,4 @@
-"""Runs what may be slow and may be a coroutine, off the caller's event loop.
+"""Runs slow functions and coroutines off the caller's event loop.
 
 What runs here is the user's: an embedder, a hook, a summarizer. If it calls the service
 that called it, and that call needs the same thread again, each would wait for the other
@@ -26,7 +26,7 @@ _waiting: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar(
 
 T = TypeVar("T")
 
-_AT_ONCE = 8  # calls of a coroutine function
+MAX_CONCURRENT_CALLS = 8  # calls of a coroutine function
 
 
 class PluginExecutor:
@@ -125,7 +125,7 @@ class PluginExecutor:
         self, function: Callable[[], Awaitable[Any]], running: list[Future[Any]]
     ) -> Any:
         if self._slots is None:
-            self._slots = asyncio.Semaphore(_AT_ONCE)
+            self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
         async with self._slots:
             try:
                 return await function()

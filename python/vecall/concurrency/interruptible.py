@@ -2,7 +2,7 @@
 
 A signal's handler runs in the main thread, between any two of its steps. The locks of
 `threading.Condition` and `threading.Semaphore` are taken by Python code: a handler that
-raises there leaves them taken for ever, and whoever needs them next hangs. Here they
+raises there leaves them locked for ever, and the next caller hangs. Here they
 are taken by C code, between whose steps no handler runs.
 """
 

@@ -1,4 +1,4 @@
-"""How an operation waits for another thread: it yields the future, its runner waits.
+"""Waits for another thread: an operation yields a future, and its runner waits.
 
 An operation is a coroutine that suspends only in `await Join(future)`. `run_async` runs
 it on asyncio's event loop, `run_sync` on a thread without one. The operation holds
@@ -20,7 +20,7 @@ Operation = Coroutine["Future[Any]", Any, T]
 
 
 class Join(Generic[T]):
-    """Waits for a future. Whoever runs the operation decides how."""
+    """Waits for a future. The runner of the operation decides how."""
 
     __slots__ = ("_future",)
 
@@ -34,7 +34,7 @@ class Join(Generic[T]):
 
 
 def run_sync(operation: Operation[T]) -> T:
-    """Run an operation and block this thread wherever it waits."""
+    """Run an operation; block this thread while it waits."""
     try:
         future = operation.send(None)
         while True:

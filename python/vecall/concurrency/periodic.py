@@ -1,4 +1,4 @@
-"""A thread that does what is due: clears away what expired, makes memories."""
+"""A thread for periodic work, such as deleting expired memories."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PeriodicWorker:
             self._thread.start()
 
     def wake(self) -> None:
-        """Let the thread look at once."""
+        """Make the thread run now."""
         self._wake.set()
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class PeriodicWorker:
             self._thread.join()
 
     def work(self) -> float | None:
-        """Do what is due, unless this is closed; return the next pause.
+        """Run what is due, unless closed; return the next pause.
 
         Raises:
             ClosedError: It is closed, or what it works on.
@@ -68,7 +68,7 @@ class PeriodicWorker:
         except ClosedError:
             raise
         except Exception as error:
-            # What is due stays due; the disk or the embedder may be back by then.
+            # The work stays due; the disk or the embedder may work at the next run.
             _log.warning("what was due could not be done: %s", type(error).__name__)
             return None
 
@@ -76,7 +76,7 @@ class PeriodicWorker:
 def _run(
     keeper: weakref.ref[PeriodicWorker], wake: threading.Event, longest: float
 ) -> None:
-    """Wait without holding on to the housekeeper, or to what it works on."""
+    """Wait without a reference to the worker or to its service."""
     pause: float | None = None
     while True:
         wake.wait(longest if pause is None else min(max(pause, 0.0), longest))

@@ -1,4 +1,4 @@
-"""Work that several callers wait for, which none of them can cancel."""
+"""Work shared by several callers; none of them can cancel it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vecall.concurrency.interruptible import InterruptibleFuture
 Key = TypeVar("Key", bound=Hashable)
 
 Done = Callable[["BaseException | None"], None]
-"""Takes what a run failed with, None if it went well. A second call does nothing."""
+"""Called with the error of a run, or None. Idempotent."""
 
 
 class _Run:
@@ -32,7 +32,7 @@ class SharedWork(Generic[Key]):
     """At most one run for each key, and one promise of its end. Thread-safe."""
 
     def __init__(self, start: Callable[[Key, Done], None]) -> None:
-        """Begin with nothing that runs.
+        """Create the object without runs.
 
         Args:
             start: Starts a run for a key on another thread, and has the function
@@ -43,7 +43,7 @@ class SharedWork(Generic[Key]):
         self._runs: dict[Key, _Run] = {}
 
     def ask(self, key: Key, *, afresh: bool = False) -> Future[None]:
-        """Return the promise of the run that is under way; else start one.
+        """Return the future of the run in progress; else start one.
 
         Args:
             key: What the run is for.
@@ -100,5 +100,5 @@ class SharedWork(Generic[Key]):
         else:
             run.promise.set_exception(error)
         if following is not None:
-            with suppress(Exception):  # whoever waits for it gets the error
+            with suppress(Exception):  # the waiting callers get the error
                 self._begin(key, following)

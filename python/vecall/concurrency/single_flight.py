@@ -17,10 +17,10 @@ Key = tuple[str, str, bytes]
 
 
 class SingleFlight:
-    """What several callers who embed the same texts know of each other. Thread-safe."""
+    """Lets concurrent callers share the embedding of a text. Thread-safe."""
 
     def __init__(self) -> None:
-        """Begin with nothing on its way."""
+        """Create the object without claims."""
         self._coming: dict[Key, Future[bytes]] = {}
         self._lock = threading.Lock()
 

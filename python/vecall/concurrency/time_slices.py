@@ -1,4 +1,4 @@
-"""Long Python work in slices, so that an event loop is let in between them.
+"""Splits long Python work into slices, so that an event loop can run between them.
 
 The interpreter runs one thread at a time and takes it from a busy one only after its
 switch interval, five milliseconds. Work on vecall's own threads pauses by itself after
@@ -38,7 +38,7 @@ class Slices:
         self._begin = time.perf_counter()
 
     def pause_if_due(self) -> None:
-        """Let others in if a millisecond has passed since the last time."""
+        """Pause if a millisecond has passed since the last pause."""
         now = time.perf_counter()
         worked = now - self._begin
         if worked < _SLICE_S:

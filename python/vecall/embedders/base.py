@@ -1,4 +1,4 @@
-"""What an embedder is, and the checks on what it returns."""
+"""The protocol of embedders, and the checks on their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An embedder that remembers what it embedded."""
+"""An embedder with a cache of vectors."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _CachedVector:
             self._in_flight[key] = future
 
     def keep(self, turn: _Turn, vectors: Vectors) -> None:
-        """Keep the vectors of `turn.mine`, and hand them to whoever waits for them."""
+        """Store the vectors of `turn.mine`, and give them to the waiting calls."""
         new = dict(zip(turn.mine, (row.tobytes() for row in vectors), strict=True))
         with self._lock:
             self._vectors.update(new)
@@ -108,7 +108,7 @@ class _CachedVector:
 
 
 class CachedEmbedder:
-    """Keeps the vectors of recent texts in memory: what is known is not embedded again.
+    """Caches the vectors of recent texts in RAM, so that they are embedded once.
 
     Thread-safe. Texts that several threads or tasks ask for at once are embedded once;
     if that fails, it fails for all of them and nothing is cached.
@@ -155,12 +155,12 @@ class CachedEmbedder:
 
     @property
     def hits(self) -> int:
-        """How many texts did not have to be embedded."""
+        """The number of cache hits."""
         return self._cache().hits
 
     @property
     def misses(self) -> int:
-        """How many texts were embedded."""
+        """The number of cache misses."""
         return self._cache().misses
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Things that a forked child must not share with its parent."""
+"""Objects that a forked child must not share with its parent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class PerProcess(Generic[T]):
-    """One thing for each process: connections and locks do not survive a fork.
+    """One object for each process: connections and locks do not survive a fork.
 
     A child process holds what it inherited and never uses it: to drop a client would
     close the connections of its parent.

@@ -1,4 +1,4 @@
-"""What the embedders behind an HTTP API share: batches, bounds and errors.
+"""The base of embedders behind an HTTP API: batches, limits and errors.
 
 Requests block, and run on threads where one call makes several. A blocking client
 belongs to no event loop: it serves any number of them, one after the other or at once,

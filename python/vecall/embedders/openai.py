@@ -126,7 +126,7 @@ class OpenAIEmbedder:
         by_index = {row.index: row.embedding for row in rows}
         if len(rows) != len(texts) or by_index.keys() != set(range(len(texts))):
             msg = (
-                f"openai: asked for {len(texts)} vectors, got {len(rows)}, or not each "
+                f"openai: requested {len(texts)} vectors, got {len(rows)}, or not each "
                 f"index once"
             )
             raise EmbedderError(msg)

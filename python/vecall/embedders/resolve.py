@@ -1,4 +1,4 @@
-"""What a user may give as `embedder=`, as an `Embedder`."""
+"""Converts the values that `embedder=` accepts to an `Embedder`."""
 
 from __future__ import annotations
 

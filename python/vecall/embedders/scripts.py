@@ -1,4 +1,4 @@
-"""Scripts: whose letters a model knows, and whether a text is written in them."""
+"""The scripts that a model supports, and whether a text is written in them."""
 
 from __future__ import annotations
 

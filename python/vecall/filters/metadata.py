@@ -54,19 +54,19 @@ def needs_key(operator: str) -> bool:
     return operator != "$ne"
 
 
-def check_conditions(given: object, most_bytes: int) -> dict[str, Condition]:
+def check_conditions(given: object, max_bytes: int) -> dict[str, Condition]:
     """Return a copy of conditions on custom_metadata that can be used.
 
     Args:
         given: Scalars, or mappings from operators to operands, by key.
-        most_bytes: How long they may be as JSON.
+        max_bytes: The limit on their bytes as JSON.
 
     Raises:
         InvalidTypeError: No mapping, or a value that is neither a JSON scalar nor a
             mapping from operators to operands.
         InvalidArgumentError: Not 1 to 16 keys, an unknown operator, a number that JSON
             lacks, or not 1 to 64 values for $in.
-        LimitExceededError: Longer than `most_bytes`.
+        LimitExceededError: Longer than `max_bytes`.
     """
     if not isinstance(given, Mapping):
         msg = f"{_NAME}: expected a mapping"
@@ -84,8 +84,8 @@ def check_conditions(given: object, most_bytes: int) -> dict[str, Condition]:
     except ValueError:  # also for an integer of thousands of digits
         msg = f"{_NAME}: must not contain NaN, Inf or numbers too long for JSON"
         raise InvalidArgumentError(msg) from None
-    if size > most_bytes:
-        msg = f"{_NAME}: at most max_metadata_bytes = {most_bytes}"
+    if size > max_bytes:
+        msg = f"{_NAME}: at most max_metadata_bytes = {max_bytes}"
         raise LimitExceededError(msg)
     return checked
 

@@ -52,11 +52,11 @@ def _too_large(limits: Limits) -> str:
     return f"custom_metadata: at most max_metadata_bytes = {limits.max_metadata_bytes}"
 
 
-def _has_more(value: object, most: int) -> bool:
+def _has_more(value: object, limit: int) -> bool:
     """Whether there are more values in it, each of which takes a character of JSON."""
     ahead: list[object] = [value]
     seen = 0
-    while ahead and seen + len(ahead) <= most:
+    while ahead and seen + len(ahead) <= limit:
         inner = ahead.pop()
         seen += 1
         if isinstance(inner, Mapping):
@@ -75,9 +75,9 @@ def _has_string_keys(value: object) -> bool:
     return True
 
 
-def _depth(value: object, most: int) -> int:
-    """How deep a value nests; stops counting past `most`, as a cycle never ends."""
-    if not isinstance(value, Mapping | list | tuple) or most < 0:
+def _depth(value: object, limit: int) -> int:
+    """How deep a value nests; stops at `limit`, because a cycle never ends."""
+    if not isinstance(value, Mapping | list | tuple) or limit < 0:
         return 0
     inner = value.values() if isinstance(value, Mapping) else value
-    return 1 + max((_depth(item, most - 1) for item in inner), default=0)
+    return 1 + max((_depth(item, limit - 1) for item in inner), default=0)

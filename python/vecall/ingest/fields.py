@@ -136,7 +136,7 @@ def require_same(fields: object, name: str, expected: str | None, where: str) ->
 
 
 def is_field_name(name: object) -> bool:
-    """Return whether a message may show a name; others may be somebody's text."""
+    """Return whether an error may contain a name; others may be user text."""
     return isinstance(name, str) and _PLAIN_NAME.fullmatch(name) is not None
 
 

@@ -77,7 +77,9 @@ class Admin:
         return count
 
     @observed("import", int)
-    async def import_jsonl(self, path: object, how: _transfer.ImportHow) -> Imported:
+    async def import_jsonl(
+        self, path: object, how: _transfer.ImportOptions
+    ) -> Imported:
         """Read what `export_jsonl` wrote."""
         runtime = self._runtime
         runtime.check_open()

@@ -21,10 +21,10 @@ from vecall.operations.consolidation_plan import (
     checked_similarity,
 )
 from vecall.operations.duplicates import duplicates
+from vecall.operations.memory import Memory
 from vecall.operations.near_duplicates import near_duplicates
 from vecall.operations.sessions import SessionObserver
-from vecall.operations.write_options import WriteOptions
-from vecall.operations.writes import Memory
+from vecall.operations.write_request import WriteRequest
 from vecall.store import (
     Change,
     ClaimConsolidation,
@@ -193,12 +193,12 @@ class Consolidator:
         )
         if not summaries:
             return []
-        fold = {row.id: text_hash(row.text) for row in rows}
+        folds = {row.id: text_hash(row.text) for row in rows}
         drafts = summary_drafts(
-            # One memory takes the place of all, not several.
+            # One memory replaces all of them.
             [as_one(summaries, len(rows))],
             session,
-            fold,
+            folds,
             source="consolidation",
             trust=lowest_trust(row.trust for row in rows),
         )
@@ -206,9 +206,9 @@ class Consolidator:
         if ends:
             left = min(ends) - self._memory.storage.expiry_clock.now()
             if left <= 0:
-                return []  # some of it expired meanwhile
+                return []  # a memory expired meanwhile
             drafts = [replace(draft, ttl=left) for draft in drafts]
-        return await self._memory.add_drafts(*key, drafts, WriteOptions(fold=fold))
+        return await self._memory.add_drafts(*key, drafts, WriteRequest(folds=folds))
 
     async def run_plan(self) -> int:
         """Follow the plan where a run is due; return how many memories it archived.

@@ -11,9 +11,9 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.drafts import CallMetadata, entry_drafts
+from vecall.operations.memory import Memory
 from vecall.operations.options import quota_of
-from vecall.operations.write_options import WriteOptions
-from vecall.operations.writes import Memory
+from vecall.operations.write_request import WriteRequest
 from vecall.search.confidence import prior_of
 from vecall.search.entries import entry_from_row
 from vecall.store import (
@@ -86,9 +86,11 @@ class Corrections:
             entry_from_row(row, prior_of(row)), **{**unchanged, **changes}
         )
         (draft,) = entry_drafts([changed], CallMetadata({}), self._memory.limits)
-        how = WriteOptions(edit=True, scope=scope, requested_by=(app_name, user_id))
-        await self._memory.add_drafts(*key, [draft], how)
-        # Whatever its state: what is no longer valid is not found by its id.
+        request = WriteRequest(
+            corrects=True, scope=scope, requested_by=(app_name, user_id)
+        )
+        await self._memory.add_drafts(*key, [draft], request)
+        # In any state: `find` does not return an invalid memory.
         now: Row = await Join(partitions.submit(self._current_row, *key, memory_id))
         return replace(entry_from_row(now, prior_of(now)), scope=scope)
 

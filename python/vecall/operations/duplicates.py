@@ -1,4 +1,4 @@
-"""Memories that say the same as others: told by their words alone."""
+"""Finds duplicate memories by their words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIGNS = re.compile(
 
 
 def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
-    """Return groups of memories that say the same, word for word but for fillers.
+    """Return groups of memories with the same words, apart from fillers.
 
     Letters' case, accents, punctuation and spaces do not count, but symbols, question
     marks and what belongs to a number do. Those of different authors, kinds or trust
@@ -51,7 +51,7 @@ def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
 
 
 def origin(row: Row) -> tuple[str | None, ...]:
-    """What is the same of all memories that may be merged.
+    """Return a key that memories must share to be merged.
 
     A summary belongs to its session, and goes with it.
     """
@@ -60,7 +60,7 @@ def origin(row: Row) -> tuple[str | None, ...]:
 
 
 def _said(text: str) -> tuple[str, ...]:
-    """The words of a text that are no fillers, and its signs, in order."""
+    """Return the words of a text without fillers, and its signs, in order."""
     said: list[str] = []
     pieces = _SIGNS.split(unicodedata.normalize("NFC", stream_safe(text)))
     for place, piece in enumerate(pieces):

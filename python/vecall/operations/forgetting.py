@@ -1,4 +1,4 @@
-"""Forgetting in two steps: what would go is proposed, and goes once it is confirmed."""
+"""Forgetting in two steps: propose memories, then confirm to delete them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from vecall.content import as_list
 from vecall.errors import EmbedderError, InvalidArgumentError
 from vecall.limits import Limits
 from vecall.operations.deletion import Deletion
+from vecall.operations.memory import Memory
 from vecall.operations.near_best import Match, near_best
-from vecall.operations.writes import Memory
 from vecall.ranking.options import Ranking
 from vecall.search.searcher import Searcher, SearchRequest
 from vecall.store import LASTS_S, ProposeForget
@@ -24,7 +24,7 @@ _ALONE = Ranking(weights=dict.fromkeys(_NEIGHBOURS, 0.0))
 
 
 class Forgetting:
-    """Proposals of one open file, and what becomes of them."""
+    """The forget proposals of one open file."""
 
     def __init__(self, memory: Memory, deletion: Deletion) -> None:
         """Work on an open file."""
@@ -36,11 +36,11 @@ class Forgetting:
     async def propose(
         self, app_name: str, user_id: str, query: str, top_k: int
     ) -> ForgetProposal:
-        """Look for what is to be forgotten."""
+        """Search for memories to forget, and store them as a proposal."""
         memory = self._memory
         key = memory.key(app_name, user_id, write=True)
         query = check_query(query)[: memory.limits.max_query_chars]
-        # Floors of the service are about what a model is shown, not about this.
+        # The floors of the service apply to searches only.
         request = SearchRequest(
             key,
             query,
@@ -79,7 +79,7 @@ class Forgetting:
     async def confirm(
         self, app_name: str, user_id: str, token: str, ids: object
     ) -> int:
-        """Delete what was proposed, or some of it."""
+        """Delete the proposed memories, or some of them."""
         key = self._memory.key(app_name, user_id, write=True)
         check_name(token, "token", self._memory.limits)
         chosen = chosen_ids(ids, self._memory.limits)
@@ -97,7 +97,7 @@ def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
         return None
     chosen = [check_name(id_, "ids", limits) for id_ in as_list(ids, "ids")]
     if not chosen:
-        msg = "ids: expected at least one id; without ids all that was proposed goes"
+        msg = "ids: expected at least one id; omit ids to delete all proposed memories"
         raise InvalidArgumentError(msg)
     return list(dict.fromkeys(chosen))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vecall.concurrency.join import Join
 from vecall.operations.consolidation import Consolidator
+from vecall.operations.memory import Memory
 from vecall.operations.sessions import SessionObserver
-from vecall.operations.writes import Memory
 from vecall.store import Change, Sweep
 from vecall.telemetry import observed
 
@@ -28,7 +28,7 @@ class Housekeeping:
 
     @observed("run_due", int)
     async def run_due(self) -> int:
-        """Do what is due; return how many memories were cleared away."""
+        """Run what is due; return the number of deleted memories."""
         self._memory.check_open()
         self._memory.check_writable()
         await self._sessions.run_due()
@@ -42,7 +42,7 @@ class Housekeeping:
             return reads.due_users(storage.expiry_clock.now())
 
     async def next_run(self) -> float | None:
-        """Do what is due; return in how many seconds the next session is."""
+        """Run what is due; return the seconds until the next session is due."""
         await self.run_due()
         pause: float | None = await Join(
             self._memory.search_index.partitions.submit(self._pause)
@@ -56,7 +56,7 @@ class Housekeeping:
         return None if due is None else due - storage.expiry_clock.now()
 
     async def sweep(self) -> int:
-        """Clear away what has expired."""
+        """Delete expired memories."""
         cleared = 0
         partitions = self._memory.search_index.partitions
         for app, user in await Join(partitions.submit_scan(self._due_users)):

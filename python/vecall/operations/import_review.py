@@ -1,4 +1,4 @@
-"""Asks a service's hook about what an import would write."""
+"""Calls a service's write hook with the memories of an import."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ _SAME = (
     "author kind source trust content meta importance ts session event valid_until "
     "supersedes"
 ).split()
-_JUDGED = ("author", "kind", "source", "trust", "content", "ts")
+_REVIEWED = ("author", "kind", "source", "trust", "content", "ts")
 
 
 class ImportReviewer:
-    """Judges the lines of one import. For one thread, which is no event loop's.
+    """Reviews the lines of one import. For one thread that runs no event loop.
 
     Args:
-        gate: Has the hook.
+        gate: The reviewer with the hook.
 
     Attributes:
-        rejected: How many lines were refused.
-        quarantined: How many lines were quarantined, and were not before.
+        rejected: The number of rejected lines.
+        quarantined: The number of lines that the hook quarantined.
     """
 
     def __init__(self, gate: WriteReviewer) -> None:
-        """Begin; the calls that already wait for the caller are remembered."""
+        """Copy the caller's context, which detects nested calls of the hook."""
         self._gate = gate
         self._context = contextvars.copy_context()
         self._owner: tuple[str, str] | None = None
         self._refused: set[str] = set()
         self.rejected = self.quarantined = 0
 
-    def judged(self, app: str, user: str, lines: Lines) -> Lines:
-        """Return what may be written of some lines, as it may be written.
+    def review(self, app: str, user: str, lines: Lines) -> Lines:
+        """Return the lines that the hook accepts, with its changes.
 
-        Of a memory that is refused the former versions are left out too; a waiting turn
-        that is refused is one of which no memory will be made.
+        The former versions of a rejected memory are left out too. A rejected buffered
+        turn stays as a turn of which no memory is made.
 
         Args:
             app: The app of the partition.
             user: The user of the partition.
-            lines: Its lines, in order: memories come before their former versions.
+            lines: The lines in order: memories before their former versions.
 
         Raises:
             WriteHookError: The hook failed.
@@ -62,22 +62,22 @@ class ImportReviewer:
         if self._owner != (app, user):
             self._owner, self._refused = (app, user), set()
         drafts = [_draft(kind, values) for kind, values in lines]
-        asked = [draft for draft in drafts if draft is not None]
+        present = [draft for draft in drafts if draft is not None]
         scope = "shared" if app == SHARED_APP else "app" if user == APP_WIDE else "user"
-        work = self._gate.judged_each(app, user, asked, scope=scope)
+        work = self._gate.review_each(app, user, present, scope=scope)
         verdicts = iter(self._context.run(run_sync, work))
         passed: list[tuple[str, dict[str, Any]]] = []
         for (kind, values), draft in zip(lines, drafts, strict=True):
             if draft is not None:
-                judged = next(verdicts)
-                self.rejected += judged is None
-                held = judged is not None and judged.quarantined
+                reviewed = next(verdicts)
+                self.rejected += reviewed is None
+                held = reviewed is not None and reviewed.quarantined
                 self.quarantined += held and not draft.quarantined
-                if judged is None and kind == "mem":
+                if reviewed is None and kind == "mem":
                     self._refused.add(values["id"])
-                if judged is None and kind != "told":
+                if reviewed is None and kind != "told":
                     continue
-                passed.append((kind, _as_judged(kind, values, draft, judged)))
+                passed.append((kind, _as_reviewed(kind, values, draft, reviewed)))
             else:
                 passed.append((kind, values))
         return [line for line in passed if not self._is_past_of_refused(line)]
@@ -88,21 +88,24 @@ class ImportReviewer:
 
 
 def _draft(kind: str, values: dict[str, Any]) -> Draft | None:
-    """What a line would have somebody remember; None of one that has no text."""
+    """Return the draft of a line; None for a line without text."""
     if kind == "mem":
-        told: dict[str, Any] = {name: values.get(name) for name in _SAME}
+        fields: dict[str, Any] = {name: values.get(name) for name in _SAME}
         held = values["state"] == "quarantined"
         ordered = values.get("pos") is not None
         return Draft(
-            values["id"], values["text"], **told, ordered=ordered, quarantined=held
+            values["id"], values["text"], **fields, ordered=ordered, quarantined=held
         )
     if kind == "hist":
         old = stored_object(values["old"])
         if "text" not in old:
             return None
-        told = {name: old.get(name) for name in (*_JUDGED, "meta", "importance")}
+        fields = {name: old.get(name) for name in (*_REVIEWED, "meta", "importance")}
         return Draft(
-            values["id"], old["text"], **told, quarantined=old.get("state") is not None
+            values["id"],
+            old["text"],
+            **fields,
+            quarantined=old.get("state") is not None,
         )
     if kind == "told" and values.get("event") is not None:
         event = stored_object(values["event"])
@@ -115,17 +118,22 @@ def _draft(kind: str, values: dict[str, Any]) -> Draft | None:
     return None
 
 
-def _as_judged(
-    kind: str, values: dict[str, Any], given: Draft, judged: Draft | None
+def _as_reviewed(
+    kind: str, values: dict[str, Any], given: Draft, reviewed: Draft | None
 ) -> dict[str, Any]:
-    if judged == given:
+    if reviewed == given:
         return values
     if kind == "told":
-        return {**values, "event": judged and json.dumps(_event(values, judged))}
-    assert judged is not None
-    redacted = judged.text != given.text
-    changed = {"text": judged.text, "content": judged.content, "trust": judged.trust}
-    if judged.quarantined:
+        event = reviewed and json.dumps(_event(values, reviewed))
+        return {**values, "event": event}
+    assert reviewed is not None
+    redacted = reviewed.text != given.text
+    changed = {
+        "text": reviewed.text,
+        "content": reviewed.content,
+        "trust": reviewed.trust,
+    }
+    if reviewed.quarantined:
         changed["state"] = "quarantined"
     if kind == "hist":
         old = {**stored_object(values["old"]), **changed}
@@ -135,8 +143,8 @@ def _as_judged(
     return {k: v for k, v in {**values, **changed}.items() if v is not None}
 
 
-def _event(values: dict[str, Any], judged: Draft) -> dict[str, Any]:
+def _event(values: dict[str, Any], reviewed: Draft) -> dict[str, Any]:
     summary = compaction_of(stored_object(values["event"]))
     if summary is not None:
-        return compaction_event(replace(summary, summary=judged.text))
-    return event_of(judged)
+        return compaction_event(replace(summary, summary=reviewed.text))
+    return event_of(reviewed)

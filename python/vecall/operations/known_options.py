@@ -1,4 +1,4 @@
-"""Constructors that say which options they have where one is unknown."""
+"""Makes constructors list their options in the error for an unknown one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ P = ParamSpec("P")
 
 
 def known_options(init: Callable[P, None]) -> Callable[P, None]:
-    """Return a constructor that raises ConfigError for an option that it has not."""
+    """Return a constructor that raises ConfigError for an unknown option."""
     names = list(inspect.signature(init).parameters)[1:]  # without self
 
     @wraps(init)

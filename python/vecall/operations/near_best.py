@@ -1,4 +1,4 @@
-"""Which of the memories that a search found are meant, and which merely come next.
+"""Selects the search results that are nearly as relevant as the best one.
 
 A search returns the best `top_k` memories however far off the last ones are. A proposal
 to delete must not: it keeps to what is near the best match.
@@ -10,23 +10,23 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SHARE_OF_WORDS = 0.8
-"""A memory is meant if it covers so much of what the best one covers of the query."""
+"""A memory is selected from this share of the best memory's query coverage on."""
 
 WHOLE_BY_WORDS = 0.8
-"""From this coverage on the words say what is meant, and cosines are not asked."""
+"""From this query coverage on, words alone decide, without cosines."""
 
 HALF_BY_WORDS = 0.5
-"""Below this coverage words alone say little, where cosines say more."""
+"""Below this query coverage, cosines decide."""
 
 SHARE_OF_NEARNESS = 0.85
-"""A memory is meant if it is so near, as a share of the nearest one."""
+"""A memory is selected from this share of the best nearness on."""
 
 LEAST_COSINE = 0.3
 """Below this cosine two texts are unrelated for the models in common use."""
 
 
 class Match(NamedTuple):
-    """How a memory matches a query.
+    """How well a memory matches a query.
 
     Attributes:
         covered: Share of the query's words that it has, in [0, 1], rare words weighing

@@ -1,4 +1,4 @@
-"""Memories that mean the same as others, by the cosine of the file's own vectors."""
+"""Finds near-duplicate memories by the cosine of their stored vectors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NEGATIONS_UNSPACED = re.compile(
 def near_duplicates(
     stored: Sequence[RowWithVector], model: int, threshold: float
 ) -> list[DuplicateGroup]:
-    """Return groups of facts whose vectors nearly agree.
+    """Return groups of facts with similar vectors.
 
     The newest fact of a group stays, and each of the others is as near to it as the
     threshold says; no chain of neighbours joins what is far apart. Facts of different
@@ -69,7 +69,7 @@ def near_duplicates(
 
 
 def _opposites(text: str) -> tuple[object, ...]:
-    """What must be the same in two texts that mean the same."""
+    """Return a key that two texts must share to count as near-duplicates."""
     safe = stream_safe(text)
     split = words(safe)
     negations = sum(word in _NEGATIONS for word in split)

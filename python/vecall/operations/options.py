@@ -1,4 +1,4 @@
-"""What holds for all memories of a service: how long, how many, who may write."""
+"""Options of a service: clock, TTL, write hook, scopes, and the checks on them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from vecall.triggers import Compaction
 
 
 class ServiceOptions(NamedTuple):
-    """The rules of a service, checked.
+    """The options of a service, checked.
 
     Attributes:
-        clock: Tells the time.
-        ttl: Seconds that memories live if nobody says how long.
-        history_ttl: Seconds that what is overwritten is kept.
-        read_only: Whether nothing may be written.
-        on_write: Judges every write.
-        scopes: What may be read and written beside a user's own memories.
-        sweep_interval: Seconds between two looks for what is due; None for never.
-        include: What of a turn is remembered beside what was said.
+        clock: The clock.
+        ttl: The default TTL of memories, in seconds.
+        history_ttl: The TTL of overwritten texts, in seconds.
+        read_only: Whether the service refuses writes.
+        on_write: The write hook.
+        scopes: The scopes to read and write besides a user's own memories.
+        sweep_interval: Seconds between background runs; None disables them.
+        include: The parts of a turn to store besides its text.
     """
 
     clock: Clock
@@ -52,10 +52,10 @@ def checked_rules(
     sweep_interval: object,
     include: object,
 ) -> ServiceOptions:
-    """Check what a service was given.
+    """Check the options of a service.
 
     Raises:
-        ConfigError: Something that cannot be used.
+        ConfigError: An invalid option.
     """
     if not isinstance(read_only, bool):
         msg = "read_only: expected True or False"
@@ -79,10 +79,10 @@ def checked_rules(
 
 
 def checked_seconds(value: object, name: str) -> float | None:
-    """Return a length of time in seconds; None is none.
+    """Return a duration in seconds; None stays None.
 
     Raises:
-        ConfigError: Not a positive length of time.
+        ConfigError: Not a positive duration.
     """
     if value is None:
         return None
@@ -94,7 +94,7 @@ def checked_seconds(value: object, name: str) -> float | None:
 
 
 def checked_summarizer(given: object) -> SummaryProvider | None:
-    """Return what makes summaries, if anything does.
+    """Return a summarizer; None stays None.
 
     Raises:
         ConfigError: It has no `get_summaries`.
@@ -106,14 +106,14 @@ def checked_summarizer(given: object) -> SummaryProvider | None:
 
 
 def quota_of(limits: Limits) -> UserQuota | None:
-    """Return how much one user may have; None is as much as they like."""
+    """Return the quota of a user; None is unlimited."""
     if limits.max_user_memories is None and limits.max_user_bytes is None:
         return None
     return UserQuota(limits.max_user_memories, limits.max_user_bytes, limits.eviction)
 
 
 def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:
-    """Warn the program that turns are embedded without a summary, if so."""
+    """Warn the caller if turns are embedded without a summary."""
     if summarizer is None and not isinstance(trigger, Compaction):
         warn_caller(
             "turns are embedded as they are, without a summary", RawTurnsWarning

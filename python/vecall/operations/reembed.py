@@ -1,4 +1,4 @@
-"""Moves a file to another embedding model while it is in use; resumes where it was."""
+"""Moves a file to another embedding model while it is in use; can be resumed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
 
 
 class Reembedding:
-    """One migration; `run` takes it as far as it goes."""
+    """A migration to another model; `run` performs it."""
 
     def __init__(self, storage: Storage, embedder: Embedder) -> None:
         """Prepare to move the file to `embedder`."""
@@ -80,7 +80,7 @@ class Reembedding:
     def _moved(
         self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
     ) -> bool:
-        """Whether the new model is the file's; if so, it is served from now on."""
+        """Return whether the file has the new model; if so, serve it."""
         with self._storage.read() as reads:
             active = reads.active_model()
         # Another process may have finished the move, which is on its way here, too.
@@ -96,8 +96,8 @@ class Reembedding:
         job = SwitchModels(model)
 
         def then(_: Change) -> None:
-            # On the writer's thread, so that whoever is refused because the model is
-            # another one by now finds this service changed already, and tries again.
+            # On the writer's thread: a write refused because the model has changed then
+            # finds this service changed already, and is repeated.
             if job.done:
                 switched(model)
 
@@ -126,7 +126,7 @@ class Reembedding:
             with self._storage.read() as reads:
                 active = reads.active_model()
                 if active is not None and active.id == model.id:
-                    break  # somebody else has finished it
+                    break  # another process has finished it
                 reads.require_migrating(model.id)
                 rows, cursor = reads.to_be_embedded(_BATCH)
             if not rows and cursor is None:

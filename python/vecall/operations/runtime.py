@@ -38,7 +38,7 @@ from vecall.validation import check_min_similarity, check_name, check_path, chec
 
 T = TypeVar("T")
 
-_READ_AT_ONCE = 32  # turns: under a millisecond of the caller's event loop
+INLINE_PARSE_LIMIT = 32  # turns: under a millisecond of the caller's event loop
 
 _reopening = threading.Lock()
 _inherited: list[object] = []  # of the parent of a fork; never closed here
@@ -96,7 +96,7 @@ class Runtime:
         self._embedder: Embedder | Literal["auto"] | None = embedder
         self.closed = False
         self.is_finished = False
-        """Whether `close` has come to its end."""
+        """Whether `close` has finished."""
         self._closing = threading.RLock()  # a signal's handler may close, too
         self.telemetry = Telemetry()
         self.file_model: str | None = None
@@ -186,7 +186,7 @@ class Runtime:
         return os.getpid() != self._process
 
     def begin_use(self) -> Use:
-        """Begin to use what answers searches now; it stays open until the use ends.
+        """Use the current search index; it stays open until the block ends.
 
         Raises:
             ClosedError: The service was closed.
@@ -197,7 +197,7 @@ class Runtime:
         return use
 
     def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
-        """Serve another model from now on; searches that run end with the old one."""
+        """Serve another model from now on; running searches finish with the old one."""
         old = self.search_index
         if old.model is None or old.model.id != model.id:
             self._embedder = embedder
@@ -210,11 +210,11 @@ class Runtime:
 
     @property
     def servings(self) -> list[SearchIndex]:
-        """What answers searches, and what still does for those that began earlier."""
+        """Return the current search index, and the old ones still in use."""
         return [*tuple(self._retired), self.search_index]
 
     def backfill(self) -> Backfill:
-        """Begin to give vectors to the rows that have none."""
+        """Start to embed the rows without vectors."""
         self._backfill.close()
         model = self.search_index.model
         number = None if model is None else model.id
@@ -229,7 +229,7 @@ class Runtime:
             with self.storage.read() as reads:
                 stored = reads.active_model()
                 filled = reads.has_memories()
-            # Nothing gives vectors to the memories of a file that is only read.
+            # A read-only service cannot embed the memories of the file.
             filled = filled or self.rules.read_only
             name = None if stored is None else stored.name
             self._embedder = automatic(name, has_memories=filled)
@@ -239,7 +239,7 @@ class Runtime:
     def _agree_on_model(
         self, embedder: Embedder | None, warn: bool
     ) -> EmbeddingModel | None:
-        """Fit the embedder to the file's model; the first one to come is adopted."""
+        """Check the embedder against the file's model; a file without one adopts it."""
         with self.storage.read() as reads:
             stored = reads.active_model()
         self.file_model = None if stored is None else stored.name
@@ -252,7 +252,7 @@ class Runtime:
             return None
         given = model_of(embedder)
         if stored is None and self.rules.read_only:
-            return None  # nothing has vectors, and nothing may be written
+            return None  # a read-only file without vectors
         if stored is not None:
             require_same(stored, given)
             return stored
@@ -260,7 +260,7 @@ class Runtime:
         return self.storage.adopt_model(given)
 
     def refuse_nested(self) -> None:
-        """Raise where a function that this service calls is the caller.
+        """Raise if a function that this service calls is the caller.
 
         Raises:
             ReentrantCallError: The call would wait for itself.
@@ -276,7 +276,7 @@ class Runtime:
 
         Raises:
             ReentrantCallError: A function that this service calls is the caller.
-            BusyError: Another process kept the file for too long; call it once more.
+            BusyError: Another process held the file's lock for too long; call again.
         """
         if self.is_foreign:
             self.closed = True
@@ -313,13 +313,13 @@ class Runtime:
             self._open_in_child()
 
     def _check_floors(self) -> None:
-        """Check that there is something to compare the floors with, once it is known.
+        """Check that floors have scores to compare with, once the embedder is known.
 
         Raises:
             ConfigError: There is a floor and nothing to compare it with.
         """
         if isinstance(self._embedder, str):
-            return  # the file says which one it is
+            return  # the file determines the embedder
         if self._embedder is None and self.min_similarity is not None:
             raise ConfigError(NO_FLOOR)
 
@@ -329,12 +329,12 @@ class Runtime:
         items: list[Any],
         *args: object,
     ) -> T:
-        """Read what was handed in: a little at once, much on another thread.
+        """Parse arguments: few on the event loop, many on another thread.
 
         The caller's list was copied, so it may grow meanwhile; its items must not
         change until the call returns.
         """
-        if len(items) <= _READ_AT_ONCE:
+        if len(items) <= INLINE_PARSE_LIMIT:
             return work(items, *args)
         try:
             future = self.reader.submit(work, items, *args, in_slices)
@@ -345,12 +345,12 @@ class Runtime:
         return found
 
     def check_embedder(self, embedder: Embedder) -> None:
-        """Raise ConfigError where the memory cannot be moved to an embedder."""
+        """Raise ConfigError if the memory cannot be moved to an embedder."""
 
     def key(
         self, app_name: str, user_id: str, scope: object = "user", *, write: bool
     ) -> tuple[str, str]:
-        """Return the names of a partition that may be read or written.
+        """Return the key of a partition; check that it may be read or written.
 
         Raises:
             ClosedError: The service was closed.
@@ -373,7 +373,7 @@ class Runtime:
         return {"app_name": app_name, "user_id": user_id}
 
     def check_writable(self) -> None:
-        """Raise ReadOnlyError where the service only reads."""
+        """Raise ReadOnlyError if the service is read-only."""
         if self.rules.read_only:
             msg = "this memory service was opened with read_only=True"
             raise ReadOnlyError(msg)

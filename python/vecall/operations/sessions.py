@@ -1,4 +1,4 @@
-"""Sessions that are observed, and the memories that a trigger makes of them."""
+"""Observed sessions, and the memories that a trigger makes of them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from vecall.ingest.buffered_turns import (
 )
 from vecall.ingest.drafts import session_head
 from vecall.ingest.summaries import SUMMARY, summary_drafts
+from vecall.operations.memory import Memory
 from vecall.operations.options import quota_of
 from vecall.operations.summarizing import SummarizerCalls
-from vecall.operations.write_options import WriteOptions
-from vecall.operations.writes import Memory
+from vecall.operations.write_request import WriteRequest
 from vecall.store import (
     BufferedTurn,
     BufferTurns,
@@ -49,7 +49,7 @@ _log = logging.getLogger("vecall")
 _Part = tuple[list[Draft], SessionSummary | None]
 """Turns in order, and the compaction that comes after them."""
 
-_LEASE_S = 600.0  # for whoever makes the memories of a session
+_LEASE_S = 600.0  # of the process that makes the memories of a session
 _FIRST_PAUSE_S = 30.0
 _LONGEST_PAUSE_S = 3_600.0
 
@@ -63,7 +63,10 @@ class SessionObserver:
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:
-        """Make memories when the trigger says, by the summarizer or as they are."""
+        """Make memories when the trigger fires.
+
+        The summarizer makes the memories; without one, each turn becomes a memory.
+        """
         self._memory = memory
         self.telemetry = memory.telemetry
         self.trigger = trigger
@@ -73,20 +76,20 @@ class SessionObserver:
         """Called after turns were buffered that may be due soon."""
 
     def restart(self) -> None:
-        """Begin with a thread of its own in a forked child."""
+        """Start a new thread in a forked child."""
         self._summarizing.restart()
 
     def refuse_nested(self) -> None:
-        """Raise ReentrantCallError where the summarizer is the caller."""
+        """Raise ReentrantCallError if the summarizer is the caller."""
         self._summarizing.refuse_nested()
 
     def close(self) -> None:
-        """Finish what runs and end the thread."""
+        """Finish the calls in progress and end the thread."""
         self._summarizing.close()
 
     @observed("observe_session", len)
     async def observe(self, session: object) -> list[str]:
-        """Keep what is new in a session; return the ids of memories made of it now."""
+        """Buffer the new turns of a session; return the ids of memories made now."""
         due, parts = await self._read(session)
         delay, count = None, None
         if isinstance(self.trigger, Inactivity):
@@ -99,12 +102,12 @@ class SessionObserver:
         return []
 
     async def add_session(
-        self, session: object, how: WriteOptions, *, replace: bool
+        self, session: object, request: WriteRequest, *, replace: bool
     ) -> AddedIds:
-        """Remember a session: by what a summarizer says of it, or turn by turn."""
+        """Store the summaries of a session, or its turns without a summarizer."""
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
-            return await self._memory.add_session(session, how, replace=replace)
-        if replace or how != WriteOptions():
+            return await self._memory.add_session(session, request, replace=replace)
+        if replace or request != WriteRequest():
             msg = (
                 "restore, replace, idempotency_key: are about turns, and this service "
                 "remembers summaries or compactions"
@@ -120,7 +123,7 @@ class SessionObserver:
         user_id: str | None,
         session_id: str | None,
     ) -> list[str]:
-        """Make memories of all that waits of a session; return their ids."""
+        """Make memories of all buffered turns of a session; return their ids."""
         if session is not None:
             due, parts = await self._read(session)
             await self._buffer(due, parts, ends=True)
@@ -135,9 +138,9 @@ class SessionObserver:
         return made + await self._flush(due)
 
     async def run_due(self) -> int:
-        """Make the memories that are due; return of how many sessions."""
+        """Make memories of the sessions that are due; return their number."""
         memory = self._memory
-        done = 0
+        consumed_turns = 0
         due: list[DueSession] = await Join(
             memory.search_index.partitions.submit(self._due)
         )
@@ -148,7 +151,7 @@ class SessionObserver:
                 continue
             try:
                 await self._flush(session)
-                done += 1
+                consumed_turns += 1
             except ClosedError:
                 raise
             except VecallError as error:
@@ -158,7 +161,7 @@ class SessionObserver:
                 )
                 later = PostponeSession(*session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
                 await Join(memory.storage.submit(later))
-        return done
+        return consumed_turns
 
     def _due(self) -> list[DueSession]:
         storage = self._memory.storage
@@ -166,7 +169,7 @@ class SessionObserver:
             return reads.due_sessions(storage.expiry_clock.now())
 
     async def _read(self, session: object) -> tuple[DueSession, list[_Part]]:
-        """A session's names, and its turns and compactions in order."""
+        """Return a session's names, and its turns and compactions in order."""
         memory = self._memory
         memory.check_open()
         head = session_head(session, memory.limits)
@@ -188,7 +191,7 @@ class SessionObserver:
         count: int | None = None,
         ends: bool = False,
     ) -> None:
-        """Write down what is new, which is nothing most of the time."""
+        """Store the new turns in the buffer; usually there are none."""
         if not any(drafts or summary for drafts, summary in parts):
             return
         found = self._memory.search_index.partitions.submit(self._new, due, parts)
@@ -197,7 +200,7 @@ class SessionObserver:
         new, drafts = unseen
         if not new:
             return
-        reviewed = await self._memory.gate.judged(due.app, due.user, drafts)
+        reviewed = await self._memory.gate.review(due.app, due.user, drafts)
         turns = await self._memory.read_through(events_of, new, reviewed)
         bounds = quota_of(self._memory.limits)
         keep = BufferTurns(*due, turns, delay, count, bounds, ends)
@@ -207,7 +210,7 @@ class SessionObserver:
     def _new(
         self, due: DueSession, parts: list[_Part]
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
-        """What the file has not, and as drafts what of it may be remembered."""
+        """Return the turns that the file lacks, and the drafts of the valid ones."""
         items: dict[str, Draft | SessionSummary] = {}
         for turns, summary in parts:
             items.update({draft.id: draft for draft in in_slices(turns)})
@@ -233,7 +236,7 @@ class SessionObserver:
             return reads.buffered_turns(*due)
 
     async def _compacted(self, due: DueSession) -> list[str]:
-        """Make memories of compactions; what they sum up waits no more."""
+        """Make memories of compactions; remove the turns that they summarize."""
         made: list[str] = []
         while True:
             turns = await Join(
@@ -250,11 +253,11 @@ class SessionObserver:
                 source="compaction",
                 trust=None,  # the sources of a compaction are unknown
             )
-            with suppress(ConflictError):  # others were faster
+            with suppress(ConflictError):  # another process was faster
                 made += await self._remember(due, drafts, found.turns)
 
     async def _flush(self, due: DueSession) -> list[str]:
-        """Make memories of all that waits of a session."""
+        """Make memories of all buffered turns of a session."""
         while True:
             turns = await Join(
                 self._memory.search_index.partitions.submit(self._buffered, due)
@@ -265,19 +268,19 @@ class SessionObserver:
                 drafts = await self._memory.read_through(drafts_of, turns, due.session)
             else:
                 drafts = await self._summarizing.drafts(self.summarizer, due, turns)
-            with suppress(ConflictError):  # others remembered or deleted some of it
+            with suppress(ConflictError):  # others stored or deleted some of the turns
                 return await self._remember(due, drafts, turns)
 
     async def _remember(
         self, due: DueSession, drafts: list[Draft], turns: Sequence[BufferedTurn]
     ) -> list[str]:
-        """Write what was made of turns, which wait no more then."""
+        """Write drafts made of turns; remove the turns from the buffer."""
         # Turns were reviewed when they were buffered.
         reviewed = all(draft.ordered for draft in drafts)
-        how = WriteOptions(
-            reviewed=reviewed, done=(due.session, [turn.id for turn in turns])
+        request = WriteRequest(
+            reviewed=reviewed, consumed_turns=(due.session, [turn.id for turn in turns])
         )
-        return await self._memory.add_drafts(due.app, due.user, drafts, how)
+        return await self._memory.add_drafts(due.app, due.user, drafts, request)
 
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Asks a summarizer for what is to be remembered of turns that waited."""
+"""Calls a summarizer with buffered turns."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class SummarizerCalls:
     """The thread of one service's summarizers."""
 
     def __init__(self) -> None:
-        """Start with no thread; the first call starts it."""
+        """Create the object; the first call starts its thread."""
         self._thread = PluginExecutor("vecall-summarizer")
 
     def restart(self) -> None:
-        """Begin with a thread of its own in a forked child."""
+        """Start a new thread in a forked child."""
         self._thread = PluginExecutor("vecall-summarizer")
 
     def refuse_nested(self) -> None:
-        """Raise ReentrantCallError where the summarizer is the caller."""
+        """Raise ReentrantCallError if the summarizer is the caller."""
         self._thread.refuse_nested()
 
     def close(self) -> None:
-        """Finish what runs and end the thread."""
+        """Finish the calls in progress and end the thread."""
         self._thread.close()
 
     async def drafts(
@@ -41,7 +41,7 @@ class SummarizerCalls:
         due: DueSession,
         turns: Sequence[BufferedTurn],
     ) -> list[Draft]:
-        """Return what is to be remembered of turns; without a provider, themselves.
+        """Return the drafts of turns: summaries, or without a provider the turns.
 
         Turns in quarantine are not summed up.
 
@@ -93,7 +93,7 @@ class SummarizerCalls:
         except VecallError:
             raise
         except Exception as error:
-            # Its message may quote the session; its type does not.
+            # The error's message may contain the session's text; its type does not.
             msg = f"the summarizer failed with {type(error).__name__}"
             raise SummaryError(msg) from None
         return checked_summaries(found)

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 _LINES_AT_ONCE = 500
 _JOBS_AHEAD = 64
-_LINE_TEXTS = 16  # a line may be as long as so many of the longest texts
+_LINE_TEXTS = 16  # the limit of a line, in texts of the maximum length
 
 
 class LineTarget(Protocol):
@@ -50,8 +50,8 @@ class LineTarget(Protocol):
 class LineSource(Protocol):
     """Something that has lines, such as a file that was opened in binary mode."""
 
-    def readline(self, most: int, /) -> bytes:
-        """Return the next line, or as much of it as may be read; b"" at the end."""
+    def readline(self, limit: int, /) -> bytes:
+        """Return the next line, cut to `limit` bytes; b"" at the end."""
 
 
 def export(
@@ -88,7 +88,7 @@ def export(
             file.flush()
             os.fsync(file.fileno())
     except BaseException as error:
-        target.unlink(missing_ok=True)  # half an export is none
+        target.unlink(missing_ok=True)  # remove the incomplete export
         if isinstance(error, OSError) and not isinstance(error, VecallError):
             msg = f"path: the file cannot be written: {error.strerror}"
             raise StorageError(msg) from error
@@ -128,7 +128,7 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
         file.write(text.replace("\x7f", "\\u007f"))
         file.write("\n")
     except BrokenPipeError:
-        raise  # who reads a pipe has enough
+        raise  # the reader closed the pipe
     except Exception as error:
         # A ValueError of the caller's stream says nothing about the values of the file.
         msg = f"path: it cannot be written: {_reason(error)}"
@@ -136,14 +136,14 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Why a stream failed, without what was written to it."""
+    """Return why a stream failed, without the written text."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return type(error).__name__
 
 
-class ImportHow(NamedTuple):
-    """How to import.
+class ImportOptions(NamedTuple):
+    """The options of an import.
 
     Attributes:
         vectors: Take the vectors.
@@ -175,7 +175,7 @@ def import_(
     storage: Storage,
     source: Path | LineSource,
     limits: Limits,
-    how: ImportHow,
+    how: ImportOptions,
     gate: ImportReviewer | None,
 ) -> Imported:
     """Read an export into the file; return how many memories were written.
@@ -215,12 +215,12 @@ def import_(
         for job in _jobs(lines, reader, model, how):
             if gate is not None:
                 try:
-                    job.lines = gate.judged(job.app, job.user, job.lines)
+                    job.lines = gate.review(job.app, job.user, job.lines)
                 except VecallError as error:
                     lines.error = error
                     break
             job.bounds = quota_of(limits)
-            waiting.append(storage.submit(job))  # so that many share one sync
+            waiting.append(storage.submit(job))  # several jobs share one sync
             if len(waiting) == _JOBS_AHEAD:
                 count += len(waiting.popleft().result().ids)
         count += sum(len(future.result().ids) for future in waiting)
@@ -241,11 +241,11 @@ def _agree(storage: Storage, given: EmbeddingModel) -> int:
 
 
 class _Lines:
-    """The lines of a file, up to the first that is bad."""
+    """The lines of a file, up to the first bad one."""
 
-    def __init__(self, file: LineSource, most: int) -> None:
+    def __init__(self, file: LineSource, limit: int) -> None:
         self._file = file
-        self._most = most
+        self._limit = limit
         self._number = 0
         self._item: Any = None
         self._is_long = False
@@ -253,9 +253,9 @@ class _Lines:
 
     def next(self) -> bool:
         """Go to the next line; False at the end."""
-        line = self._file.readline(self._most + 1)
+        line = self._file.readline(self._limit + 1)
         self._number += 1
-        self._is_long = len(line) > self._most
+        self._is_long = len(line) > self._limit
         try:
             readable = line and not self._is_long
             self._item = json.loads(line) if readable else None
@@ -264,10 +264,10 @@ class _Lines:
         return bool(line)
 
     def read(self, take: Callable[[dict[str, Any]], T]) -> T:
-        """Read the line; an error says which one it is."""
+        """Read the line; add its number to an error."""
         try:
             if self._is_long:
-                msg = f"longer than {self._most} bytes, {_LINE_TEXTS} * max_text_bytes"
+                msg = f"longer than {self._limit} bytes, {_LINE_TEXTS} * max_text_bytes"
                 raise LimitExceededError(msg)
             if not isinstance(self._item, dict):
                 msg = "expected a JSON object"
@@ -282,7 +282,7 @@ def _jobs(
     lines: _Lines,
     reader: LineReader,
     model: int | None,
-    how: ImportHow,
+    how: ImportOptions,
 ) -> Iterator[ImportLines]:
     job: ImportLines | None = None
     some: list[tuple[str, dict[str, Any]]] = []

@@ -1,4 +1,4 @@
-"""Asks a service's hook about every memory before it is written."""
+"""Calls a service's write hook with every memory before it is written."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _log = logging.getLogger("vecall")
 
 
 _NESTED = (
-    "on_write called its own memory service where that asks on_write; write from "
-    "outside the hook, or to another service"
+    "on_write called its own memory service, which calls on_write; write from outside "
+    "the hook, or to another service"
 )
 
 
 class WriteReviewer:
-    """One hook, on a thread of its own."""
+    """A write hook with its own thread."""
 
     def __init__(self, hook: WriteHook | None, limits: Limits) -> None:
-        """Let everything through where there is no hook."""
+        """Use a hook; without one every draft passes unchanged."""
         self._hook = hook
         self._limits = limits
         self._thread = PluginExecutor("vecall-hook")
 
-    async def judged(
+    async def review(
         self,
         app: str,
         user: str,
@@ -53,15 +53,15 @@ class WriteReviewer:
         scope: str = "user",
         explicit: bool = False,
     ) -> list[Draft]:
-        """Return what may be written of some drafts, as it may be written.
+        """Return the drafts that the hook accepts, with its changes.
 
-        What is refused is left out, but for explicit memories. Arguments and errors are
-        those of `judged_each`.
+        Rejected drafts are left out; a rejected explicit memory is an error. For
+        arguments and errors see `review_each`.
         """
-        each = await self.judged_each(app, user, drafts, scope=scope, explicit=explicit)
+        each = await self.review_each(app, user, drafts, scope=scope, explicit=explicit)
         return drafts if each is drafts else [draft for draft in each if draft]
 
-    async def judged_each(
+    async def review_each(
         self,
         app: str,
         user: str,
@@ -70,20 +70,20 @@ class WriteReviewer:
         scope: str = "user",
         explicit: bool = False,
     ) -> Sequence[Draft | None]:
-        """Return each draft as it may be written; None for one that is refused.
+        """Return each draft with the hook's changes; None for a rejected one.
 
         Args:
             app: The app that the caller named.
             user: The user that the caller named.
-            drafts: What is to be written.
-            scope: Where to.
-            explicit: Somebody waits for these very memories.
+            drafts: The drafts to review.
+            scope: The scope that they are written to.
+            explicit: The caller waits for these memories; rejecting one is an error.
 
         Raises:
-            WriteRejectedError: An explicit memory was refused.
+            WriteRejectedError: The hook rejected an explicit memory.
             WriteHookError: The hook failed.
             ReentrantCallError: The hook itself is the caller.
-            LimitExceededError: It redacted a memory to a text that is too long.
+            LimitExceededError: The hook redacted a memory to a text that is too long.
         """
         if self._hook is None or not drafts:
             return drafts
@@ -102,31 +102,31 @@ class WriteReviewer:
         except ReentrantCallError:
             raise WriteHookError(_NESTED) from None
         except Exception as error:
-            # Its message may quote the memory; its type does not.
+            # The error's message may contain the memory's text; its type does not.
             msg = f"on_write failed with {type(error).__name__}"
             raise WriteHookError(msg) from None
         each = [
             _apply(draft, verdict, explicit=explicit)
             for draft, verdict in zip(drafts, verdicts, strict=True)
         ]
-        for judged in each:
-            if judged is not None:
-                check_text(judged.text, self._limits)
+        for reviewed in each:
+            if reviewed is not None:
+                check_text(reviewed.text, self._limits)
         if None in each:
-            _log.info("on_write kept %d memories out", each.count(None))
+            _log.info("on_write rejected %d memories", each.count(None))
         return each
 
     @property
     def is_open(self) -> bool:
-        """Whether everything is let through, as there is no hook."""
+        """Whether there is no hook, so that every draft passes."""
         return self._hook is None
 
     def refuse_nested(self) -> None:
-        """Raise ReentrantCallError where the hook is the caller."""
+        """Raise ReentrantCallError if the hook is the caller."""
         self._thread.refuse_nested()
 
     def close(self) -> None:
-        """Finish what runs and end the thread."""
+        """Finish the calls in progress and end the thread."""
         self._thread.close()
 
 

@@ -1,6 +1,6 @@
-"""Which recalled memories fit a context budget: the least useful leave first.
+"""Selects the recalled memories that fit a token budget; drops the least useful first.
 
-Nothing in vecall sheds by itself; whoever builds a prompt calls this, or `render` with
+vecall drops no memory by itself. Code that builds a prompt calls this, or `render` with
 `max_tokens`.
 """
 
@@ -39,7 +39,7 @@ def fit_budget(
     Tokens are counted memory by memory and added up; joined, a tokenizer may need a few
     more or less at the seams.
 
-        kept = fit_budget(found.memories, 800, render=lambda m: render([m], "bullets"))
+        fit = fit_budget(found.memories, 800, render=lambda m: render([m], "bullets"))
 
     Args:
         memories: Recalled memories with both scores.
@@ -81,20 +81,20 @@ def fit_budget(
     if total + sum(costs[place] for place in optional) <= allowed:
         return given
     _warn_if_alike([scores[place] for place in optional])
-    kept = set(must)
+    chosen = set(must)
     room = allowed - total
     fitting = [place for place in optional if costs[place] <= room]
-    # sorted() is stable: of equals, the first given is kept longest.
+    # sorted() is stable: of equal memories, the first one stays longest.
     for place in sorted(fitting, key=lambda at: _worth(scores[at]), reverse=True):
         if costs[place] > room:
             break
         room -= costs[place]
-        kept.add(place)
-    return [memory for place, memory in enumerate(given) if place in kept]
+        chosen.add(place)
+    return [memory for place, memory in enumerate(given) if place in chosen]
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a text takes, without a tokenizer.
+    """Return an estimate of the tokens of a text, without a tokenizer.
 
     Four ASCII characters make a token, or two of Latin, Greek, Cyrillic, Hebrew or
     Arabic letters beyond ASCII, or one of any other script; an emoji makes two. Digits,

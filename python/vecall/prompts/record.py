@@ -1,4 +1,4 @@
-"""What all formats read of a memory, scored or not."""
+"""Reads the fields of a memory that all formats use, scored or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recalled memories as text for a prompt, in which no memory can pose as the prompt.
+"""Renders recalled memories as text for a prompt, safe against prompt injection.
 
 Nothing in vecall renders by itself: a search returns data, and this is one way to show
 it. What the formats promise and where that ends is in `render`.
@@ -18,7 +18,7 @@ from vecall.prompts.sanitize import escape_json, without_surrogates
 
 Format = Literal["plain", "bullets", "past_conversations", "json", "secure"]
 
-_SCORED = ("json", "secure")  # show scores without being asked
+_SCORED = ("json", "secure")  # formats that show scores by default
 
 
 class _Layout(NamedTuple):
@@ -47,7 +47,7 @@ def render(
     - `json`: an array of objects, which a JSON parser gives back as they were.
     - `secure`: each memory in a frame of its own that says where it comes from and how
       far that is trusted, all in a block that says it is no instruction. Every tag ends
-      in a nonce that nobody who wrote a memory can know.
+      in a nonce that the author of a memory cannot know.
 
     In all of them whatever cannot be seen is gone (in JSON: escaped): control
     characters, terminal escapes, marks of direction, zero-width and tag characters. In
@@ -82,8 +82,8 @@ def render(
     if format not in get_args(Format):
         msg = f"format: must be one of {', '.join(get_args(Format))}"
         raise InvalidArgumentError(msg)
-    asked: object = scores
-    if not (asked is None or isinstance(asked, bool)):
+    untyped: object = scores
+    if not (untyped is None or isinstance(untyped, bool)):
         msg = "scores: expected True or False"
         raise InvalidTypeError(msg)
     given = as_memories(memories)

@@ -1,4 +1,4 @@
-"""Makes text from memories harmless: whoever wrote one did not write the prompt.
+"""Sanitizes text from memories: the author of a memory is not that of the prompt.
 
 `strip_invisible` removes what cannot be seen, `escape` what could open or close a tag,
 and `indented` and `label` keep a value inside its record. Together they
@@ -97,7 +97,7 @@ _SPEAKS = re.compile("[:\uff1a\ufe55\ufe13]+(?=\\s|$)")
 
 
 def strip_invisible(text: str) -> str:
-    """Return the text without what cannot be seen.
+    """Return the text without invisible characters.
 
     Every kind of line end becomes a newline; terminal escapes, control characters,
     marks of direction, zero-width and tag characters go; a lone surrogate becomes

@@ -1,4 +1,4 @@
-"""A recalled memory that says how sure its recall is and how much it weighs."""
+"""A recalled memory with its confidence and importance."""
 
 from __future__ import annotations
 

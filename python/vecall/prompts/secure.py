@@ -1,6 +1,6 @@
 """The format `secure`: a frame for the block and one for each record, under a nonce.
 
-A nonce is a word in every tag that nobody who wrote a memory can know. It is made from
+A nonce is a word in every tag that the author of a memory cannot know. It is made from
 the memories with a secret, so the same hits give the same text and a prompt cache
 holds, and a memory cannot contain the nonce of a block that it is in.
 """

@@ -1,7 +1,7 @@
-"""Takes recalled text out again, so that memory never feeds on itself.
+"""Removes recalled text from turns, so that memories are not stored again.
 
 A framework may keep the prompt that it sent, blocks of recalled memories included. Were
-they remembered as if somebody had said them, every turn would store copies of copies.
+they stored as part of a turn, every turn would store copies of copies.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from vecall.prompts import secure
 from vecall.prompts.formats import BULLETS_HEAD, PAST_HEAD, PAST_TAIL
 
-_CONTINUED = "  "  # so begins every further line of a memory
+_CONTINUED = "  "  # the indent of a memory's further lines
 _BULLETS_OPEN = BULLETS_HEAD + "- "
 _PAST_OPEN = "<PAST_CONVERSATIONS>"
 _PAST_SAYS = PAST_HEAD.removesuffix(_PAST_OPEN + "\n")
@@ -53,19 +53,19 @@ def without_recalled(text: str) -> str:
     if not found:
         return text
     last_close = text.rfind(_PAST_CLOSE)
-    kept, done = [], 0
+    pieces, done = [], 0
     while found:
         mark = min(found, key=found.__getitem__)
         at = found[mark]
         if block := _BLOCKS[mark](text, at, last_close):
-            kept.append(text[done : block[0]])
+            pieces.append(text[done : block[0]])
             done = block[1]
         searched = max(done, at + 1)
         for behind in [mark for mark, at in found.items() if at < searched]:
             found[behind] = text.find(behind, searched)
             if found[behind] < 0:
                 del found[behind]
-    return _joined(kept, text[done:]) if done else text
+    return _joined(pieces, text[done:]) if done else text
 
 
 def _bullets(text: str, at: int, _: int) -> tuple[int, int] | None:
@@ -162,10 +162,10 @@ def _through(text: str, at: int, expected: str) -> int:
     return at + len(left) if expected.startswith(left) else at
 
 
-def _joined(kept: list[str], last: str) -> str:
-    """Return what stood before, between and after blocks as one text."""
-    pieces = [kept[0].rstrip()]
-    pieces += [_from_first_line(piece).rstrip() for piece in kept[1:]]
+def _joined(parts: list[str], last: str) -> str:
+    """Return the text before, between and after blocks as one text."""
+    pieces = [parts[0].rstrip()]
+    pieces += [_from_first_line(piece).rstrip() for piece in parts[1:]]
     pieces.append(_from_first_line(last))
     return "\n".join(piece for piece in pieces if piece.strip())
 

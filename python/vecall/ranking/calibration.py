@@ -32,7 +32,7 @@ LEAST_FACTOR = 0.01
 
 
 class Signals(NamedTuple):
-    """What a hit's confidence is made of: few signals, alike for all users.
+    """The signals of a hit's confidence: few, and comparable between users.
 
     Attributes:
         covered_root: Square root of the share of the query's idf that the memory's

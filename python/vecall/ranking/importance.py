@@ -1,4 +1,4 @@
-"""How much a memory weighs if it is used: by its prior, its age and its use."""
+"""The importance of a memory, from its prior, its age and its use."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ WEIGHTS = frozenset(
 """The keys of `Ranking.weights`; docs/design/ranking.md explains each."""
 
 DEFAULT_AUTHORS = ("user",)
-"""Authors whose memories are favoured where neither service nor search names any."""
+"""The default authors to favour, if neither service nor search names any."""
 
 DENSE = 0.4
 """The weight of the vectors' side where none is given."""
@@ -145,7 +145,7 @@ class Ranking:
 
     @property
     def compares_texts(self) -> bool:
-        """Whether memories are held against one another."""
+        """Whether memories are compared with each other."""
         return self.collapse is not None or bool(self.diversity)
 
     @property

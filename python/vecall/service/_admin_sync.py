@@ -10,7 +10,7 @@ from vecall.embedders.resolve import EmbedderLike
 from vecall.operations.admin import Admin
 from vecall.operations.deletion import Deletion
 from vecall.operations.housekeeping import Housekeeping
-from vecall.operations.transfer import ImportHow, LineSource, LineTarget
+from vecall.operations.transfer import ImportOptions, LineSource, LineTarget
 from vecall.types import Imported
 
 
@@ -106,7 +106,7 @@ class SyncMemoryAdmin:
         """
         return run_sync(
             self._admin.import_jsonl(
-                path, ImportHow(vectors, restore, app_name, user_id, gate)
+                path, ImportOptions(vectors, restore, app_name, user_id, gate)
             )
         )
 

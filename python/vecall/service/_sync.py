@@ -20,10 +20,11 @@ from vecall.operations.consolidation_plan import SESSIONS, Fold
 from vecall.operations.corrections import Corrections
 from vecall.operations.deletion import Deletion
 from vecall.operations.forgetting import Forgetting
+from vecall.operations.memory import Memory
 from vecall.operations.reads import Reads
+from vecall.operations.searches import SearchArguments
 from vecall.operations.sessions import SessionObserver
-from vecall.operations.write_options import WriteOptions, fact_how
-from vecall.operations.writes import Memory, SearchArguments
+from vecall.operations.write_request import WriteRequest, fact_request
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scope
 from vecall.service._admin_sync import SyncMemoryAdmin
@@ -134,8 +135,8 @@ class SyncMemoryService(ClosesBlocking):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        how = WriteOptions(restore, idempotency_key)
-        return run_sync(self._sessions.add_session(session, how, replace=replace))
+        request = WriteRequest(restore, idempotency_key)
+        return run_sync(self._sessions.add_session(session, request, replace=replace))
 
     def add_events_to_memory(
         self,
@@ -181,7 +182,7 @@ class SyncMemoryService(ClosesBlocking):
                 events_of(events, messages),
                 session_id,
                 custom_metadata,
-                WriteOptions(restore, idempotency_key),
+                WriteRequest(restore, idempotency_key),
             )
         )
 
@@ -229,7 +230,7 @@ class SyncMemoryService(ClosesBlocking):
                 user_id,
                 memories,
                 custom_metadata,
-                fact_how(restore, idempotency_key, scope),
+                fact_request(restore, idempotency_key, scope),
             )
         )
 
@@ -284,7 +285,7 @@ class SyncMemoryService(ClosesBlocking):
             ScopeError: A scope that the service may not read.
             ClosedError: The service was closed.
         """
-        asked = SearchArguments(
+        arguments = SearchArguments(
             app_name,
             user_id,
             query,
@@ -297,7 +298,7 @@ class SyncMemoryService(ClosesBlocking):
             scopes,
             vector,
         )
-        return run_sync(self._memory.search(asked))
+        return run_sync(self._memory.search(arguments))
 
     def get_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
@@ -628,7 +629,7 @@ class SyncMemoryService(ClosesBlocking):
     def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5
     ) -> ForgetProposal:
-        """Look for what somebody wants to be forgotten; delete nothing yet.
+        """Search for memories to forget, without deleting them.
 
         Args:
             app_name: The app.

@@ -10,7 +10,7 @@ from vecall.embedders.resolve import EmbedderLike
 from vecall.operations.admin import Admin
 from vecall.operations.deletion import Deletion
 from vecall.operations.housekeeping import Housekeeping
-from vecall.operations.transfer import ImportHow, LineSource, LineTarget
+from vecall.operations.transfer import ImportOptions, LineSource, LineTarget
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.types import Imported
 
@@ -114,7 +114,7 @@ class MemoryAdmin:
         """
         return await run_async(
             self._admin.import_jsonl(
-                path, ImportHow(vectors, restore, app_name, user_id, gate)
+                path, ImportOptions(vectors, restore, app_name, user_id, gate)
             )
         )
 

@@ -32,15 +32,16 @@ from vecall.operations.deletion import Deletion
 from vecall.operations.forgetting import Forgetting
 from vecall.operations.housekeeping import Housekeeping
 from vecall.operations.known_options import known_options
+from vecall.operations.memory import Memory
 from vecall.operations.options import (
     checked_rules,
     checked_summarizer,
     warn_of_raw_turns,
 )
 from vecall.operations.reads import Reads
+from vecall.operations.searches import SearchArguments
 from vecall.operations.sessions import SessionObserver
-from vecall.operations.write_options import WriteOptions, fact_how
-from vecall.operations.writes import Memory, SearchArguments
+from vecall.operations.write_request import WriteRequest, fact_request
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
@@ -328,9 +329,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
-        how = WriteOptions(restore, idempotency_key)
+        request = WriteRequest(restore, idempotency_key)
         return await run_async(
-            self._sessions.add_session(session, how, replace=replace)
+            self._sessions.add_session(session, request, replace=replace)
         )
 
     async def add_events_to_memory(
@@ -377,7 +378,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 events_of(events, messages),
                 session_id,
                 custom_metadata,
-                WriteOptions(restore, idempotency_key),
+                WriteRequest(restore, idempotency_key),
             )
         )
 
@@ -425,7 +426,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 user_id,
                 memories,
                 custom_metadata,
-                fact_how(restore, idempotency_key, scope),
+                fact_request(restore, idempotency_key, scope),
             )
         )
 
@@ -480,7 +481,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             ScopeError: A scope that the service may not read.
             ClosedError: The service was closed.
         """
-        asked = SearchArguments(
+        arguments = SearchArguments(
             app_name,
             user_id,
             query,
@@ -493,7 +494,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             scopes,
             vector,
         )
-        return await run_async(self._memory.search(asked))
+        return await run_async(self._memory.search(arguments))
 
     async def get_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
@@ -838,7 +839,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     async def propose_forget(
         self, *, app_name: str, user_id: str, query: str, top_k: int = 5
     ) -> ForgetProposal:
-        """Look for what somebody wants to be forgotten; delete nothing yet.
+        """Search for memories to forget, without deleting them.
 
         Args:
             app_name: The app.

@@ -19,7 +19,8 @@ from vecall.errors import ConfigError
 from vecall.filters.labels import passes as passes_stored
 from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word, stream_safe
-from vecall.operations.writes import Memory, SearchArguments
+from vecall.operations.memory import Memory
+from vecall.operations.searches import SearchArguments
 from vecall.search.confidence import importance_of
 from vecall.search.entries import entry_from_row
 from vecall.search.search_index import SearchIndex

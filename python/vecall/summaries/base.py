@@ -1,4 +1,4 @@
-"""What a summary of a conversation holds, and who makes one."""
+"""The summary of a conversation, and the protocol of a summarizer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SessionSummary:
         start_timestamp: Seconds since 1970 of the first turn that it covers. A datetime
             with a time zone or an ISO 8601 string with an offset is converted.
         end_timestamp: The same of the last turn.
-        event_count: How many turns it covers; None if nobody counted.
+        event_count: The number of turns it covers; None if unknown.
     """
 
     summary: str

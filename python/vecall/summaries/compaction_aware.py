@@ -32,7 +32,7 @@ class CompactionAwareSummaryProvider:
 
     The rest are the ordinary events later than the latest of those ends, in whatever
     order they stand. An event without a time belongs to the rest if it stands after the
-    last compaction event. Without any rest nobody is asked.
+    last compaction event. Without such events the model is not called.
     """
 
     def __init__(

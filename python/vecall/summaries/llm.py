@@ -12,7 +12,7 @@ from vecall.summaries.prompt import DEFAULT_PROMPT, checked_prompt, filled
 from vecall.summaries.transcript import TranscriptLine, turns_of
 
 Llm = Callable[[str], str | Awaitable[str]]
-"""A model: from a prompt to its answer, plain or asynchronous."""
+"""A model: a function from a prompt to its answer, plain or asynchronous."""
 
 
 class LlmSummaryProvider:
@@ -21,11 +21,10 @@ class LlmSummaryProvider:
     No client of any model comes with vecall: you give a function that asks yours. What
     it answers should be JSON with "summary", "topics" and "keyFacts", as the default
     prompt asks for; several objects are several summaries, and an answer that holds no
-    such object is kept whole as the summary.
+    such object becomes the summary as a whole.
 
     Times and numbers of turns come from the session, never from the model. Where one
-    answer gives several summaries, each carries those of all turns that were asked
-    about.
+    answer gives several summaries, each carries those of all turns in the prompt.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class LlmSummaryProvider:
 
         Returns:
             A list, or an awaitable of it if the model's function returns an awaitable.
-            Empty, without a call, if nobody said anything.
+            Empty, without a call, if no turn has text.
 
         Raises:
             InvalidArgumentError: The session's events cannot be read.

@@ -1,4 +1,4 @@
-"""What the model is asked."""
+"""The default prompt of a summary."""
 
 from __future__ import annotations
 

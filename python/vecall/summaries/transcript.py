@@ -1,4 +1,4 @@
-"""The turns of a session as a model reads them: one line each."""
+"""The transcript of a session for a model: one line for each turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def turns_of(session: object) -> list[TranscriptLine]:
     """Return the turns of a session in its order.
 
     Events without text are left out, and so are the pieces of a streamed turn. Of the
-    others only what was said is kept: no thoughts, calls, responses and files.
+    others only the text stays: no thoughts, calls, responses and files.
 
     Raises:
         InvalidArgumentError: A time that cannot be used.

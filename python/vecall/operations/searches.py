@@ -1,0 +1,181 @@
+"""Searching memories, for the asynchronous and the blocking service.
+
+See `vecall.operations.writes` for how an operation waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.concurrency.join import Join
+from vecall.content import as_list
+from vecall.errors import (
+    ConfigError,
+    InvalidTypeError,
+)
+from vecall.filters.labels import passes
+from vecall.operations.runtime import Runtime
+from vecall.ranking.options import Ranking
+from vecall.search.filtered_rows import needs_rows, passing_rows
+from vecall.search.merge import merge_scopes
+from vecall.search.query_vector import checked_query_vector
+from vecall.search.ranking_options import FLOOR_OF_WORDS, NO_FLOOR
+from vecall.search.search_index import SearchIndex
+from vecall.search.searcher import RetiredModelError, SearchRequest
+from vecall.telemetry import observed
+from vecall.types import (
+    FilterLike,
+    SearchMemoryResponse,
+    check_share,
+)
+from vecall.validation import (
+    check_filter,
+    check_min_similarity,
+    check_query,
+    check_top_k,
+)
+
+T = TypeVar("T")
+
+
+class SearchArguments(NamedTuple):
+    """The arguments of a search; None selects the service's default."""
+
+    app_name: str
+    user_id: str
+    query: str
+    top_k: int | None = None
+    min_similarity: float | None = None
+    min_confidence: float | None = None
+    filter: FilterLike | None = None
+    ranking: object = None
+    explain: bool = False
+    scopes: object = None
+    vector: object = None
+
+
+def _found(response: SearchMemoryResponse) -> int:
+    return len(response.memories)
+
+
+class Searches(Runtime):
+    """Searches one open file."""
+
+    @observed("search", _found)
+    async def search(self, arguments: SearchArguments) -> SearchMemoryResponse:
+        """Find the best memories for a query."""
+        while True:  # inlines `served`: this is the hottest call
+            with self.begin_use() as search_index:
+                try:
+                    return await self._search(search_index, arguments)
+                except RetiredModelError:
+                    continue
+
+    async def served(self, work: Callable[[SearchIndex], Awaitable[T]]) -> T:
+        """Run work on the current search index; repeat it if the model changes."""
+        while True:
+            with self.begin_use() as search_index, suppress(RetiredModelError):
+                return await work(search_index)
+
+    async def _search(
+        self, search_index: SearchIndex, arguments: SearchArguments
+    ) -> SearchMemoryResponse:
+        key = self.key(arguments.app_name, arguments.user_id, write=False)
+        check_query(arguments.query)
+        min_similarity, min_confidence = (
+            arguments.min_similarity,
+            arguments.min_confidence,
+        )
+        if min_similarity is None:
+            min_similarity = self.min_similarity
+        elif search_index.embedding is None:
+            raise ConfigError(NO_FLOOR)
+        else:
+            check_min_similarity(min_similarity)
+        if min_confidence is None:
+            min_confidence = self.min_confidence
+        else:
+            min_confidence = check_share(min_confidence, "min_confidence")
+        ranking = self.ranking if arguments.ranking is None else arguments.ranking
+        if not isinstance(ranking, Ranking):
+            msg = "ranking: expected a vecall.Ranking"
+            raise InvalidTypeError(msg)
+        if ranking.fusion == "words":  # no memory has a cosine then
+            if arguments.min_similarity is not None:
+                raise ConfigError(FLOOR_OF_WORDS)
+            min_similarity = None
+        top_k, limits = arguments.top_k, self.limits
+        query = arguments.query[: limits.max_query_chars]
+        request = SearchRequest(
+            key,
+            query,
+            self.top_k if top_k is None else check_top_k(top_k, limits),
+            min_similarity,
+            min_confidence,
+            None
+            if arguments.filter is None
+            else check_filter(arguments.filter, limits, by_metadata=True),
+            ranking,
+            bool(arguments.explain),
+            vector=checked_query_vector(arguments.vector, search_index.model, ranking),
+            authors=self.authors if ranking.authors is None else ranking.authors,
+        )
+        others = self._other_keys(arguments)
+        if ranking.rewriter is not None:
+            text = await search_index.recall.rewritten(ranking.rewriter, query)
+            request = request._replace(query=text[: limits.max_query_chars])
+        found = await self._search_one(search_index, request)
+        if not others:
+            return found
+        responses = {"user": found}
+        for scope, other in others.items():
+            responses[scope] = await self._search_one(
+                search_index, request._replace(key=other)
+            )
+        return merge_scopes(responses, request.top_k)
+
+    async def _search_one(
+        self, search_index: SearchIndex, request: SearchRequest
+    ) -> SearchMemoryResponse:
+        """Search one partition; apply the conditions that the engine lacks."""
+        filter_ = request.filter
+        if filter_ is None or not needs_rows(filter_):
+            return await search_index.recall.search(request)
+        only: NDArray[np.int64] = await Join(
+            search_index.partitions.submit_scan(
+                passing_rows, self.storage, request.key, filter_
+            )
+        )
+        if not len(only):
+            return SearchMemoryResponse()
+        found = await search_index.recall.search(request._replace(only=only))
+        # A row may have changed since its conditions were checked.
+        return SearchMemoryResponse(
+            [
+                memory
+                for memory in found.memories
+                if passes(memory, memory.custom_metadata, filter_)
+            ]
+        )
+
+    def _other_keys(self, arguments: SearchArguments) -> dict[str, tuple[str, str]]:
+        """Return the other partitions that a search reads, by scope."""
+        scopes = self.rules.scopes
+        if arguments.scopes is None and not scopes.read:
+            return {}
+        if arguments.scopes is None:
+            named: Iterable[object] = sorted(scopes.read)
+        else:
+            named = as_list(arguments.scopes, "scopes")
+        return {
+            str(scope): self.key(
+                arguments.app_name, arguments.user_id, scope, write=False
+            )
+            for scope in named
+            if scope != "user"
+        }
