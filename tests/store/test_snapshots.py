@@ -372,6 +372,19 @@ def test_a_moved_file_does_not_use_the_snapshots_of_the_old_model(
     )
 
 
+def test_a_snapshot_of_another_text_analysis_is_not_used(
+    open_service, tmp_path, monkeypatch
+):
+    """An update of vecall may give the same text other terms."""
+    path = tmp_path / "m.db"
+    with monkeypatch.context() as older:
+        older.setattr("vecall.store.snapshot_tag._ANALYSIS", 0)
+        older.setattr("vecall.index.rows.memory_terms", lambda *_: [])
+        file = large(open_service, path)
+        assert is_used(path, file)
+    assert reopened(open_service, path) == from_rows(open_service, path)
+
+
 @pytest.mark.filterwarnings("ignore:the file holds vectors")
 def test_services_with_and_without_vectors_share_a_folder(open_service, tmp_path):
     """Neither answers from the other's snapshots."""
