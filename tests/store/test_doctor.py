@@ -193,14 +193,25 @@ def test_a_service_that_had_the_user_loaded_sees_the_repair(open_service, path):
     assert found(service, "alice") == sorted(texts["alice"].values())
 
 
-def test_wrong_counts_are_noticed_and_counted_anew(open_service, path):
+@pytest.mark.parametrize("wrong", ["live = 77", "bytes = -1", "live = 77, bytes = -1"])
+def test_wrong_counts_are_noticed_and_counted_anew(open_service, path, wrong):
     made(open_service, path, 10)
-    changed(path, "UPDATE part SET live = 77, bytes = -1 WHERE id = 2")
+    changed(path, f"UPDATE part SET {wrong} WHERE id = 2")
     assert levels(path)["counts"] == "warning"
     assert repair(path) == ["1 users were counted anew"]
     assert levels(path)["counts"] == "ok"
     service = open_service(path, embedder=EMBEDDER)
     assert service.sync.admin.stats()["memories"] == 27
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o610, 0o604, 0o602, 0o601])
+def test_each_permission_of_others_is_reported_and_removed(open_service, path, mode):
+    made(open_service, path, 1)
+    assert levels(path)["permissions"] == "ok"
+    path.chmod(mode)
+    assert levels(path)["permissions"] == "warning"
+    assert repair(path) == ["the file is now for its owner alone"]
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_open_permissions_and_leftovers_are_told_and_tidied(open_service, path):

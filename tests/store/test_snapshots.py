@@ -189,6 +189,21 @@ def test_any_flipped_byte_or_cut_costs_no_answer(open_service, tmp_path):
     assert reopened(open_service, path) == expected
 
 
+def test_a_damaged_snapshot_is_deleted(open_service, tmp_path):
+    """Nothing replaces it here: the partition is too small for another snapshot."""
+    path = tmp_path / "m.db"
+    file = large(open_service, path)
+    with open_service(path, durability="process") as service:
+        older = Filter(before=1e9 + 100)
+        assert service.sync.delete_where(**ALICE, filter=older) == 100
+    assert is_used(path, file)
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    assert reopened(open_service, path) == from_rows(open_service, path)
+    assert not file.exists()
+
+
 def test_the_snapshot_of_another_file_is_not_believed(open_service, tmp_path):
     path, other = tmp_path / "m.db", tmp_path / "other.db"
     file = large(open_service, path)
