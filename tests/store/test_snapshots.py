@@ -5,104 +5,25 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import sqlite3
-import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.campaigns import SCALE
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
-from vecall import ConfigError, Filter, MemoryEntry, MemoryService
-
-ROWS = 520
-QUERIES = ["zebra", "okapi word11", "changed new", "user word3 number77"]
-
-
-def entries(*numbers: int, word: str = "zebra") -> list[MemoryEntry]:
-    return [
-        MemoryEntry(
-            f"{word} word{i % 37} {'okapi' if i % 5 else 'tapir'} number{i}",
-            id=f"m{i}",
-            session_id=f"s{i % 9}",
-            author=("user", "agent")[i % 2],
-            timestamp=1e9 + i,
-        )
-        for i in numbers
-    ]
-
-
-def answers(service: MemoryService, **who: str) -> list[Any]:
-    """Ids, texts and scores of many searches."""
-    found = []
-    for query in QUERIES:
-        for filter_ in (None, Filter(session_id="s4", after=1e9 + 300)):
-            memories = service.sync.search_memory(
-                **(who or ALICE), query=query, top_k=1000, filter=filter_
-            ).memories
-            found.append([(m.id, m.text, m.score, m.similarity) for m in memories])
-    assert any(found)
-    return found
-
-
-def folder(path: Path) -> Path:
-    return path.with_name(path.name + ".snap")
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.005)
-
-
-def written(service: MemoryService, path: Path, part: int = 1) -> Path:
-    """The snapshot of a partition once it is there and on record."""
-    file = folder(path) / f"{part}.vs"
-    until(file.exists)
-    service.close()  # finishes what is being written
-    return file
-
-
-def large(
-    open_service: Callable[..., MemoryService], path: Path, **options: Any
-) -> Path:
-    """A closed file with one snapshot, which is returned."""
-    service = open_service(path, durability="process", **options)
-    service.sync.add_memory(**ALICE, memories=entries(*range(ROWS)))
-    service.sync.admin.warm(**ALICE)
-    return written(service, path)
-
-
-def from_rows(
-    open_service: Callable[..., MemoryService], path: Path, **options: Any
-) -> list[Any]:
-    """The answers of a copy of the closed file without any snapshot."""
-    copy = path.with_name("copy.db")
-    shutil.rmtree(folder(copy), ignore_errors=True)
-    shutil.copyfile(path, copy)
-    with open_service(copy, durability="process", **options) as service:
-        found = answers(service)
-    copy.unlink()
-    return found
-
-
-def reopened(
-    open_service: Callable[..., MemoryService], path: Path, **options: Any
-) -> list[Any]:
-    with open_service(path, durability="process", **options) as service:
-        return answers(service)
-
-
-def is_used(path: Path, file: Path) -> bool:
-    """Whether a snapshot is the one on record: it has the nonce."""
-    data = file.read_bytes()
-    with closing(sqlite3.connect(path)) as connection:
-        (record,) = connection.execute("SELECT snap FROM part WHERE id = 1").fetchone()
-    return record is not None and record[:8] in data
+from helpers.snapshots import (
+    QUERIES,
+    ROWS,
+    answers,
+    entries,
+    folder,
+    from_rows,
+    is_used,
+    large,
+    reopened,
+)
+from vecall import ConfigError, Filter
 
 
 def test_a_large_partition_gets_a_snapshot_for_its_owner_alone(open_service, tmp_path):
@@ -204,81 +125,6 @@ def test_a_damaged_snapshot_is_deleted(open_service, tmp_path):
     assert not file.exists()
 
 
-def test_the_snapshot_of_another_file_is_not_believed(open_service, tmp_path):
-    path, other = tmp_path / "m.db", tmp_path / "other.db"
-    file = large(open_service, path)
-    service = open_service(other, durability="process")
-    service.sync.add_memory(**ALICE, memories=entries(*range(ROWS), word="gnu"))
-    service.sync.admin.warm(**ALICE)
-    foreign = written(service, other)
-    expected = from_rows(open_service, path)
-    shutil.copyfile(foreign, file)
-    assert reopened(open_service, path) == expected
-
-
-def test_the_snapshot_of_another_user_is_not_believed(open_service, tmp_path):
-    """Guarantee 5: not even under the right name in the right folder."""
-    path = tmp_path / "m.db"
-    bob = {**ALICE, "user_id": "bob"}
-    service = open_service(path, durability="process")
-    service.sync.add_memory(**ALICE, memories=entries(*range(ROWS)))
-    service.sync.add_memory(**bob, memories=entries(*range(ROWS), word="gnu"))
-    service.sync.admin.warm(**ALICE)
-    service.sync.admin.warm(**bob)
-    until((folder(path) / "1.vs").exists)
-    second = written(service, path, part=2)
-    expected = from_rows(open_service, path)
-    shutil.copyfile(second, folder(path) / "1.vs")
-    found = reopened(open_service, path)
-    assert found == expected
-    assert "gnu" not in str(found)
-
-
-def test_a_restored_file_is_not_answered_from_newer_snapshots(open_service, tmp_path):
-    """The file was copied, went on, and was put back: its answers are those of then."""
-    path = tmp_path / "m.db"
-    file = large(open_service, path)
-    old = file.read_bytes()
-    kept = tmp_path / "kept.db"
-    shutil.copyfile(path, kept)
-    expected = from_rows(open_service, path)
-    with open_service(path, durability="process") as service:
-        service.sync.add_memory(**ALICE, memories=entries(*range(ROWS), word="changed"))
-        service.sync.admin.warm(**ALICE)
-        service.sync.add_memory(
-            **ALICE, memories=entries(*range(ROWS, 2 * ROWS), word="new")
-        )
-        until(lambda: file.read_bytes() != old)
-    newer = file.read_bytes()
-    shutil.copyfile(kept, path)
-    assert reopened(open_service, path) == expected
-    # Nor once the restored file has gone on past the snapshot's last change.
-    with open_service(path, durability="process") as service:
-        for round_ in range(3):
-            service.sync.add_memory(
-                **ALICE, memories=entries(*range(0, ROWS, 2), word=f"other{round_}")
-            )
-    file.unlink(missing_ok=True)
-    file.write_bytes(newer)
-    assert reopened(open_service, path) == from_rows(open_service, path)
-
-
-def test_a_backup_does_not_believe_the_snapshots_of_its_original(
-    open_service, tmp_path
-):
-    path, copy = tmp_path / "m.db", tmp_path / "b.db"
-    large(open_service, path)
-    with open_service(path, durability="process") as service:
-        service.sync.admin.backup(copy)
-    with open_service(copy, durability="process") as service:
-        service.sync.add_memory(**ALICE, memories=entries(*range(100), word="changed"))
-    shutil.rmtree(folder(copy), ignore_errors=True)
-    shutil.copytree(folder(path), folder(copy))
-    found = reopened(open_service, copy)
-    shutil.rmtree(folder(copy))
-    assert found == reopened(open_service, copy)
-
-
 def _a_link(place: Path) -> None:
     secret = place.parents[1] / "elsewhere"
     secret.write_bytes(b"not to be read")
@@ -366,63 +212,3 @@ def test_the_folder_may_be_deleted_at_any_time(open_service, tmp_path):
         found = answers(service)
         service.close()
         assert found == from_rows(open_service, path)
-
-
-@pytest.mark.filterwarnings("ignore:the file holds vectors")
-def test_a_moved_file_does_not_use_the_snapshots_of_the_old_model(
-    open_service, tmp_path
-):
-    """The engine's vectors are those of the model that answers."""
-    path = tmp_path / "m.db"
-    file = large(open_service, path, embedder=Recorder(5, "old"))
-    before = file.read_bytes()
-    new = Recorder(5, "new")
-    with open_service(path, durability="process") as service:
-        service.sync.admin.reembed(new)
-    folder(path).mkdir(exist_ok=True)
-    file.unlink(missing_ok=True)
-    file.write_bytes(before)
-    assert reopened(open_service, path, embedder=new) == from_rows(
-        open_service, path, embedder=new
-    )
-
-
-def test_a_snapshot_of_another_text_analysis_is_not_used(
-    open_service, tmp_path, monkeypatch
-):
-    """An update of vecall may give the same text other terms."""
-    path = tmp_path / "m.db"
-    with monkeypatch.context() as older:
-        older.setattr("vecall.store.snapshot_tag._ANALYSIS", 0)
-        older.setattr("vecall.index.rows.memory_terms", lambda *_: [])
-        file = large(open_service, path)
-        assert is_used(path, file)
-    assert reopened(open_service, path) == from_rows(open_service, path)
-
-
-@pytest.mark.filterwarnings("ignore:the file holds vectors")
-def test_services_with_and_without_vectors_share_a_folder(open_service, tmp_path):
-    """Neither answers from the other's snapshots."""
-    path = tmp_path / "m.db"
-    embedder = Recorder(5)
-    large(open_service, path, embedder=embedder)
-    hybrid = from_rows(open_service, path, embedder=embedder)
-    lexical = from_rows(open_service, path)
-    assert lexical != hybrid
-    for _ in range(2):
-        assert reopened(open_service, path) == lexical
-        assert reopened(open_service, path, embedder=embedder) == hybrid
-    words = open_service(path, durability="process")
-    vectors = open_service(path, durability="process", embedder=embedder)
-    for word in ("changed once", "changed twice"):
-        vectors.sync.add_memory(**ALICE, memories=entries(*range(510), word=word))
-        words.sync.admin.warm(**ALICE)
-        vectors.sync.admin.warm(**ALICE)
-        found = answers(words), answers(vectors)
-        assert found == (answers(words), answers(vectors))
-    words.close()
-    vectors.close()
-    assert found == (
-        from_rows(open_service, path),
-        from_rows(open_service, path, embedder=embedder),
-    )
