@@ -86,7 +86,7 @@ MEMORY_RUNS_OUT = """
 
     pages = int(open("/proc/self/statm").read().split()[0])
     held = pages * resource.getpagesize()
-    limit = held + 300 * 2**20
+    limit = held + 160 * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
     size, refused = 4000, 0
