@@ -194,11 +194,11 @@ def test_a_service_that_had_the_user_loaded_sees_the_repair(open_service, path):
 
 
 @pytest.mark.parametrize("wrong", ["live = 77", "bytes = -1", "live = 77, bytes = -1"])
-def test_wrong_counts_are_noticed_and_counted_anew(open_service, path, wrong):
+def test_wrong_counts_are_noticed_and_counted_again(open_service, path, wrong):
     made(open_service, path, 10)
     changed(path, f"UPDATE part SET {wrong} WHERE id = 2")
     assert levels(path)["counts"] == "warning"
-    assert repair(path) == ["1 users were counted anew"]
+    assert repair(path) == ["1 users were counted again"]
     assert levels(path)["counts"] == "ok"
     service = open_service(path, embedder=EMBEDDER)
     assert service.sync.admin.stats()["memories"] == 27

@@ -49,7 +49,7 @@ _VICTIMS = 8  # partitions looked for at a time when memory is short
 
 
 class PartitionCache:
-    """Keeps the engine in step with the file."""
+    """Loads the engine from the file, and applies what changes in it."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class PartitionCache:
         if not free and (self._residents.get(key) or self._work.runs(key)):
             with suppress(ClosedError):
                 self._work.ask(key, afresh=True)
-        self._make_room()
+        self._evict_to_budget()
 
     def rows(self, rids: Sequence[int]) -> list[Row]:
         """Read rows from the file into the cache, without those that are gone."""
@@ -286,14 +286,14 @@ class PartitionCache:
     def _run(self, key: Key, done: Done) -> None:
         try:
             with suppress(MovedModelError):  # whoever searches begins again
-                self._catch_up(key)
-            self._make_room()
+                self._load_changes(key)
+            self._evict_to_budget()
         except BaseException as error:
             done(error)
             raise
         done(None)
 
-    def _catch_up(self, key: Key) -> None:
+    def _load_changes(self, key: Key) -> None:
         with self._locks.held(key):
             found = self._found(key)
             if found is None:
@@ -357,7 +357,7 @@ class PartitionCache:
                 self._evicted += self._drop(key)
             return free
 
-    def _make_room(self) -> None:
+    def _evict_to_budget(self) -> None:
         """Evict the least recently searched partitions down to the budget."""
         if self._newest is not None:
             return  # the database is memory as well

@@ -23,7 +23,7 @@ HIDDEN_APP = ""
 """The app of users whose names are hidden; no caller can have it."""
 
 Why = Literal["expired", "evicted"]
-"""Why a memory is gone that nobody deleted. A fact that is added again is stored; a
+"""Why a memory is gone that no caller deleted. A fact that is added again is stored; a
 turn of a session that is merely ingested again does not."""
 
 _MARK = "\0"  # begins no id of a caller

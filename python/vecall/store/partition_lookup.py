@@ -86,7 +86,7 @@ def find_part(connection: sqlite3.Connection, app: str, user: str) -> Version | 
 def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Version | None:
     """Look once more for a user who was not there, by both indexes at one moment.
 
-    At two moments somebody may make the user in between, which is no damage.
+    At two moments a writer may make the user in between, which is no damage.
     """
     own = not connection.in_transaction
     if own:

@@ -1,6 +1,6 @@
 """JSON and numbers as vecall writes them to a file, and refuses them otherwise.
 
-A file, or an export, can be made by somebody else, its checksums set right. What is
+A file, or an export, may come from a stranger, with right checksums. What is
 read of it is checked here before anybody calculates with it.
 """
 
@@ -33,7 +33,7 @@ def finite_json(text: str) -> Any:
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
-    """Return a JSON object that somebody gave as a string.
+    """Return a JSON object that a caller gave as a string.
 
     Raises:
         InvalidArgumentError: It is none, or has a number that is not finite.

@@ -233,7 +233,7 @@ class Database:
                 connection.close()
 
     def close_for_fork(self, timeout_s: float) -> bool:
-        """Close all connections, and keep everybody from making one until `reopen`.
+        """Close all connections; no thread can make one until `reopen`.
 
         False if they were not free in time; then nothing is changed.
         """
@@ -261,7 +261,7 @@ class Database:
         return True
 
     def reopen(self) -> None:
-        """Let everybody go on after `close_for_fork`."""
+        """Let all threads connect again after `close_for_fork`."""
         with self._readers:
             self._frozen = False
             self._readers.notify_all()
@@ -305,7 +305,7 @@ class Database:
         return self._reserve is not None and self._reserve.release()
 
     def checkpoint(self) -> None:
-        """Bring the log into the file, and keep the log's own space.
+        """Copy the log into the file; the log holds on to its disk space.
 
         Deletions then need no more of the disk than the log has already.
         """
@@ -361,7 +361,7 @@ class Database:
         return channel.connection
 
     def _truncate_wal(self, connection: sqlite3.Connection) -> None:
-        """Empty a log that outgrew its bound, unless somebody still reads from it."""
+        """Empty a log that outgrew its bound, unless a reader still needs it."""
         if self.sizes()["wal_bytes"] <= _MAX_WAL_BYTES:
             return
         connection.execute("PRAGMA busy_timeout = 0")

@@ -5,9 +5,9 @@ and POSIX locks on `<file>.lock` between processes. SQLite's own locking lets on
 writer starve another and lets a checkpoint meet a commit; behind a gate neither
 happens. The kernel frees the locks when their holder dies, however it dies.
 
-The file's first byte is the gate, the second the place at the head of the queue. Who
-wants to pass takes that place first and leaves it once the gate is had; so whoever has
-just passed finds it taken and lets the others go first.
+The file's first byte is the gate, the second the head of the queue. A writer locks the
+head first and releases it once it holds the gate. One that has just passed finds the
+head locked, and others pass first.
 
 POSIX locks belong to the process, and closing *any* descriptor of the lock file drops
 them, so there is one gate for each lock file in a process and nothing else may open it.
@@ -102,7 +102,7 @@ class FileLock:
 
 
 def _busy(timeout_s: float) -> BusyError:
-    return BusyError(f"other writers kept the file for {timeout_s:g} s")
+    return BusyError(f"other writers held the file for {timeout_s:g} s")
 
 
 _gates: dict[Path, FileLock] = {}
@@ -136,7 +136,7 @@ def _lock_path(database: Path) -> Path:
     return resolved.with_name(resolved.name + ".lock")
 
 
-def _begin_anew() -> None:
+def _begin_again() -> None:
     """Forget the parent's gates in a forked child, whose locks it does not have.
 
     Their descriptors stay open: closing one would drop the locks of a gate that the
@@ -147,4 +147,4 @@ def _begin_anew() -> None:
     _gates_mutex = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_begin_again)

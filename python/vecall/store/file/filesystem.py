@@ -161,7 +161,7 @@ def free_bytes(folder: Path) -> int:
     try:
         facts = os.statvfs(folder)
     except OSError as error:
-        msg = f"the file's folder cannot be asked for its room: {error.strerror}"
+        msg = f"the free space of the file's folder cannot be read: {error.strerror}"
         raise StorageError(msg) from None
     return facts.f_bavail * facts.f_frsize
 

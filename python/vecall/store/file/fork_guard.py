@@ -22,11 +22,11 @@ class ForkAware(Protocol):
     closed_before_fork: bool
 
     def close_for_fork(self, timeout_s: float) -> bool:
-        """Close all connections and keep everybody out; False if it cannot be."""
+        """Close all connections and let no thread connect; False if one is in use."""
         ...
 
     def reopen(self) -> None:
-        """Let everybody in again."""
+        """Let all threads connect again."""
         ...
 
 

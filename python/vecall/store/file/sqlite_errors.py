@@ -41,7 +41,7 @@ _OF_VALUES = (
     RecursionError,
 )
 _ERRORS: dict[str, tuple[type[VecallError], str]] = {
-    "busy": (BusyError, "another process kept the file for too long"),
+    "busy": (BusyError, "another process held the file's lock for too long"),
     "corrupt": (CorruptFileError, "the file is damaged: SQLite found a malformed page"),
     "full": (StorageFullError, "the disk is full; nothing was written"),
     "foreign": (IncompatibleFileError, "path: the file is not a SQLite database"),

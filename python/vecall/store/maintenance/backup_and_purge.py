@@ -26,9 +26,9 @@ from vecall.store.writes.purge_digests import hide_what_is_gone
 from vecall.store.writes.record_snapshot import count_purge
 from vecall.store.writes.row_diff import shorten_digests
 
-_PATIENCE_S = 10.0  # for readers who keep the log from being emptied
+_PATIENCE_S = 10.0  # for readers that prevent the log from being emptied
 _PAUSE_S = 0.02
-_CHANGES_KEPT = 16  # by a purge, of a partition; a reader further behind reloads it
+_MAX_LOGGED = 16  # by a purge, of a partition; a reader further behind reloads it
 
 
 def backup(database: Database, target: Path) -> None:
@@ -88,7 +88,7 @@ def purge(database: Database) -> int:
             connection.execute(
                 "DELETE FROM chg WHERE seq <= "
                 "(SELECT seq FROM part WHERE part.id = chg.part) - ?",
-                (_CHANGES_KEPT,),
+                (_MAX_LOGGED,),
             )
             drop_digests(connection)
             shorten_digests(connection)
@@ -117,7 +117,7 @@ def _empty_log(connection: sqlite3.Connection) -> None:
         if not busy:
             return
         if time.monotonic() > deadline:
-            msg = "others kept reading an old state of the file; purge again"
+            msg = "other readers held an old state of the file; purge again"
             raise BusyError(msg)
         time.sleep(_PAUSE_S)
 

@@ -41,7 +41,7 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
 
     Raises:
         CorruptFileError: A memory that expires fails its checksum; nothing was changed.
-        BusyError: Another process kept the file for too long; nothing was changed.
+        BusyError: Another process held the file's lock for too long; nothing changed.
     """
     database = Database(path, "full", clock=clock)
     try:

@@ -172,7 +172,7 @@ WHERE part.live <> coalesce(real.live, 0) OR part.bytes <> coalesce(real.bytes, 
 def _counts(connection: sqlite3.Connection) -> Finding:
     wrong = connection.execute(_MISCOUNTED).fetchone()[0]
     if wrong:
-        message = f"{wrong} users have a wrong count; --repair counts anew"
+        message = f"{wrong} users have a wrong count; --repair counts them again"
         return Finding("warning", "counts", message)
     return Finding("ok", "counts", "right")
 
@@ -221,7 +221,7 @@ def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
 
 
 def repair(path: Path) -> list[str]:
-    """Set damaged memories aside, count anew, tidy up; return what was done.
+    """Set damaged memories aside, count users again, tidy up; return what was done.
 
     Raises:
         CorruptFileError: Pages are damaged; `recover` saves what can be read.
@@ -238,8 +238,8 @@ def repair(path: Path) -> list[str]:
                 done.append(f"{len(damaged)} damaged memories were set aside")
             wrong = connection.execute(_MISCOUNTED).fetchone()[0]
             if wrong:
-                _count_anew(connection)
-                done.append(f"{wrong} users were counted anew")
+                _count_again(connection)
+                done.append(f"{wrong} users were counted again")
     finally:
         database.close()
     unfinished = SnapshotFolder(path).clear(unfinished_only=True)
@@ -260,7 +260,7 @@ def _set_aside(connection: sqlite3.Connection, rid: int) -> None:
     connection.execute("UPDATE mem SET state = 'quarantined' WHERE rid = ?", (rid,))
 
 
-def _count_anew(connection: sqlite3.Connection) -> None:
+def _count_again(connection: sqlite3.Connection) -> None:
     connection.execute(
         "UPDATE part SET live = (SELECT count(*) FROM mem WHERE part = part.id AND "
         "state = 'live'), bytes = (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) "

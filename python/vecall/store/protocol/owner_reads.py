@@ -15,7 +15,7 @@ from vecall.types import Filter
 
 
 class PartitionReads(Protocol):
-    """What keeps the engine in step: a partition, and what changed in it."""
+    """A partition, and what changed in it: what the engine is loaded from."""
 
     def version(self, app: str, user: str) -> Version | None:
         """Return what `Storage.version` does, of this state."""

@@ -9,10 +9,10 @@ Numbers of an implementation that callers may rely on:
 - A partition is the data of one (app, user). It has a number `part` of 1 or more.
 - A row number is `part << 32 | n`. It is never used for another memory, as long as
   the partition is not forgotten.
-- Each transaction that changes a partition gives it a larger `seq`. The same
-  (part, seq) never stands for two states, also after a restore of an older backup:
-  a storage whose history can go back gives the partition another number then, or
-  another `identity` to all of it.
+- Each transaction that changes memories of a partition gives it a larger `seq`, and
+  nothing else does. The same (part, seq) never stands for two states of the memories,
+  also after a restore of an older backup: a storage whose history can go back while
+  it is open gives the partition another number then.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def listed(
         f"SELECT rid FROM mem WHERE {own} AND id = :cursor", named
     ).fetchone()
     if cursor is not None and begin is None:
-        msg = "cursor: this user has no such memory, or not any more; begin anew"
+        msg = "cursor: this user has no such memory any more; begin without a cursor"
         raise NotFoundError(msg)
     rids = connection.execute(
         f"SELECT rid FROM mem WHERE {own} AND state = :state "

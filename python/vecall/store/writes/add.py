@@ -127,7 +127,7 @@ class AddMemories:
             less = Waits(-done.turns, -done.nbytes)
             removed += evict(partition, self.bounds, written, less)
         if record is not None:
-            record.keep(list(drafts))
+            record.store(list(drafts))
         partition.finish()
         gone = set(removed)
         indexed = [entry for entry in written if entry.row.rid not in gone]
@@ -232,7 +232,7 @@ class AddMemories:
             back = self.restore and known.state == "archived"
             if back or not is_noop(draft, known, expires_at, exact=self.edit):
                 if known.state == "live" and same_content(draft, known):
-                    draft.quarantined = False  # somebody released it
+                    draft.quarantined = False  # it was released
                 row = self._update(partition, draft, known, pos, expires_at)
                 put.append((draft, row))
         columns = f"mem ({COLUMNS}, {REST}, state)"

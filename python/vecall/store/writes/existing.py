@@ -18,7 +18,7 @@ Said = tuple[bytes, str | None]
 """The hash of a text, and its author: the embedder's input."""
 
 _AT_ONCE = 400  # texts, two values each
-_LOOKED_AT = 8  # rows of the same text, newest first, whoever said it
+_LOOKED_AT = 8  # rows of the same text, newest first, of any author
 _SAME_TEXT = """
 SELECT (
   SELECT rid FROM (
@@ -132,7 +132,7 @@ def vectors_of(
     try:
         stored = load_rows(connection, rids, any_state=True)
     except CorruptFileError:
-        return {}  # they are embedded; who searches learns of the damage
+        return {}  # they are embedded; a search reports the damage
     return {
         (text_hash(row.text), row.author): vec
         for row, vec, of_model in stored

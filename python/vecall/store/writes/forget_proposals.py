@@ -1,4 +1,4 @@
-"""Deletions that wait for somebody to confirm them."""
+"""Deletions that wait for a confirmation."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ROW_BYTES = 1_000
 
 @dataclass(slots=True)
 class ProposeForget:
-    """Keeps which memories of one user somebody may confirm to delete.
+    """Stores which memories of one user a confirmation deletes.
 
     Attributes:
         app: The app.
         user: The user.
-        shown: The texts that somebody looks at before confirming, by id.
+        shown: The texts that are shown for the confirmation, by id.
         token: Confirms it; it cannot be guessed.
     """
 

@@ -13,7 +13,7 @@ from vecall.store.rows import Draft
 from vecall.store.writes.partition_writer import PartitionWriter
 
 _DROPPED = b""  # a purge leaves no digest of the call
-_KEPT_S = 30 * 86_400.0
+_LIFETIME_S = 30 * 86_400.0
 
 
 class ForgottenKeyError(VecallError):
@@ -71,12 +71,12 @@ class IdempotencyRecord:
         gone = {id_ for id_, *_ in tombstones(connection, part, facts)}
         return gone.issuperset(facts)
 
-    def keep(self, ids: Sequence[str]) -> None:
+    def store(self, ids: Sequence[str]) -> None:
         """Remember the call, and forget those of more than 30 days ago."""
         self._partition.reveal()
         part, now = self._partition.id, self._partition.expiry_now
         execute = self._partition.connection.execute
-        execute("DELETE FROM idem WHERE part = ? AND at < ?", (part, now - _KEPT_S))
+        execute("DELETE FROM idem WHERE part = ? AND at < ?", (part, now - _LIFETIME_S))
         execute(
             "INSERT INTO idem (part, key, at, hash, ids) VALUES (?, ?, ?, ?, ?)",
             (part, self._key, now, self._hash, json.dumps(list(ids))),
@@ -103,7 +103,7 @@ def _find(
 
 
 def drop_digests(connection: sqlite3.Connection) -> None:
-    """Keep of every key which ids it gave, and no digest of the texts.
+    """Leave of every key the ids that it gave, and no digest of the texts.
 
     A call with such a key is still carried out once, and known by its ids. Proposals,
     which have no hash, go with the digests of what they show.

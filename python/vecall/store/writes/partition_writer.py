@@ -19,8 +19,8 @@ from vecall.store.sql import insert_many
 from vecall.store.values import require_counts
 
 _ROW_BITS = 32
-_KEPT_CHANGES = 2_048  # at least; a reader further behind loads the partition again
-_KEPT_SHARE = 2  # and one change for so many live memories, for snapshots to build on
+_MIN_LOGGED = 2_048  # at least; a reader further behind loads the partition again
+_LOGGED_SHARE = 2  # and one change for so many live memories, for snapshots to build on
 _MAX_SEQ = (1 << _ROW_BITS) - 1
 
 
@@ -129,9 +129,9 @@ class PartitionWriter:
             (self.seq, self._live, self._bytes, self.id),
         )
         self._revise_next_vectors()
-        if self.seq // _KEPT_CHANGES != self.seq_before // _KEPT_CHANGES:
+        if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:
             live = self._live_before + self._live
-            change_limit = max(_KEPT_CHANGES, live // _KEPT_SHARE)
+            change_limit = max(_MIN_LOGGED, live // _LOGGED_SHARE)
             self.connection.execute(
                 "DELETE FROM chg WHERE part = ? AND seq <= ?",
                 (self.id, self.seq - change_limit),

@@ -212,13 +212,13 @@ def append_history(
     operation: str,
     default_ttl: float | None,
 ) -> None:
-    """Keep what an update overwrites, unless it was damaged.
+    """Store what an update overwrites, unless it was damaged.
 
     Args:
         partition: The partition.
         draft: What overwrites it.
         old: What is there.
-        operation: "update" by a later ingest, or "edit" by somebody who corrects it.
+        operation: "update" by a later ingest, or "edit" by a correction.
         default_ttl: TTL of the revision in seconds if the draft has none.
     """
     old_fields = {name: getattr(old, name) for name in COMPARED}
@@ -265,7 +265,7 @@ def was_overwritten(draft: Draft, digests: set[str]) -> bool:
 
 
 def shorten_digests(connection: sqlite3.Connection) -> None:
-    """Keep so little of digests of overwritten texts that they prove no text.
+    """Shorten digests of overwritten texts that they prove no text.
 
     The text of a correction whose TTL is over is gone. What is left of its
     digest still prevents an older copy of the session from undoing the correction; of

@@ -16,7 +16,7 @@ State = Literal["live", "archived", "quarantined"]
 
 Reason = Literal["superseded", "merged", "folded", "lapsed", "archived"]
 """Why a memory was archived: a newer one contradicts it, equals it, sums it up; it was
-valid until some time; or somebody asked for it."""
+valid until some time; or a caller archived it."""
 
 
 def rewrite(

@@ -128,13 +128,13 @@ class BufferTurns:
 
 @dataclass(slots=True)
 class ClaimSession:
-    """Takes a session that is due, so that no other process does the same.
+    """Takes a session that is due, so that no other process takes it.
 
     Attributes:
         app: The app.
         user: The user.
         session: The session.
-        lease: Somebody else may take it in so many seconds if it is still due then.
+        lease: Another process may take it in so many seconds if it is still due then.
     """
 
     app: str

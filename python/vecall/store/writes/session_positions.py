@@ -72,7 +72,7 @@ class Positions:
         """Put each run of new turns right before the known turn that follows it."""
         for _, run, follower in runs:
             if follower is not None:
-                self._make_room(known[follower], len(run))
+                self._spread_around(known[follower], len(run))
         for _, run, follower in runs:
             if follower is None:
                 self._append(run)
@@ -82,7 +82,7 @@ class Positions:
             places = between(low, self._now(above[0]), len(run))
             self.of |= dict(zip(run, places, strict=True))
 
-    def _make_room(self, at: float, count: int) -> None:
+    def _spread_around(self, at: float, count: int) -> None:
         """Spread turns out where `count` more right before `at` would be too close."""
         width = 1
         while True:

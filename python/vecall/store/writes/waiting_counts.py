@@ -1,7 +1,7 @@
 """How much waits of one user until memories are made of it.
 
-The sum is a row of `trig` for no session. It is made by counting when it is first asked
-for, and follows each change from then on, so a quota costs the same beside many turns.
+The sum is a row of `trig` for no session. It is made by counting when it is first
+needed and follows each change from then on: a quota costs the same beside many turns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The one thread of a process that writes a file: group commit, then publish.
 
-The order is the guarantee: commit, apply to the engine, acknowledge. Whoever waits for
-a write knows that it is in the file and that the next search sees it. All writes that
-are waiting when the thread comes round share one transaction, each under its own
-savepoint, so that one that fails takes nobody with it and a hundred of them pay for one
-sync.
+The order is the guarantee: commit, apply to the engine, acknowledge. A write that is
+acknowledged is in the file, and the next search finds it. All writes that wait when the
+thread comes round share one transaction, each under its own savepoint: one that fails
+takes no other with it, and a hundred of them pay for one sync.
 """
 
 from __future__ import annotations
