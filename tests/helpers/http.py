@@ -7,14 +7,14 @@ import json
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import httpx
 from vecall import Event, MemoryService, Session
 from vecall.server import TokenFile, Tokens, create_app, mint
 
-from helpers.processes import child, said
+from helpers.processes import Process, child, said
 
 BASE = "http://127.0.0.1:8765"
 ALICE = "/apps/hotel/users/alice"
@@ -165,6 +165,11 @@ OPTIONS = (
 )
 
 
+def vecall_process(*arguments: object) -> AbstractContextManager[Process]:
+    """The command `vecall` with these arguments, in a process of its own."""
+    return child(COMMAND, *arguments, imports="vecall.server vecall.cli.main")
+
+
 @contextmanager
 def serving(
     folder: Any, *more: Any, **bound: Any
@@ -176,7 +181,7 @@ def serving(
     arguments = ["serve", "--path", path, *OPTIONS.split(), *more]
     if "--embedder" not in more:
         arguments += ["--embedder", "none"]
-    with child(COMMAND, *arguments, imports="vecall.server vecall.cli.main") as process:
+    with vecall_process(*arguments) as process:
         yield Server(said(process).removeprefix("serving "), bearer, path), process
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("httpx")
 
 import httpx
 from helpers.clocks import DAY, SettableClock
-from helpers.http import ALICE, bearing, error_of
+from helpers.http import ALICE, bearing, error_of, vecall_process
 from helpers.processes import child, said
 from vecall import ConfigError, MemoryService, VecallError
 from vecall.cli import serve_commands as serving
@@ -103,7 +103,7 @@ def test_a_path_that_names_no_file_makes_none(run, tmp_path, tokens):
     command = printed.err.partition("vecall token ")[2].replace("APP", "hotel").split()
     assert command[:3] == ["create", "--path", "typo.db"]
     assert run("token", *command)[0] == 0
-    with child(COMMAND, *arguments) as server:
+    with vecall_process(*arguments) as server:
         assert said(server).startswith("serving ")
     assert (tmp_path / "typo.db").exists()
 
@@ -124,7 +124,7 @@ def test_what_is_asked_of_the_command_holds_for_its_server(run, tmp_path):
         "copies",
     ]
     turns = [{"content": f"Turn {number}."} for number in range(2)]
-    with child(COMMAND, *arguments) as server:
+    with vecall_process(*arguments) as server:
         url = said(server).removeprefix("serving ")
         with httpx.Client(base_url=url, headers=bearing(bearer)) as client:
             path = f"{ALICE}/memories"
@@ -156,8 +156,8 @@ def test_a_server_that_may_only_read_answers_and_writes_nothing(run, tmp_path):
     bearer = run("token", "create", "--app", "hotel")[1].out.strip()
     with MemoryService(tmp_path / "memory.db", embedder=None) as memory:
         memory.sync.add_memory(app_name="hotel", user_id="alice", memories=["Tea."])
-    with child(
-        COMMAND, "serve", "--embedder", "none", "--port", "0", "--read-only"
+    with vecall_process(
+        "serve", "--embedder", "none", "--port", "0", "--read-only"
     ) as server:
         url = said(server).removeprefix("serving ")
         with httpx.Client(base_url=url, headers=bearing(bearer)) as client:

@@ -11,8 +11,8 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
 import httpx
-from helpers.http import COMMAND
-from helpers.processes import child, said
+from helpers.http import vecall_process
+from helpers.processes import said
 from vecall.server import TokenFile, mint
 
 OPENSSL = (
@@ -34,7 +34,7 @@ def test_it_serves_over_tls(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     TokenFile("memory.db.tokens").change(lambda _: [mint(app="hotel")[1]])
     tls = ["--tls-certificate", certificate, "--tls-key", key]
-    with child(COMMAND, "serve", "--embedder", "none", "--port", "0", *tls) as server:
+    with vecall_process("serve", "--embedder", "none", "--port", "0", *tls) as server:
         url = said(server).removeprefix("serving ")
         assert url.startswith("https://127.0.0.1:")
         trusted = ssl.create_default_context(cafile=certificate)
@@ -55,8 +55,8 @@ def test_it_serves_over_tls(tmp_path, monkeypatch):
                 with pytest.raises(httpx.HTTPError):
                     httpx.get(f"{url}/healthz", verify=old)
     # With a CA for clients, only one with a certificate is let in.
-    with child(
-        COMMAND, "serve", "--port", "0", *tls, "--tls-client-ca", certificate
+    with vecall_process(
+        "serve", "--port", "0", *tls, "--tls-client-ca", certificate
     ) as s:
         url = said(s).removeprefix("serving ")
         with pytest.raises(httpx.HTTPError):
