@@ -29,7 +29,7 @@ from helpers.adk_conformance import (
     examine,
     left_open,
 )
-from helpers.nursery import Nursery
+from helpers.fork_pool import ForkPool
 
 from bench.common import arguments
 
@@ -38,12 +38,12 @@ Result = tuple[Check, list[Outcome]]
 
 def examine_all() -> Iterator[Result]:
     """Each check with what came of it, for one service after the other."""
-    with Nursery("helpers.adk_conformance.child") as nursery:
+    with ForkPool("helpers.adk_conformance.child") as pool:
         for check in CHECKS:
             outcomes = []
             for kind in KINDS:
                 with tempfile.TemporaryDirectory() as folder:
-                    outcomes.append(examine(check, kind, Path(folder), nursery))
+                    outcomes.append(examine(check, kind, Path(folder), pool))
             yield check, outcomes
 
 

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from helpers.killing import WORKLOADS, Campaign, Tally
-from helpers.nursery import Nursery
+from helpers.fork_pool import ForkPool
+from helpers.kill_campaign import WORKLOADS, Campaign, Tally
 
 from bench.common import arguments
 
@@ -32,12 +32,12 @@ def main() -> int:
     print(f"seed {asked.seed}")
     logging.getLogger("vecall").setLevel(logging.ERROR)  # damaged snapshots are meant
     total = Tally()
-    with Nursery("helpers.workloads") as nursery:
+    with ForkPool("helpers.workloads") as pool:
         for name, workload in WORKLOADS.items():
             if asked.only and name not in asked.only:
                 continue
             with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
-                campaign = Campaign(nursery, Path(folder), workload, asked.seed)
+                campaign = Campaign(pool, Path(folder), workload, asked.seed)
                 for _ in range(asked.kills):
                     campaign.kill()
             print(f"{name:28}{campaign.tally.row()}", flush=True)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from helpers.nursery import Nursery
+from helpers.fork_pool import ForkPool
 from helpers.soak import Soak
 
 from bench.common import arguments
@@ -39,10 +39,10 @@ def main() -> int:
     asked = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(dir=asked.folder) as folder,
-        Nursery("helpers.soak") as nursery,
+        ForkPool("helpers.soak") as pool,
     ):
         path = Path(folder) / "m.db"
-        soak = Soak(nursery, path, asked.seed, durability=asked.durability)
+        soak = Soak(pool, path, asked.seed, durability=asked.durability)
         seen = soak.go(asked.seconds, asked.writers, asked.readers)
         size = path.stat().st_size
     busy = sum("BusyError" in error for error in seen.errors)

@@ -16,7 +16,7 @@ from google.adk.version import __version__ as adk_version
 from helpers.adk_conformance import CHECKS, VECALL, Check, Outcome, examine
 from helpers.adk_conformance.broken import BROKEN
 from helpers.adk_conformance.kinds import IN_MEMORY, SQLITE, Kind
-from helpers.nursery import Nursery
+from helpers.fork_pool import ForkPool
 
 UNTIMED = [check for check in CHECKS if not check.timed]
 
@@ -98,15 +98,15 @@ RECORD: dict[str, dict[str, set[str]]] = {
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery("helpers.adk_conformance.child") as nursery:
-        yield nursery
+def pool() -> Iterator[ForkPool]:
+    with ForkPool("helpers.adk_conformance.child") as pool:
+        yield pool
 
 
 @pytest.mark.parametrize("check", UNTIMED, ids=lambda check: check.name)
-def test_our_service_passes(check: Check, tmp_path: Path, nursery: Nursery) -> None:
+def test_our_service_passes(check: Check, tmp_path: Path, pool: ForkPool) -> None:
     """S0.30, S1.3 to S1.7, S1.22, S1.47, S3.1 to S3.5, S3.12, S3.17, S3.22, S3.23."""
-    outcome = examine(check, VECALL, tmp_path, nursery)
+    outcome = examine(check, VECALL, tmp_path, pool)
     assert outcome == Outcome(), check.why
 
 
@@ -115,7 +115,7 @@ def test_our_service_passes(check: Check, tmp_path: Path, nursery: Nursery) -> N
 )
 @pytest.mark.parametrize("kind", [IN_MEMORY, SQLITE], ids=lambda kind: kind.name)
 def test_google_adks_own_services_fail_what_is_recorded(
-    kind: Kind, tmp_path: Path, nursery: Nursery
+    kind: Kind, tmp_path: Path, pool: ForkPool
 ) -> None:
     """S0.30, S4.14: so the table in docs/reference/google-adk.md is true."""
     failures: dict[str, set[str]] = {}
@@ -124,17 +124,17 @@ def test_google_adks_own_services_fail_what_is_recorded(
             continue
         folder = tmp_path / str(number)
         folder.mkdir()
-        if failure := examine(check, kind, folder, nursery).failure:
+        if failure := examine(check, kind, folder, pool).failure:
             failures.setdefault(failure, set()).add(check.name)
     assert failures == RECORD[kind.name]
 
 
-def test_each_check_can_fail(tmp_path: Path, nursery: Nursery) -> None:
+def test_each_check_can_fail(tmp_path: Path, pool: ForkPool) -> None:
     """S0.30: by services that do everything wrong."""
     passed = [
         check.name
         for check in UNTIMED
-        if all(examine(check, kind, tmp_path, nursery) == Outcome() for kind in BROKEN)
+        if all(examine(check, kind, tmp_path, pool) == Outcome() for kind in BROKEN)
     ]
     assert passed == []
 

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-import helpers.flipping
+import helpers.file_corruption
 import pytest
 from helpers.campaigns import scaled
 from helpers.processes import run
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.campaign
 
 def outcomes(folder: Path, kind: str, count: int, seed: int) -> dict[str, int]:
     """How often each outcome was seen; a crash fails here."""
-    script = Path(helpers.flipping.__file__).read_text()
+    script = Path(helpers.file_corruption.__file__).read_text()
     done = run(script, folder, kind, count, seed, timeout_s=60 + count)
     seen: dict[str, int] = json.loads(done.stdout)
     sys.stdout.write(f"{kind}: {seen}\n")

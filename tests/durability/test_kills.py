@@ -7,8 +7,8 @@ import sys
 
 import pytest
 from helpers.campaigns import REPEATS, scaled
-from helpers.killing import WORKLOADS, Campaign
-from helpers.nursery import Nursery
+from helpers.fork_pool import ForkPool
+from helpers.kill_campaign import WORKLOADS, Campaign
 
 pytestmark = [
     pytest.mark.campaign,
@@ -19,22 +19,20 @@ KILLS = {"reembed": 8, "migration": 10}
 
 
 @pytest.fixture(scope="module")
-def nursery():
-    with Nursery("helpers.workloads") as nursery:
-        yield nursery
+def pool():
+    with ForkPool("helpers.workloads") as pool:
+        yield pool
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_nothing_acknowledged_is_lost_when_processes_are_killed(
-    nursery, tmp_path, name
-):
+def test_nothing_acknowledged_is_lost_when_processes_are_killed(pool, tmp_path, name):
     """Guarantees 1, 2, 3: adds are there whole, deletions stay, the file is sound.
 
     Of each thread at most the one call whose acknowledgement nobody heard is there too.
     """
     workload = WORKLOADS[name]
     seed = 9 if REPEATS else int.from_bytes(os.urandom(4), "little")
-    campaign = Campaign(nursery, tmp_path, workload, seed)
+    campaign = Campaign(pool, tmp_path, workload, seed)
     for _ in range(scaled(KILLS.get(name, 14), least=3)):
         campaign.kill()
         assert not campaign.tally.problems, f"seed {seed}"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from helpers.campaigns import scaled
-from helpers.nursery import Nursery
+from helpers.fork_pool import ForkPool
 from helpers.soak import Soak
 
 SECONDS = float(os.environ.get("VECALL_TEST_SOAK_S", scaled(8, least=3)))
@@ -21,8 +21,8 @@ def test_many_processes_share_a_file_though_some_are_killed(tmp_path):
     What a writer was told is stored (or deleted), a reader in another process finds (or
     no longer finds) by its next search. The write-ahead log stays bounded.
     """
-    with Nursery("helpers.soak") as nursery:
-        seen = Soak(nursery, tmp_path / "m.db", seed=5).go(SECONDS)
+    with ForkPool("helpers.soak") as pool:
+        seen = Soak(pool, tmp_path / "m.db", seed=5).go(SECONDS)
     assert seen.errors == []
     assert seen.stale == 0
     assert seen.judged > SECONDS

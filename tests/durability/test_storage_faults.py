@@ -29,11 +29,11 @@ SCOPE = {"app_name": APP, "user_id": USER}
 
 
 def run(shim: Path, folder: Path, call: str, timeout_s: float) -> str:
-    """Runs a function of helpers.faulty in a process of its own."""
+    """Runs a function of helpers.storage_faults in a process of its own."""
     tests = str(TESTS)
     script = (
         f"import sys; sys.path.insert(0, {tests!r}); "
-        f"from helpers import faulty; faulty.{call}"
+        f"from helpers import storage_faults; storage_faults.{call}"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

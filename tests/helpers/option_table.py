@@ -27,7 +27,7 @@ from vecall import (
 from vecall.hooks import ALLOW, QUARANTINE
 from vecall.vector_store import InMemoryVectorStore
 
-from helpers.pairs import Combination, all_pairs
+from helpers.pairwise import Combination, all_pairs
 
 FACTORS = {
     "service": ("file", "memory", "words", "substring", "vector", "stored"),

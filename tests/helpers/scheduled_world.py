@@ -32,7 +32,7 @@ from vecall.store import (
 from vecall.store.file.database import Database
 from vecall.store.writes.jobs import run_in_savepoint
 
-from helpers.joins import run_with
+from helpers.join_runner import run_with
 from helpers.scheduled_parts import (
     ScheduledDatabase,
     ScheduledFuture,
@@ -40,7 +40,7 @@ from helpers.scheduled_parts import (
     ScheduledStorage,
 )
 from helpers.scheduler import Scheduler
-from helpers.traced import TracedDict, watch
+from helpers.traced_cache import TracedDict, watch
 
 APP = "app"
 _ROOM = 1 << 30  # bytes, more than any run takes

@@ -22,7 +22,7 @@ from typing import Any
 
 from vecall import MemoryService
 
-from helpers.nursery import WAIT_S, Lines, Nursery
+from helpers.fork_pool import WAIT_S, ForkPool, Lines
 from helpers.workloads import APP, make, mark, rolling
 
 LIVE = 400  # memories of a writer
@@ -101,9 +101,9 @@ class _Child:
 class Soak:
     """The parent: starts, asks, kills, and in the end compares."""
 
-    def __init__(self, nursery: Nursery, path: Path, seed: int, **options: Any) -> None:
+    def __init__(self, pool: ForkPool, path: Path, seed: int, **options: Any) -> None:
         self.figures = Figures()
-        self._nursery = nursery
+        self._pool = pool
         self._path = path
         self._wal = path.with_name(path.name + "-wal")
         self._options = options
@@ -153,7 +153,7 @@ class Soak:
             "first": self._counts.get(stream, 0),
             "options": self._options,
         }
-        pid = self._nursery.start(job, theirs.fileno())
+        pid = self._pool.start(job, theirs.fileno())
         theirs.close()
         self._children.append(_Child(pid, role, stream, ours))
 

@@ -20,7 +20,7 @@ import numpy as np
 from vecall import MemoryEntry, MemoryService
 from vecall.store import memory_id
 
-from helpers.nursery import together
+from helpers.fork_pool import together
 
 APP = "app"
 LARGE = 620  # rows from which on a partition has a snapshot, and some more

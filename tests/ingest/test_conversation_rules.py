@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from helpers.life import kept
+from helpers.lifecycle import kept
 from helpers.memories import ALICE
 from vecall import (
     InMemoryMemoryService,

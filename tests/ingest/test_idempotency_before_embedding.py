@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder, embedded, found
-from helpers.joins import run_with
+from helpers.join_runner import run_with
 from helpers.memories import ALICE, BOB
 from vecall import ConflictError, EmbedderError
 from vecall.operations.write_request import fact_request

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder
-from helpers.gates import found
 from helpers.memories import ALICE
 from helpers.sessions import session
 from helpers.summaries import Recording
+from helpers.write_hooks import found
 from vecall import (
     Clock,
     Compaction,

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder
-from helpers.gates import (
+from helpers.memories import ALICE, WAIT_S, refuses, until
+from helpers.sessions import session, turn
+from helpers.write_hooks import (
     MASK,
     SECRET,
-    AsyncJudge,
-    Judge,
+    AsyncReviewHook,
+    ReviewHook,
     bytes_of,
     dump,
     found,
     listed,
     twins,
 )
-from helpers.memories import ALICE, WAIT_S, refuses, until
-from helpers.sessions import session, turn
 from vecall import (
     ConfigError,
     InvalidArgumentError,
@@ -37,9 +37,9 @@ from vecall import (
 from vecall.hooks import ALLOW, QUARANTINE, REJECT
 
 
-@pytest.fixture(params=[Judge, AsyncJudge], ids=["plain", "coroutine"])
-def judge(request) -> Judge:
-    hook: Judge = request.param()
+@pytest.fixture(params=[ReviewHook, AsyncReviewHook], ids=["plain", "coroutine"])
+def judge(request) -> ReviewHook:
+    hook: ReviewHook = request.param()
     return hook
 
 
@@ -395,6 +395,6 @@ def test_the_hook_is_on_a_thread_of_its_own(open_service):
 
 def test_a_hook_must_be_a_function(open_service):
     """A name of one is none."""
-    for wrong in ("judge", 7, ALLOW, [Judge()]):
+    for wrong in ("judge", 7, ALLOW, [ReviewHook()]):
         with pytest.raises(ConfigError, match="on_write"):
             open_service(on_write=wrong)

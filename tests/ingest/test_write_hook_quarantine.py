@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder
-from helpers.gates import SECRET, AsyncJudge, Judge, bytes_of, dump, found, listed
 from helpers.memories import ALICE, BOB, refuses
 from helpers.sessions import session, turn
 from helpers.summaries import Recording
+from helpers.write_hooks import (
+    SECRET,
+    AsyncReviewHook,
+    ReviewHook,
+    bytes_of,
+    dump,
+    found,
+    listed,
+)
 from vecall import (
     Compaction,
     Filter,
@@ -27,9 +35,9 @@ from vecall.hooks import ALLOW, QUARANTINE
 HELD = MemoryEntry("held zebra", id="h", kind="fact", source="web", trust="unknown")
 
 
-@pytest.fixture(params=[Judge, AsyncJudge], ids=["plain", "coroutine"])
-def judge(request) -> Judge:
-    hook: Judge = request.param()
+@pytest.fixture(params=[ReviewHook, AsyncReviewHook], ids=["plain", "coroutine"])
+def judge(request) -> ReviewHook:
+    hook: ReviewHook = request.param()
     return hook
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from helpers.gates import Judge, found, listed
 from helpers.memories import ALICE, refuses
 from helpers.sessions import session, turn
+from helpers.write_hooks import ReviewHook, found, listed
 from vecall import ConflictError, MemoryEntry, MessageCount, NotFoundError
 
 HELD = MemoryEntry("held zebra", id="h")
@@ -15,7 +15,7 @@ HELD = MemoryEntry("held zebra", id="h")
 
 def test_restoring_releases_nothing(open_service):
     """`restore_memory` does not bring a quarantined memory into a search."""
-    service = open_service(on_write=Judge())
+    service = open_service(on_write=ReviewHook())
     service.sync.add_memory(**ALICE, memories=[HELD])
     refuses(NotFoundError, lambda: service.sync.restore_memory(**ALICE, memory_id="h"))
     assert found(service) == []
@@ -24,7 +24,7 @@ def test_restoring_releases_nothing(open_service):
 
 def test_releasing_restores_nothing(open_service):
     """A reviewer's method is for what is quarantined alone."""
-    service = open_service(on_write=Judge())
+    service = open_service(on_write=ReviewHook())
     service.sync.add_memory(**ALICE, memories=[MemoryEntry("zebra", id="f")])
     for _ in range(2):
         refuses(
@@ -37,7 +37,7 @@ def test_releasing_restores_nothing(open_service):
 
 def test_a_text_that_was_written_after_the_review_is_not_released(open_service):
     """The reviewer names what was seen by its time of change."""
-    service = open_service(on_write=Judge())
+    service = open_service(on_write=ReviewHook())
     service.sync.add_memory(**ALICE, memories=[HELD])
     (seen,) = service.sync.list_memories(**ALICE, state="quarantined")
     service.sync.add_memory(**ALICE, memories=[MemoryEntry("held worse", id="h")])
@@ -53,7 +53,7 @@ def test_a_text_that_was_written_after_the_review_is_not_released(open_service):
 
 def test_a_version_that_was_quarantined_says_so_in_the_history(open_service):
     """Also after it was overwritten by words that the hook allows."""
-    service = open_service(on_write=Judge())
+    service = open_service(on_write=ReviewHook())
     service.sync.add_memory(**ALICE, memories=[HELD])
     service.sync.add_memory(**ALICE, memories=[MemoryEntry("zebra", id="h")])
     past = service.sync.memory_history(**ALICE, memory_id="h")
@@ -69,7 +69,7 @@ def test_an_export_leaves_out_what_is_quarantined_on_request(
     open_service, tmp_path, quarantined
 ):
     """Memories, waiting turns, and versions that were; all else is there."""
-    service = open_service(on_write=Judge(), trigger=MessageCount(9))
+    service = open_service(on_write=ReviewHook(), trigger=MessageCount(9))
     facts = [HELD, MemoryEntry("held before", id="v"), MemoryEntry("zebra", id="f")]
     service.sync.add_memory(**ALICE, memories=facts)
     service.sync.add_memory(**ALICE, memories=[MemoryEntry("allowed", id="v")])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from helpers.clocks import DAY, START, SettableClock
 from helpers.embedders import Recorder, session
-from helpers.life import add, everything, found, get, kept, past
+from helpers.lifecycle import add, everything, found, get, kept, past
 from helpers.memories import ALICE, BOB
 from helpers.summaries import Scripted, SlowScripted
 from vecall import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.clocks import SettableClock
 from helpers.embedders import session
-from helpers.life import add, kept
+from helpers.lifecycle import add, kept
 from helpers.memories import ALICE, BOB
 from vecall import (
     ConfigError,

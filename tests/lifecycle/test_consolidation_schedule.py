@@ -8,7 +8,7 @@ import logging
 import pytest
 from helpers.clocks import DAY, SettableClock
 from helpers.embedders import session
-from helpers.life import add, kept
+from helpers.lifecycle import add, kept
 from helpers.memories import ALICE, BOB
 from helpers.summaries import Scripted
 from vecall import ConfigError, ConsolidationPlan, InvalidArgumentError, MemoryService

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder, session
-from helpers.life import add, bytes_with, everything, found, kept
+from helpers.lifecycle import add, bytes_with, everything, found, kept
 from helpers.memories import ALICE, BOB
 from vecall import (
     MemoryEntry,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import pytest
-from helpers.life import add, kept
+from helpers.lifecycle import add, kept
 from helpers.memories import ALICE
 from vecall import (
     InMemoryMemoryService,

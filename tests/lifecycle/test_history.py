@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.clocks import DAY, SettableClock
 from helpers.embedders import Recorder, session
-from helpers.life import add, bytes_with, get, kept, past, update
+from helpers.lifecycle import add, bytes_with, get, kept, past, update
 from helpers.memories import ALICE, BOB
 from vecall import MemoryEntry, NotFoundError, Revision
 

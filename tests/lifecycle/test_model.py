@@ -12,7 +12,7 @@ import pytest
 from helpers.campaigns import campaign
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
-from helpers.life import kept
+from helpers.lifecycle import kept
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from vecall import MemoryEntry, MemoryService, NotFoundError

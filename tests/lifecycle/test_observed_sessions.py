@@ -7,7 +7,7 @@ import json
 
 import pytest
 from helpers.memories import ALICE, SECRET, Held, until
-from helpers.observing import (
+from helpers.observed_sessions import (
     EVERY,
     Llm,
     compaction,

@@ -13,7 +13,7 @@ from helpers.campaigns import campaign
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
-from helpers.observing import Llm, compaction, due, kept, memories
+from helpers.observed_sessions import Llm, compaction, due, kept, memories
 from helpers.sessions import session, turn
 from hypothesis import strategies as st
 from hypothesis.stateful import (

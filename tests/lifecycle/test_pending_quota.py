@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from helpers.memories import ALICE, BOB
-from helpers.observing import Llm
+from helpers.observed_sessions import Llm
 from helpers.sessions import session, turn, turns
 from vecall import (
     Compaction,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from helpers.clocks import SettableClock
-from helpers.life import bytes_with, kept
+from helpers.lifecycle import bytes_with, kept
 from helpers.memories import ALICE
 from vecall import ConflictError, MemoryService
 from vecall.store import AddMemories, memory_id

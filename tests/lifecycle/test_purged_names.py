@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder
-from helpers.life import bytes_with, kept
+from helpers.lifecycle import bytes_with, kept
 from helpers.processes import child, run, said, tell
 from vecall import CorruptFileError, Limits, MemoryService
 from vecall.cli.main import main

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from helpers.memories import ALICE
-from helpers.observing import (
+from helpers.observed_sessions import (
     Fainting,
     Llm,
     compaction,

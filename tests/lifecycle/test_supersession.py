@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
-from helpers.life import add, everything, found, get, kept, past, update
+from helpers.lifecycle import add, everything, found, get, kept, past, update
 from helpers.memories import ALICE, BOB
 from vecall import InvalidArgumentError, MemoryEntry, NotFoundError
 

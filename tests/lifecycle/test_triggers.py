@@ -8,7 +8,7 @@ import pytest
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
-from helpers.observing import (
+from helpers.observed_sessions import (
     EVERY,
     Llm,
     due,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
-from helpers.observing import (
+from helpers.observed_sessions import (
     Fainting,
     Llm,
     compaction,

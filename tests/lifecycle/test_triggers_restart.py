@@ -8,7 +8,7 @@ import pytest
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
-from helpers.observing import (
+from helpers.observed_sessions import (
     EVERY,
     LEASE_S,
     Fainting,
@@ -37,7 +37,7 @@ import sys
 sys.path.insert(0, {str(TESTS)!r})
 from vecall import MemoryService, Inactivity
 from helpers.clocks import SettableClock
-from helpers.observing import EVERY, Llm, grow, talk
+from helpers.observed_sessions import EVERY, Llm, grow, talk
 clock = SettableClock()
 clock.let_pass(float(sys.argv[2]))
 llm = Llm()

@@ -15,7 +15,7 @@ import vecall.index.partition_loader
 from helpers.embedders import Recorder, session
 from helpers.memories import ALICE, BOB, texts
 from helpers.processes import child, said, tell
-from helpers.uses import mark, state, told, used_at, uses
+from helpers.use_counts import mark, state, told, used_at, uses
 from vecall import (
     ClosedError,
     InvalidArgumentError,

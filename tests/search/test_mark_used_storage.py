@@ -19,7 +19,7 @@ import vecall.index.backfill
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB, texts
 from helpers.paths import TESTS
-from helpers.uses import changed, mark, told, used_at, uses
+from helpers.use_counts import changed, mark, told, used_at, uses
 from vecall import CorruptFileError, InvalidArgumentError, MemoryService
 from vecall.store import examine, recover, repair
 

@@ -10,10 +10,10 @@ from typing import Any, get_args
 
 import pytest
 from helpers.embedders import Recorder
-from helpers.gates import dump, found, twins
 from helpers.memories import refuses
 from helpers.methods import coroutines
 from helpers.services import PAIRS
+from helpers.write_hooks import dump, found, twins
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from vecall import Filter, InvalidArgumentError, MemoryEntry, MemoryService, Scopes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from helpers.embedders import Recorder
-from helpers.gates import dump, found, listed, twins
 from helpers.memories import ALICE, BOB, refuses
+from helpers.write_hooks import dump, found, listed, twins
 from vecall import (
     ConfigError,
     Filter,

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
-from helpers.gates import Judge
 from helpers.http import ALICE, Door, error_of, serving
+from helpers.write_hooks import ReviewHook
 from vecall.server import Tokens, create_app, mint
 
 MEMORIES = f"{ALICE}/memories"
@@ -36,7 +36,7 @@ def doors(open_service) -> dict[str, Door]:
     }
     made = {name: mint(**{**whose, **more}) for name, more in rights.items()}
     tokens = Tokens([token for _, token in made.values()])
-    app = create_app(open_service(on_write=Judge()), tokens=tokens)
+    app = create_app(open_service(on_write=ReviewHook()), tokens=tokens)
     return {name: Door(app, bearer) for name, (bearer, _) in made.items()}
 
 

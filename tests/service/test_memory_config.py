@@ -10,7 +10,7 @@ import warnings
 import pytest
 from helpers.embedders import Recorder, embedded, found
 from helpers.memories import ALICE
-from helpers.observing import Llm, compaction, memories, said, summed, talk
+from helpers.observed_sessions import Llm, compaction, memories, said, summed, talk
 from helpers.sessions import session, turn, turns
 from helpers.summaries import Recording, Scripted
 from vecall import (

@@ -29,7 +29,7 @@ from helpers.option_table import (
     Run,
     refused,
 )
-from helpers.pairs import pairs_of
+from helpers.pairwise import pairs_of
 from vecall import (
     ConfigError,
     EmbedderError,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from helpers.campaigns import SCALE, scaled
-from helpers.every_schedule import every_schedule
+from helpers.schedule_explorer import every_schedule
 from helpers.schedule_programs import (
     ONE_PROCESS,
     TOO_MANY_ON_FILE,

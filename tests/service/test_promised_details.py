@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.life import kept
+from helpers.lifecycle import kept
 from helpers.memories import ALICE
 from helpers.processes import run
 from vecall import InMemoryMemoryService, MemoryService, Session

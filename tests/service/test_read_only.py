@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.every_call import READING, WRITING, corpus_in, with_paths
-from helpers.gates import dump, found
+from helpers.all_methods import READING, WRITING, corpus_in, with_paths
 from helpers.memories import ALICE, BOB, refuses
 from helpers.methods import blocking_functions, coroutines, method_of
 from helpers.summaries import Recording
+from helpers.write_hooks import dump, found
 from vecall import (
     Clock,
     ConfigError,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.campaigns import grown, scaled
-from helpers.every_schedule import every_schedule
+from helpers.schedule_explorer import every_schedule
 from helpers.scheduled_parts import ScheduledLock, ScheduledPool
 from helpers.scheduler import HangError, Scheduler, run_one
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers import schedule_programs
-from helpers.every_schedule import every_schedule
+from helpers.schedule_explorer import every_schedule
 from helpers.scheduled_world import Program, play
 from helpers.scheduler import Scheduler
 from vecall.concurrency.shared_work import SharedWork

@@ -7,7 +7,7 @@ import warnings
 import pytest
 from helpers.embedders import Recorder, embedded
 from helpers.memories import ALICE
-from helpers.observing import Llm, memories, said, summed, talk
+from helpers.observed_sessions import Llm, memories, said, summed, talk
 from vecall import Compaction, MemoryService, RawTurnsWarning, VectorMemoryService
 
 SET_UPS = [(embedder, llm) for embedder in (False, True) for llm in (False, True)]

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.all_methods import WRITING, corpus_in
 from helpers.clocks import SettableClock
-from helpers.every_call import WRITING, corpus_in
-from helpers.gates import dump
 from helpers.memories import ALICE, BOB, Held, refuses, texts, until
 from helpers.methods import coroutines
-from helpers.owners import BOUND, arguments_of, handles, methods
 from helpers.services import PAIRS
+from helpers.user_memory_calls import BOUND, arguments_of, handles, methods
+from helpers.write_hooks import dump
 from vecall import (
     ClosedError,
     InMemoryMemoryService,

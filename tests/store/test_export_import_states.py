@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder
-from helpers.gates import Judge, dump, found, listed
 from helpers.memories import ALICE, BOB
 from helpers.sessions import session, turn
 from helpers.summaries import Recording
+from helpers.write_hooks import ReviewHook, dump, found, listed
 from vecall import (
     Clock,
     Inactivity,
@@ -62,7 +62,12 @@ def embedder() -> Recorder:
 @pytest.fixture
 def lived(open_service, tmp_path, clock, embedder) -> MemoryService:
     """A service in which memories of every standing are."""
-    options = {**OPTIONS, "clock": clock, "embedder": embedder, "on_write": Judge()}
+    options = {
+        **OPTIONS,
+        "clock": clock,
+        "embedder": embedder,
+        "on_write": ReviewHook(),
+    }
     service: MemoryService = open_service(tmp_path / "m.db", **options)
     add = service.sync.add_memory
     service.sync.add_session_to_memory(
@@ -219,7 +224,7 @@ def test_what_waits_is_remembered_elsewhere(moved, clock):
 def test_a_hook_judges_no_import(open_service, tmp_path, lived, clock, embedder):
     """An import copies what was judged before, held memories as held ones."""
     lived.sync.admin.export_jsonl(tmp_path / "in")
-    judge = Judge()
+    judge = ReviewHook()
     judge.rules = {"zebra": judge.rules["refused"]}
     options = {**OPTIONS, "clock": clock, "embedder": embedder, "on_write": judge}
     other = open_service(tmp_path / "n.db", **options)

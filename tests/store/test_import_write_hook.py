@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from helpers.gates import MASK, SECRET, AsyncJudge, Judge, found, listed
 from helpers.memories import ALICE
 from helpers.sessions import session, turn
+from helpers.write_hooks import MASK, SECRET, AsyncReviewHook, ReviewHook, found, listed
 from vecall import (
     ClosedError,
     ConfigError,
@@ -30,9 +30,9 @@ TEXTS = (
 EVERY = ["zebra fine", f"zebra {MASK}"]
 
 
-@pytest.fixture(params=[Judge, AsyncJudge], ids=["plain", "coroutine"])
-def judge(request) -> Judge:
-    hook: Judge = request.param()
+@pytest.fixture(params=[ReviewHook, AsyncReviewHook], ids=["plain", "coroutine"])
+def judge(request) -> ReviewHook:
+    hook: ReviewHook = request.param()
     return hook
 
 
@@ -277,7 +277,7 @@ def test_an_import_into_a_closing_service_ends(open_service, tmp_path):
     origin = open_service()
     origin.sync.add_memory(**ALICE, memories=["zebra"])
     file = exported(origin, tmp_path / "out")
-    service = open_service(tmp_path / "new.db", on_write=Judge())
+    service = open_service(tmp_path / "new.db", on_write=ReviewHook())
     service.close()
     with pytest.raises(ClosedError):
         service.sync.admin.import_jsonl(file, gate=True)

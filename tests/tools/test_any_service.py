@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helpers.embedders import Recorder
-from helpers.life import get, kept, past
+from helpers.lifecycle import get, kept, past
 from helpers.memories import ALICE
 from helpers.tools import SCOPE, call, run
 from vecall import (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.life import kept
+from helpers.lifecycle import kept
 from helpers.memories import ALICE, BOB, SECRET, texts
 from helpers.tools import SCOPE, Watched, call, ids, run, watched_service
 from vecall import Limits, MemoryService

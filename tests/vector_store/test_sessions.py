@@ -12,7 +12,7 @@ import pytest
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
-from helpers.observing import Fainting, Llm, compaction, talk
+from helpers.observed_sessions import Fainting, Llm, compaction, talk
 from helpers.sessions import session, turn, turns
 from helpers.vector_stores.reference import ReferenceVectorStore
 from vecall import (

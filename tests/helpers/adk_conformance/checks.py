@@ -15,7 +15,7 @@ from google.genai import types
 
 from helpers.adk import ALICE, a_session
 from helpers.adk_conformance.kinds import Kind
-from helpers.nursery import Nursery
+from helpers.fork_pool import ForkPool
 
 PATIENCE_S = 30.0
 
@@ -75,12 +75,12 @@ class Place:
     Attributes:
         kind: Which service is opened.
         folder: For the file.
-        nursery: Starts other processes, which run helpers.adk_conformance.child.
+        pool: Starts other processes, which run helpers.adk_conformance.child.
     """
 
     kind: Kind
     folder: Path
-    nursery: Nursery
+    pool: ForkPool
     _opened: list[Any] = field(default_factory=list)
 
     @property
@@ -153,11 +153,11 @@ class Outcome:
     detail: str = ""
 
 
-def examine(check: Check, kind: Kind, folder: Path, nursery: Nursery) -> Outcome:
+def examine(check: Check, kind: Kind, folder: Path, pool: ForkPool) -> Outcome:
     """Runs a check in an event loop of its own."""
 
     async def run() -> None:
-        place = Place(kind, folder, nursery)
+        place = Place(kind, folder, pool)
         try:
             await asyncio.wait_for(check.run(place), PATIENCE_S)
         finally:

@@ -1,6 +1,6 @@
 """Another process with a service on the same file, which does what it is told.
 
-A nursery imports this module once and forks the children, since google-adk takes
+A pool imports this module once and forks the children, since google-adk takes
 seconds to import.
 """
 
@@ -31,7 +31,7 @@ class Child:
         ours, theirs = socket.socketpair()
         ours.settimeout(WAIT_S)
         job = {"kind": place.kind.name, "path": str(place.path)}
-        self._pid = place.nursery.start(job, theirs.fileno())
+        self._pid = place.pool.start(job, theirs.fileno())
         theirs.close()
         self._socket = ours
         self._lines = ours.makefile()
@@ -58,7 +58,7 @@ class Child:
 
 
 def run(job: dict[str, Any], file: int) -> None:
-    """The child's side, which helpers.nursery calls."""
+    """The child's side, which helpers.fork_pool calls."""
     asyncio.run(_serve(job, socket.socket(fileno=os.dup(file))))
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Sessions that grow turn by turn, a model that sums them up, and what is kept."""
+"""Sessions that grow turn by turn, a model that summarizes them, and stored turns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Damages a file in many ways and asks what a service makes of each.
 
-    python flipping.py FOLDER flips|cuts COUNT SEED
+    python file_corruption.py FOLDER flips|cuts COUNT SEED
 
 A process of its own, since a crash is one of the outcomes. Prints how often each
 outcome was seen, as JSON.

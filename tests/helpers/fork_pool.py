@@ -1,11 +1,11 @@
-"""Child processes that start in milliseconds: one process imports, then forks them.
+"""A pool of child processes that start in milliseconds: one process forks them.
 
-    with Nursery("helpers.workloads") as nursery:
-        pid = nursery.start({...}, file)
+    with ForkPool("helpers.workloads") as pool:
+        pid = pool.start({...}, file)
 
 Each child calls `run(job, file)` of the module, where `file` is its end of a pipe or
-socket. It never ends by itself while the nursery lives, so that its number stays its
-own until it is killed; it ends when the nursery does.
+socket. A child runs until it is killed or the pool ends, so its process id is not
+reused before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 WAIT_S = 30.0
 
 
-class Nursery:
+class ForkPool:
     """The parent's side."""
 
     def __init__(self, module: str) -> None:
@@ -46,14 +46,14 @@ class Nursery:
         """A new child and its process id; `file` may be closed afterwards."""
         socket.send_fds(self._control, [json.dumps(job).encode()], [file])
         answer = self._control.recv(64)
-        assert answer, "the nursery ended"
+        assert answer, "the pool ended"
         return int(answer)
 
     def close(self) -> None:
         self._control.close()
         self._process.wait(WAIT_S)
 
-    def __enter__(self) -> Nursery:
+    def __enter__(self) -> ForkPool:
         return self
 
     def __exit__(self, *raised: object) -> None:

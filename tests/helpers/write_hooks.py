@@ -1,4 +1,4 @@
-"""Hooks that judge writes by their words, and what became of what they judged."""
+"""Write hooks that decide by a memory's words, and reads of the resulting states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MASK = "[masked]"
 BY_WORD = {"held": QUARANTINE, "refused": REJECT, "dropped": redact(" ")}
 
 
-class Judge:
+class ReviewHook:
     """A hook: "held", "refused", "dropped" and a secret decide what becomes of a text.
 
     Attributes:
@@ -45,11 +45,11 @@ class Judge:
         return [write.memory.text for write in self.seen]
 
 
-class AsyncJudge(Judge):
+class AsyncReviewHook(ReviewHook):
     """The same as a coroutine function."""
 
     async def __call__(self, write: PendingWrite) -> Verdict:  # type: ignore[override]
-        return Judge.__call__(self, write)
+        return ReviewHook.__call__(self, write)
 
 
 def found(service: MemoryService, query: str = "zebra", **options: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""A runner of operations whose waits a test looks at."""
+"""Runs an operation; a test observes its `Join`s."""
 
 from __future__ import annotations
 

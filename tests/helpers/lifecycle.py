@@ -1,4 +1,4 @@
-"""What became of memories, and turns that are told as a callback tells them."""
+"""Reads memories in every state, and adds turns as a callback does."""
 
 from __future__ import annotations
 

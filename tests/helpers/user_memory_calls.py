@@ -9,7 +9,7 @@ from typing import Any
 
 from vecall import MemoryService
 
-from helpers.every_call import READING, WRITING
+from helpers.all_methods import READING, WRITING
 from helpers.memories import ALICE
 
 BOUND = {

@@ -18,7 +18,7 @@ from typing import Any
 import vecall
 from vecall import MemoryService
 
-from helpers.nursery import Lines, Nursery
+from helpers.fork_pool import ForkPool, Lines
 from helpers.workloads import APP, EMBEDDERS, LARGE, PLANS, mark, opened
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "schema-1.db"
@@ -104,10 +104,10 @@ class Campaign:
     """Kills of one workload, on one file after the other."""
 
     def __init__(
-        self, nursery: Nursery, folder: Path, workload: Workload, seed: int = 0
+        self, pool: ForkPool, folder: Path, workload: Workload, seed: int = 0
     ) -> None:
         self.tally = Tally()
-        self._nursery = nursery
+        self._pool = pool
         self._folder = folder
         self._workload = workload
         self._random = random.Random(seed)
@@ -195,7 +195,7 @@ class Campaign:
         ours, theirs = os.pipe()
         jobs = [self._job(process) for process in range(self._workload.processes)]
         begin = time.perf_counter()
-        pids = [self._nursery.start(job, theirs) for job in jobs]
+        pids = [self._pool.start(job, theirs) for job in jobs]
         os.close(theirs)
         lines = Lines(ours)
         try:

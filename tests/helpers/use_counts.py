@@ -1,4 +1,4 @@
-"""How often memories were used, as SQLite alone reads it from the file."""
+"""Reads the use counts of memories from the file, with sqlite3 only."""
 
 from __future__ import annotations
 
