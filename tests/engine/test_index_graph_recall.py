@@ -39,7 +39,7 @@ def recall_at_10(index: Index, vectors: np.ndarray, ef: int = EF) -> float:
 
 def test_a_graph_finds_what_brute_force_finds():
     index = linked_index(VECTORS)
-    for ef, least in ((10, 0.93), (30, 0.97), (EF, 0.98)):
+    for ef, least in ((10, 0.985), (30, 0.995), (EF, 0.995)):
         assert recall_at_10(index, VECTORS, ef) >= least
     together = index.search_batch(QUERIES, K, EF)[0]
     assert np.array_equal(together, answers(index, QUERIES, K, EF))
@@ -85,9 +85,9 @@ def test_replacing_every_row_five_times_costs_no_recall(how):
     index.build()
     assert len(index) == index.linked == ROWS
     fresh = linked_index(vectors)
-    for ef in (30, EF):
+    for ef in (10, 30, EF):
         churned, whole = (recall_at_10(i, vectors, ef) for i in (index, fresh))
-        assert churned >= whole - 0.015
+        assert churned >= whole - 0.01
     assert index.nbytes <= 1.1 * fresh.nbytes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers.engines import DIM, KEY, corner, engine_of, found_ids, random_row
+from vecall import Engine
 
 
 def test_a_zero_vector_asks_by_words_alone(references):
@@ -81,3 +82,24 @@ def test_search_is_exact_with_and_without_filters(references, dim):
         for k in (1, 7, 299, references.HUGE_K):
             found = engine.search(KEY, query, k, **options)
             references.assert_nearest(found, expected, k, rows)
+
+
+@pytest.mark.parametrize("dim", [4, 64, 128, 384])
+@pytest.mark.parametrize(
+    ("spread", "error"), [(0.1, 0.15), (0.3, 0.02), (1.0, 0.02), (10.0, 0.02)]
+)
+def test_the_summary_has_mean_and_deviation_of_all_cosines(dim, spread, error):
+    """Cosines are estimated from 4 bits a value; their noise is subtracted."""
+    rng = np.random.default_rng(5)
+    topic = rng.standard_normal(dim)
+    noise = rng.standard_normal((3000, dim)) / np.sqrt(dim)
+    vectors = (topic / np.linalg.norm(topic) + spread * noise).astype(np.float32)
+    query = rng.standard_normal(dim).astype(np.float32)
+    engine = Engine(dim, kind="flat")
+    engine.add(KEY, np.arange(3000), vectors)
+    *_, (_, _, mean, deviation, rows) = engine.recall(KEY, query, [], 5)
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1) * np.linalg.norm(query)
+    cosines = vectors.astype(np.float64) @ query / norms
+    assert mean == pytest.approx(cosines.mean(), abs=0.005)
+    assert deviation == pytest.approx(cosines.std(), rel=error)
+    assert rows == 3000
