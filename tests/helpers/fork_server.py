@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import types
 from collections.abc import Iterable
@@ -31,7 +32,6 @@ from typing import IO, Any, NamedTuple
 # macOS does not let a process fork that has used its frameworks, as numpy does.
 AVAILABLE = sys.platform == "linux" and not os.environ.get("VECALL_TEST_FRESH")
 MESSAGE_BYTES = 200_000
-INPUT_BYTES = 60_000  # what a pipe takes while nobody reads it
 
 
 class ForkedProcess:
@@ -79,10 +79,9 @@ class ForkedProcess:
     ) -> tuple[str | None, str | None]:
         """Writes the input, reads both pipes to their ends, and waits."""
         until = None if timeout is None else time.monotonic() + timeout
-        if self.stdin is not None:
-            assert len(input or "") < INPUT_BYTES
-            with suppress(BrokenPipeError):
-                self.stdin.write(input or "")
+        if input:
+            threading.Thread(target=_write, args=(self.stdin, input)).start()
+        elif self.stdin is not None:
             with suppress(BrokenPipeError):
                 self.stdin.close()
         texts: dict[Any, list[bytes]] = {}
@@ -110,6 +109,14 @@ class ForkedProcess:
         for pipe in texts:
             pipe.close()
         return out, err
+
+
+def _write(pipe: IO[str], text: str) -> None:
+    """Writes a text, which a pipe may only take while the other side reads."""
+    with suppress(BrokenPipeError):
+        pipe.write(text)
+    with suppress(BrokenPipeError):
+        pipe.close()
 
 
 class Spent:
