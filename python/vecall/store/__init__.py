@@ -20,27 +20,33 @@ from vecall.store.maintenance.file_facts import (
     hidden_names,
 )
 from vecall.store.maintenance.recover import Salvage, recover
-from vecall.store.models import EmbeddingModel, require_same
-from vecall.store.partition_lookup import PartitionState, Version
+from vecall.store.models import require_same
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.reads.export import free_lines, header_model
-from vecall.store.reads.history import RevisionRow
-from vecall.store.reads.partition_reads import ChangedRows
+from vecall.store.results import (
+    BufferedTurn,
+    ChangedRows,
+    DueSession,
+    EmbeddingModel,
+    ExistingMemories,
+    PartitionState,
+    RevisionRow,
+    Version,
+)
 from vecall.store.rows import Change, Draft, Row, RowWithVector, memory_id, text_hash
 from vecall.store.snapshot_tag import SnapshotTag
 from vecall.store.sqlite.storage import open_storage
 from vecall.store.values import check_past, check_turn, json_object, stored_object
+from vecall.store.write_job import WriteJob
 from vecall.store.writes.add import AddMemories
 from vecall.store.writes.archive import ArchiveMemories, MergeMemories, RestoreMemory
 from vecall.store.writes.consolidation import ClaimConsolidation
 from vecall.store.writes.delete import DeleteMemories, ForgetUser
-from vecall.store.writes.existing import ExistingMemories
 from vecall.store.writes.expire import Sweep
 from vecall.store.writes.forget_proposals import LASTS_S, ProposeForget
 from vecall.store.writes.idempotency import ForgottenKeyError
 from vecall.store.writes.import_lines import ImportLines
-from vecall.store.writes.jobs import WriteJob
 from vecall.store.writes.model_migration import (
     MoveVectors,
     PutNextVectors,
@@ -50,10 +56,8 @@ from vecall.store.writes.position_spacing import as_stored
 from vecall.store.writes.quota import UserQuota
 from vecall.store.writes.row_state import Reason, State
 from vecall.store.writes.session_buffer import (
-    BufferedTurn,
     BufferTurns,
     ClaimSession,
-    DueSession,
     PostponeSession,
 )
 from vecall.store.writes.set_vectors import SetVectors

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from vecall.errors import CorruptFileError, EmbeddingMismatchError
+from vecall.store.results import EmbeddingModel
 from vecall.store.values import NO_VALUE, require_counts
 
 _MAX_DIM = 65_536
 _SAME_MODEL = 0.99  # cosine of the same text's vectors from any two machines
-
-
-class EmbeddingModel(NamedTuple):
-    """A model as the file knows it."""
-
-    name: str
-    dim: int
-    id: int = 0
-    fingerprint: bytes | None = None  # its vector of one known text, float32
-
-    def __str__(self) -> str:
-        """Return name and dimension, for messages."""
-        return f"{self.name} ({self.dim} dimensions)"
 
 
 def is_print(value: object, dim: int) -> bool:

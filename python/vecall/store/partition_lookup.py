@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
 from vecall.store.erased_names import is_hidden_user
+from vecall.store.results import PartitionState, Version
 from vecall.store.values import require_counts
-
-Version = tuple[int, int]
-"""A partition's number and its newest change."""
-
-
-class PartitionState(NamedTuple):
-    """What the file says of a partition.
-
-    Attributes:
-        seq: Its newest change.
-        snap: The nonce of its snapshot, if there is one.
-        live: How many memories it has.
-    """
-
-    seq: int
-    snap: bytes | None
-    live: int
 
 
 def partition_state(

@@ -23,9 +23,10 @@ from vecall.store.file.connections import connect_to_read
 from vecall.store.file.database import Database
 from vecall.store.file.filesystem import require_new
 from vecall.store.file.schema import require_plain_tables
-from vecall.store.models import EmbeddingModel, active_model, adopt
+from vecall.store.models import active_model, adopt
 from vecall.store.reads.export import exported_memory
 from vecall.store.reads.partition_reads import load_rows
+from vecall.store.results import EmbeddingModel
 from vecall.store.rows import names_checksum
 from vecall.store.writes.import_lines import ImportLines
 

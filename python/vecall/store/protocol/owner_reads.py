@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from vecall.store.partition_lookup import PartitionState, Version
-from vecall.store.reads.history import RevisionRow
-from vecall.store.reads.partition_reads import ChangedRows
+from vecall.store.results import (
+    BufferedTurn,
+    ChangedRows,
+    ExistingMemories,
+    PartitionState,
+    RevisionRow,
+    Said,
+    Version,
+)
 from vecall.store.rows import Draft, Row, RowWithVector
-from vecall.store.writes.existing import ExistingMemories, Said
-from vecall.store.writes.session_buffer import BufferedTurn
 from vecall.types import Filter
 
 

@@ -24,12 +24,11 @@ from pathlib import Path
 from typing import Protocol
 
 from vecall.clock import ExpiryClock
-from vecall.store.models import EmbeddingModel
-from vecall.store.partition_lookup import Version
 from vecall.store.protocol.reads import StorageReads
+from vecall.store.results import EmbeddingModel, Version
 from vecall.store.rows import Change
 from vecall.store.snapshot_tag import SnapshotTag
-from vecall.store.writes.jobs import WriteJob
+from vecall.store.write_job import WriteJob
 
 
 class Snapshots(Protocol):

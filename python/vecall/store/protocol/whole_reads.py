@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from vecall.store.models import EmbeddingModel
+from vecall.store.results import DueSession, EmbeddingModel
 from vecall.store.rows import Row, RowWithVector
-from vecall.store.writes.session_buffer import DueSession
 
 
 class OwnerReads(Protocol):

@@ -14,8 +14,9 @@ from typing import Any
 
 from vecall.errors import InvalidArgumentError
 from vecall.store.erased_names import HIDDEN_APP
-from vecall.store.models import EmbeddingModel, active_model, is_print
+from vecall.store.models import active_model, is_print
 from vecall.store.reads.partition_reads import load_rows
+from vecall.store.results import EmbeddingModel
 from vecall.store.rows import RowWithVector
 from vecall.store.values import stored_object
 

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, NamedTuple
+from typing import Any
 
 from vecall.errors import NotFoundError
 from vecall.store.erased_names import is_hidden
 from vecall.store.reads.partition_reads import END, load_rows
+from vecall.store.results import RevisionRow
 from vecall.store.rows import Row
 from vecall.store.values import stored_object
 
 _ALIVE = "ifnull(expires_at, 9e99) > ?"
-
-
-class RevisionRow(NamedTuple):
-    """A memory as it was, or is.
-
-    Attributes:
-        row: What it says.
-        state: "live", "archived" or "quarantined" as it is now; for what was
-            overwritten "overwritten", or "quarantined" where it was so until then.
-        at: When it was overwritten or archived, in seconds; None for the current one.
-        why: The operation that did it, or the reason why it is archived.
-        by: The id of the memory that replaces it.
-    """
-
-    row: Row
-    state: str
-    at: float | None
-    why: str | None
-    by: str | None
 
 
 def history(

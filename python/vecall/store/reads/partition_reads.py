@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Generator, Iterable
-from typing import NamedTuple
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
 from vecall.store.erased_names import HIDDEN_APP, IS_KEY
+from vecall.store.results import ChangedRows
 from vecall.store.rows import COLUMNS, Row, RowWithVector, is_whole
 from vecall.store.sql import select_in
 
@@ -86,18 +86,6 @@ def load_rows(
             if not aside:
                 raise
     return rows
-
-
-class ChangedRows(NamedTuple):
-    """Rows that changed, by number.
-
-    Attributes:
-        written: Those that were written or deleted.
-        marked: Those of which nothing changed but their use.
-    """
-
-    written: list[int]
-    marked: list[int]
 
 
 def changed_since(

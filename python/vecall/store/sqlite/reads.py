@@ -10,18 +10,25 @@ from typing import Any
 
 from vecall.errors import ClosedError
 from vecall.store.erased_names import hidden_in_app
-from vecall.store.models import EmbeddingModel, active_model, has_memories
+from vecall.store.models import active_model, has_memories
 from vecall.store.partition_lookup import (
-    PartitionState,
-    Version,
     find_surely,
     partition_names,
     partition_state,
     require_gone,
 )
 from vecall.store.reads import export, history, metadata_filter, partition_reads
-from vecall.store.reads.history import RevisionRow
-from vecall.store.reads.partition_reads import ChangedRows
+from vecall.store.results import (
+    BufferedTurn,
+    ChangedRows,
+    DueSession,
+    EmbeddingModel,
+    ExistingMemories,
+    PartitionState,
+    RevisionRow,
+    Said,
+    Version,
+)
 from vecall.store.rows import Draft, Row, RowWithVector
 from vecall.store.writes import (
     consolidation,
@@ -31,8 +38,6 @@ from vecall.store.writes import (
     model_migration,
     session_buffer,
 )
-from vecall.store.writes.existing import ExistingMemories, Said
-from vecall.store.writes.session_buffer import BufferedTurn, DueSession
 from vecall.types import Filter
 
 

@@ -10,7 +10,7 @@ from vecall.store.file.database import Database
 from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.rows import Change
 from vecall.store.snapshot_tag import NONCE_BYTES, SnapshotTag, recorded
-from vecall.store.writes.jobs import WriteJob
+from vecall.store.write_job import WriteJob
 from vecall.store.writes.record_snapshot import RecordSnapshot, purges
 
 _HEADER_BYTES = 128  # at the front of a snapshot; its tag is among them

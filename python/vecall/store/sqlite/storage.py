@@ -12,15 +12,15 @@ from vecall.errors import EmbeddingMismatchError
 from vecall.store.file.database import MIN_FREE_BYTES, Database, Durability
 from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.unwritable_database import open_database
-from vecall.store.models import EmbeddingModel, active_model, adopt, require_same
-from vecall.store.partition_lookup import Version
+from vecall.store.models import active_model, adopt, require_same
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Storage
+from vecall.store.results import EmbeddingModel, Version
 from vecall.store.rows import Change
 from vecall.store.sqlite.maintenance import SqliteMaintenance
 from vecall.store.sqlite.reads import SqliteReads
 from vecall.store.sqlite.snapshots import SqliteSnapshots
-from vecall.store.writes.jobs import WriteJob
+from vecall.store.write_job import WriteJob
 from vecall.store.writes.model_migration import begin_migration
 from vecall.store.writes.writer import Writer
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import NotFoundError
+from vecall.store.digests import was_overwritten
 from vecall.store.erased_names import tombstones
 from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
@@ -30,7 +31,6 @@ from vecall.store.writes.row_diff import (
     row_merged,
     row_of,
     same_content,
-    was_overwritten,
 )
 from vecall.store.writes.row_state import State, archive, rewrite, supersede
 from vecall.store.writes.session_buffer import mark_turns_done

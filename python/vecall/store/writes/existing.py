@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
 from vecall.store.erased_names import part_of, tombstones
 from vecall.store.reads.partition_reads import load_rows
+from vecall.store.results import ExistingMemories, Said
 from vecall.store.rows import Draft, text_hash
 from vecall.store.sql import select_in
-from vecall.store.writes.row_diff import corrected, was_overwritten
-
-Said = tuple[bytes, str | None]
-"""The hash of a text, and its author: the embedder's input."""
+from vecall.store.writes.row_diff import corrected
 
 _AT_ONCE = 400  # texts, two values each
 _LOOKED_AT = 8  # rows of the same text, newest first, of any author
@@ -27,39 +24,6 @@ SELECT (
   ) WHERE author IS said.author AND vec NOTNULL LIMIT 1
 ) FROM said
 """
-
-
-@dataclass(slots=True)
-class ExistingMemories:
-    """What is known of some memories of one user.
-
-    Attributes:
-        texts: Hash of the text, and author, of those that have a vector.
-        deleted: Those that stay away unless a fact is to be stored again.
-        let_go: Those that stay away if they are turns of a session.
-        corrected: Digests of what corrections have overwritten.
-        vectors: Vectors of texts that other memories of the user say as well, by hash
-            of the text, and author.
-    """
-
-    texts: dict[str, Said] = field(default_factory=dict)
-    deleted: set[str] = field(default_factory=set)
-    let_go: set[str] = field(default_factory=set)
-    corrected: dict[str, set[str]] = field(default_factory=dict)
-    vectors: dict[Said, bytes] = field(default_factory=dict)
-
-    def needs_vector(self, draft: Draft, *, restore: bool, again: bool) -> bool:
-        """Whether writing a draft takes a vector that the file does not have."""
-        if not restore:
-            fact = not draft.ordered
-            if draft.id in self.deleted and not (fact and again):
-                return False
-            if draft.id in self.let_go and not fact:
-                return False
-            old = self.corrected.get(draft.id)
-            if old is not None and was_overwritten(draft, old):
-                return False
-        return self.texts.get(draft.id) != (draft.hash, draft.author)
 
 
 def lookup_existing(

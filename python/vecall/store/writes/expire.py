@@ -6,10 +6,10 @@ import json
 import sqlite3
 from dataclasses import dataclass
 
+from vecall.store.digests import digest_of_old
 from vecall.store.rows import Change
 from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
 from vecall.store.writes.partition_writer import PartitionWriter
-from vecall.store.writes.row_diff import digest_of_old
 from vecall.store.writes.row_state import archive
 
 

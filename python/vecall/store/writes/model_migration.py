@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecall.errors import ConflictError
-from vecall.store.models import EmbeddingModel, active_model, checked_model
+from vecall.store.models import active_model, checked_model
 from vecall.store.reads.partition_reads import load_rows
+from vecall.store.results import EmbeddingModel
 from vecall.store.rows import Change, RowWithVector, checksum
 from vecall.store.writes.set_vectors import embedded_part
 

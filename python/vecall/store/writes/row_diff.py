@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from vecall.store.digests import COMPARED, SHORT, digest_of_old
 from vecall.store.rows import Draft, Row, checksum, is_whole
 from vecall.store.sql import select_in
-from vecall.store.values import stored_object
 from vecall.store.writes.partition_writer import PartitionWriter
 
 
@@ -55,13 +54,6 @@ class ExistingRow(NamedTuple):
 
 REST = "part, seq, hash, vec, model, crc"
 """The columns of `mem` that a `Row` does not have, as `rest` gives them."""
-
-_SHORT = 4  # hexadecimal digits of a digest after a purge
-
-COMPARED = (
-    "session event ts author kind source trust text content meta importance"
-).split()
-"""What makes a memory another one than it was."""
 
 _compared = attrgetter(*COMPARED)
 _but_trust = attrgetter(*(name for name in COMPARED if name != "trust"))
@@ -258,12 +250,6 @@ def corrected(
     return found
 
 
-def was_overwritten(draft: Draft, digests: set[str]) -> bool:
-    """Whether a draft says what a correction has overwritten."""
-    digest = digest_of(draft)
-    return digest in digests or digest[:_SHORT] in digests
-
-
 def shorten_digests(connection: sqlite3.Connection) -> None:
     """Shorten digests of overwritten texts that they prove no text.
 
@@ -276,25 +262,8 @@ def shorten_digests(connection: sqlite3.Connection) -> None:
         ('{"digest%',),
     ).fetchall()
     for *key, old in rows:
-        short = json.dumps({"digest": digest_of_old(old)[:_SHORT]})
+        short = json.dumps({"digest": digest_of_old(old)[:SHORT]})
         connection.execute(
             "UPDATE hist SET old = ? WHERE part = ? AND id = ? AND seq = ?",
             (short, *key),
         )
-
-
-def digest_of(draft: Draft) -> str:
-    """Return a digest of all that makes a memory another one than it was."""
-    return _digest({name: getattr(draft, name) for name in COMPARED})
-
-
-def digest_of_old(old: str) -> str:
-    """Return the digest of a revision; the history may hold only the digest."""
-    revision: dict[str, object] = stored_object(old)
-    digest = revision.get("digest")
-    return digest if isinstance(digest, str) else _digest(revision)
-
-
-def _digest(values: Mapping[str, object]) -> str:
-    text = json.dumps([values.get(name) for name in COMPARED])
-    return blake2b(text.encode(), digest_size=16).hexdigest()

@@ -6,10 +6,11 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.store.erased_names import hide, keys_of, part_of, tombstones
+from vecall.store.results import BufferedTurn, DueSession
 from vecall.store.rows import Change
 from vecall.store.sql import insert_many, select_in
 from vecall.store.values import NO_VALUE, check_turn, stored_object
@@ -19,26 +20,6 @@ from vecall.store.writes.waiting_counts import Waits, add_waits, waits_of
 
 _ROW_BYTES = 200
 _MOST_DOUBLINGS = 64
-
-
-class BufferedTurn(NamedTuple):
-    """A turn that waits.
-
-    Attributes:
-        id: What names it in its session.
-        event: The turn as a mapping.
-    """
-
-    id: str
-    event: dict[str, Any]
-
-
-class DueSession(NamedTuple):
-    """A session of which memories are to be made."""
-
-    app: str
-    user: str
-    session: str
 
 
 @dataclass(slots=True)
