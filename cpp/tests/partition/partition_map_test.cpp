@@ -1,5 +1,7 @@
 // What a partition and its engine are looked up by, beside std::map, and the lock.
 
+#include "partition/partition_map.hpp"
+
 #include <doctest.h>
 
 #include <atomic>
@@ -9,7 +11,6 @@
 #include <thread>
 
 #include "engine_support.hpp"
-#include "partition/partition_map.hpp"
 #include "partition/partition_snapshot.hpp"
 
 namespace vecall::testing {

@@ -1,8 +1,9 @@
-// The order of a session's rows, and the holders of a term, beside std::set.
+// The order of a session's rows, beside std::set.
+
+#include "partition/session_order.hpp"
 
 #include <doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -11,8 +12,6 @@
 #include <tuple>
 
 #include "engine_support.hpp"
-#include "partition/session_order.hpp"
-#include "terms/posting_list.hpp"
 
 namespace vecall::testing {
 
@@ -111,41 +110,6 @@ TEST_CASE("neighbours are at most one position apart and have positions") {
   CHECK(SessionOrder::previous(slots[1], rows) == SessionOrder::kNoSlot);
   CHECK(SessionOrder::next(slots[5], rows) == SessionOrder::kNoSlot);
   CHECK(SessionOrder::next(slots[6], rows) == SessionOrder::kNoSlot);
-}
-
-TEST_CASE("the holders of a term are those of std::map, few and many") {
-  std::mt19937_64 random(4);
-  for (const Slot range : {Slot{40}, Slot{9000}}) {
-    PostingList list;
-    std::map<Slot, std::uint32_t> model;
-    for (int step = 0; step < 60'000; ++step) {
-      const auto slot = static_cast<Slot>(random() % range);
-      if (random() % 10 < (step < 40'000 ? 3U : 9U)) {
-        REQUIRE(list.erase(slot) == (model.erase(slot) > 0));
-      } else if (!model.contains(slot)) {
-        const auto count = static_cast<std::uint32_t>(1 + random() % 5);
-        list.insert({slot, count});
-        model[slot] = count;
-      }
-      REQUIRE(list.size() == model.size());
-      REQUIRE(list.contains(slot) == model.contains(slot));
-      if (step % 2000 != 0) continue;
-      auto expected = model.begin();
-      list.for_each([&](const Posting& posting) {
-        REQUIRE(expected != model.end());
-        REQUIRE(posting.slot == expected->first);
-        REQUIRE(posting.count == expected->second);
-        ++expected;
-      });
-      REQUIRE(expected == model.end());
-      std::vector<Posting> sorted;
-      for (const auto& [at, count] : model) sorted.push_back({at, count});
-      CHECK(PostingList(sorted).size() == model.size());
-    }
-    for (Slot slot = 0; slot < range; ++slot) list.erase(slot);
-    CHECK(list.empty());
-    CHECK_FALSE(list.contains(3));
-  }
 }
 
 }  // namespace vecall::testing

@@ -1,8 +1,6 @@
 // One engine under all of its calls at once, while the background links: a campaign for
 // the sanitizers, that also checks what comes back.
 
-#include "vecall/engine.hpp"
-
 #include <doctest.h>
 
 #include <array>
@@ -14,6 +12,7 @@
 #include <thread>
 
 #include "engine_support.hpp"
+#include "vecall/engine.hpp"
 
 namespace vecall::testing {
 
