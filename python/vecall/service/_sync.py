@@ -87,8 +87,7 @@ class SyncMemoryService(ClosesBlocking):
     def user(self, app_name: str, user_id: str) -> SyncUserMemory:
         """Return the memory of one user: methods that need no names.
 
-        It holds no state and needs no `close`. Making one costs less than a
-        microsecond.
+        It holds no state and needs no `close`. Making one costs about a microsecond.
 
         Args:
             app_name: The app.

@@ -256,8 +256,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     def user(self, app_name: str, user_id: str) -> UserMemory:
         """Return the memory of one user: methods that need no names.
 
-        It holds no state and needs no `close`. Making one costs less than a
-        microsecond.
+        It holds no state and needs no `close`. Making one costs about a microsecond.
 
         Args:
             app_name: The app.
