@@ -4,8 +4,8 @@ A new interpreter spends 0.4 s on numpy and vecall. What a forked process shares
 the server is what was imported, no more: it gets its own arguments, environment,
 folder and pipes, runs its script as `__main__`, and ends as an interpreter ends.
 
-A test starts a new interpreter (`fresh=True`, or `subprocess`) where it is about the
-start itself: what is imported, options of Python, variables read when a library loads.
+A test starts a new interpreter with `subprocess` where it is about the start itself:
+what is imported, options of Python, variables that are read when a library loads.
 """
 
 from __future__ import annotations
