@@ -131,6 +131,20 @@ def test_both_facts_in_one_call(open_service):
     assert found(service, "lives") == {NEW}
 
 
+def test_a_restored_newer_fact_takes_the_place_of_the_older_one_again(open_service):
+    """S4.60: whichever of the two is restored last is the one that is found."""
+    service = open_service(embedder=Recorder())
+    old, new = moved(service)
+    service.sync.archive_memory(**ALICE, memory_id=new)
+    assert service.sync.restore_memory(**ALICE, memory_id=old) == [old]
+    assert found(service, "lives") == {OLD}
+    assert service.sync.restore_memory(**ALICE, memory_id=new) == [new]
+    assert kept(service) == {new: NEW}
+    assert kept(service, "archived") == {old: OLD}
+    assert found(service, "lives") == {NEW}
+    assert past(service, old)[-1] == (OLD, "archived", "superseded")
+
+
 def test_a_replaced_fact_comes_back_and_stays(open_service):
     """S4.60: restoring is somebody's decision, which no ingest undoes."""
     service = open_service(embedder=Recorder())
