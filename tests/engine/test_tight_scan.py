@@ -91,6 +91,16 @@ def test_of_equal_rows_the_smallest_ids_come_back(order, k):
     assert len(set(scores.tolist())) == 1
 
 
+@pytest.mark.parametrize("spread", [0.0005, 0.01])
+def test_the_last_row_of_a_scan_of_any_length_wins_a_tie_by_its_id(spread):
+    """Rows are scored in blocks of 1,024 and compared in lanes of 16."""
+    for count in (20, 255, 1023, *range(1025, 1060)):
+        vectors, _ = tight(64, spread, count)
+        vectors[-1] = vectors[count // 3]
+        ids = np.arange(count, 0, -1, dtype=np.int64)
+        assert index_of(vectors, ids).search(vectors[-1], 1)[0].tolist() == [1], count
+
+
 @pytest.mark.parametrize("order", ["ascending", "descending", "mixed"])
 def test_of_equal_rows_the_newest_come_back(order):
     vectors, queries = tight(64, 0.0)
