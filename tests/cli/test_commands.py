@@ -198,12 +198,12 @@ def test_a_search_says_how_sure_it_is_and_why(run, tmp_path):
     asked = ("search", "quiet", "--app", "hotel", "--user", "alice")
     (memory,) = run(*asked, "--json", "--explain")["memories"]
     told = memory["explanation"]
-    parts = sum(told[name] for name in ("words", "vectors", "beside", "session"))
+    parts = sum(told[name] for name in ("words", "vectors", "neighbours", "session"))
     assert memory["score"] == pytest.approx(parts * told["factor"])
     assert run(*asked, "--json", "--min-confidence", "0.01")["memories"]
     assert not run(*asked, "--json", "--min-confidence", "1")["memories"]
     assert "% sure" in run(*asked)
-    assert "beside" in run(*asked, "--explain")
+    assert "neighbours" in run(*asked, "--explain")
 
 
 def test_an_import_keeps_every_documented_field_of_a_turn(run, tmp_path):

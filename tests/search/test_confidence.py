@@ -102,12 +102,12 @@ def test_a_service_may_be_silent_by_default(open_service):
 def probability(weights, memory):
     """The logistic law, from what an explained search says."""
     told = memory.explanation
-    unsaid = 0.0 if told["covered"] else memory.similarity
+    unsaid = 0.0 if told["query_coverage"] else memory.similarity
     signals = [
-        math.sqrt(told["covered"]),
-        math.log1p(told["place"]),
+        math.sqrt(told["query_coverage"]),
+        math.log1p(told["rank"]),
         told["relative"],
-        float(told["covered"] > 0),
+        float(told["query_coverage"] > 0),
         math.log(told["factor"]),
         told["vectors"],
         unsaid,

@@ -252,14 +252,16 @@ def test_an_explanation_adds_up_to_the_score(open_service):
     assert len(hits) == 3
     for memory in hits:
         told = memory.explanation
-        parts = told["words"] + told["vectors"] + told["beside"] + told["session"]
+        parts = sum(told[p] for p in ("words", "vectors", "neighbours", "session"))
         assert memory.score == pytest.approx(parts * told["factor"], rel=1e-5)
-        assert 0.0 <= told["covered"] <= told["coverage"] <= 1.0
+        assert 0.0 <= told["query_coverage"] <= told["coverage"] <= 1.0
     by_id = {m.event_id: m.explanation for m in hits}
     # A question, of no time, by the favoured author.
     assert by_id["e1"]["factor"] == pytest.approx(0.8 * 1.2)
     assert by_id["e2"]["factor"] == pytest.approx(1.3)  # it tells a time
-    assert by_id["e2"]["beside"] > by_id["e3"]["beside"]  # it follows the question
+    assert (
+        by_id["e2"]["neighbours"] > by_id["e3"]["neighbours"]
+    )  # it follows the question
 
 
 def test_nothing_is_explained_unasked(aged):

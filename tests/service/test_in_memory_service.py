@@ -176,7 +176,7 @@ def test_a_match_has_a_score_a_confidence_and_an_importance(match):
         assert memory.explanation is None
         assert 0.0 < memory.importance < 0.5  # it is of 1970
         (memory,) = answer(service, "zebra", explain=True)
-        matched = {"covered": 1.0, "relative": 1.0, "place": 0.0}
+        matched = {"query_coverage": 1.0, "relative": 1.0, "rank": 0.0}
         assert memory.explanation == {**matched, "factor": 1.0, "vectors": 0.0}
         fresh = MemoryEntry("okapi", importance=0.9)
         service.sync.add_memory(**ALICE, memories=[fresh])

@@ -104,4 +104,5 @@ def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
 
 def _match(memory: MemoryEntry) -> Match:
     explanation = memory.explanation or {}
-    return Match(explanation["covered"], memory.similarity, explanation["vectors"])
+    coverage = explanation["query_coverage"]
+    return Match(coverage, memory.similarity, explanation["vectors"])

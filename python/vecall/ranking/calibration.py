@@ -65,11 +65,11 @@ class Signals(NamedTuple):
         if explanation is None:
             msg = "signals: search with explain=True"
             raise InvalidMemoryError(msg)
-        covered = explanation["covered"]
+        covered = explanation["query_coverage"]
         seen = covered > 0.0
         return Signals(
             math.sqrt(covered),
-            math.log1p(explanation["place"]),
+            math.log1p(explanation["rank"]),
             explanation["relative"],
             float(seen),
             math.log(max(explanation["factor"], LEAST_FACTOR)),

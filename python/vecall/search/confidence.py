@@ -1,4 +1,4 @@
-"""Confidence and importance of what a search found."""
+"""Confidence and importance of search results."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from vecall.store import Row
 from vecall.types import MemoryEntry
 
 Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
-"""Takes a memory with its default scores and the query; returns the confidence (None
-where there is none) and the importance that it is to have instead. It runs for every
-memory of every answer on the caller's thread, so it must be fast."""
+"""Takes a memory with its default scores and the query; returns its new confidence
+(None: no confidence) and importance. It runs for every memory of every search on the
+caller's thread, so it must be fast."""
 
 
 _LOG_PLACES = tuple(math.log1p(place) for place in range(100))
 
 
 class QueryStats(NamedTuple):
-    """What the engine says of a whole answer.
+    """The engine's statistics of a query.
 
     Attributes:
         coverage: Share of the query's idf that the best row covers.
-        trust: How far the vectors were believed.
-        rows: How many rows passed the filter.
+        trust: The weight of the vectors, in [0, 1], from their agreement with words.
+        rows: The number of rows that passed the filter.
         best: The best score.
-        has_vector: Whether the query had one that is not zero.
-        scale: What makes the vectors' parts of the scores those of the default ranking.
+        has_vector: Whether the query had a vector that is not zero.
+        scale: The factor that converts the vectors' parts of the scores to those of the
+            default ranking.
     """
 
     coverage: float
@@ -47,7 +48,7 @@ class QueryStats(NamedTuple):
 
 @dataclass(slots=True)
 class Hit:
-    """A row that the engine found, and what it knows of it."""
+    """A row that the engine found, and its scores."""
 
     rid: int
     row: Row | None
@@ -55,9 +56,9 @@ class Hit:
     similarity: float
     lexical: float
     parts: list[float]  # covered, words, vectors, neighbours, session, factor
-    place: int  # in the engine's answer, from 0
+    place: int  # in the engine's result, from 0
     engine_score: float
-    ranked_by: dict[str, float] | None = None  # what the options added
+    ranked_by: dict[str, float] | None = None  # the parts that options added
 
     def explanation(self, answer: QueryStats) -> dict[str, float]:
         """Return the parts of the score, by name."""
@@ -65,15 +66,15 @@ class Hit:
         parts = {
             "words": words,
             "vectors": vectors,
-            "beside": neighbours,
+            "neighbours": neighbours,
             "session": session,
             "factor": factor,
             "bm25": self.lexical,
-            "covered": covered,
+            "query_coverage": covered,
             "relative": self.relative(answer),
-            "place": float(self.place),
+            "rank": float(self.place),
             "coverage": answer.coverage,
-            "trust": answer.trust,
+            "vector_weight": answer.trust,
             "rows": answer.rows,
         }
         return {**parts, **(self.ranked_by or {})}
@@ -83,7 +84,7 @@ class Hit:
         return self.engine_score / answer.best if answer.best > 0.0 else 0.0
 
     def signals(self, answer: QueryStats) -> tuple[float, ...]:
-        """Return what the confidence is made of: the `Signals`, in their order."""
+        """Return the values of `Signals` for the confidence, in their order."""
         relative = self.relative(answer)
         place, (covered, _, vectors, _, _, factor) = self.place, self.parts
         seen, similarity = covered > 0.0, self.similarity
@@ -99,13 +100,13 @@ class Hit:
 
 
 def prior_of(row: Row) -> float:
-    """Return the importance that a memory was stored with, 0.5 where none was."""
+    """Return the importance that a memory was stored with; 0.5 if it has none."""
     return DEFAULT_PRIOR if row.importance is None else row.importance
 
 
 def importance_of(row: Row, now: float) -> float:
     """Return the weight of a memory if it is used, in [0, 1]; see `weight_of`."""
-    # Counted from the middle of the day, where no rounding makes it another one.
+    # From the middle of the day, so that rounding does not change the day.
     days = (now - row.time) // DAY
     return _weight_after(row.importance, row.uses, days)
 
@@ -136,29 +137,29 @@ class Scoring:
         return weights.probability(hit.signals(answer))
 
     def confidence_of_match(self, share: float, best: float, place: int) -> float:
-        """Return the chance that a text is relevant in which a query was matched.
+        """Return the chance that a text which matches the query is relevant.
 
         Args:
             share: Share of the query's words that the text has, in (0, 1].
-            best: The best share in the answer.
-            place: Place in the answer, from 0.
+            best: The best share in the result.
+            place: Place in the result, from 0.
         """
         relative = share / best
         signals = (math.sqrt(share), math.log1p(place), relative, 1.0, 0.0)
         return self._matches.probability(signals)
 
-    def judged(self, memory: MemoryEntry, query: str) -> MemoryEntry:
-        """Return a memory with the scores that the user's scorer gives it.
+    def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:
+        """Return a memory with the scores of the user's scorer.
 
         Raises:
-            InvalidMemoryError: The scorer returned something else than two scores.
+            InvalidMemoryError: The scorer did not return two scores.
         """
         if self._scorer is None:
             return memory
         try:
             scores: object = self._scorer(memory, query)
         except Exception as error:
-            # Its message may quote the memory; its type does not.
+            # The error's message may contain the memory's text; its type does not.
             msg = f"scorer: failed with {type(error).__name__}"
             raise InvalidMemoryError(msg) from None
         if not isinstance(scores, tuple) or len(scores) != 2:

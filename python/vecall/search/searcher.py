@@ -291,7 +291,7 @@ class Searcher:
                 scoring.confidence(hit, answer),
                 hit.explanation(answer) if request.explain else None,
             )
-            memory = scoring.judged(memory, request.query)
+            memory = scoring.rescore(memory, request.query)
             if floor is not None and (
                 memory.confidence is None or memory.confidence < floor
             ):

@@ -118,7 +118,7 @@ class _MatchingRecall(Searcher):
                 self._scoring.confidence_of_match(score, found[0][0], place),
                 _explained(score, found[0][0], place) if request.explain else None,
             )
-            memory = self._scoring.judged(memory, request.query)
+            memory = self._scoring.rescore(memory, request.query)
             if floor is None or (memory.confidence or 0.0) >= floor:
                 memories.append(memory)
         return SearchMemoryResponse(memories)
@@ -151,11 +151,11 @@ class _MatchingRecall(Searcher):
 
 
 def _explained(share: float, best: float, place: int) -> dict[str, float]:
-    """Return what the confidence is made of, by the names of a ranked search."""
+    """Return the signals of the confidence, by the names of a ranked search."""
     return {
-        "covered": share,
+        "query_coverage": share,
         "relative": share / best,
-        "place": float(place),
+        "rank": float(place),
         "factor": 1.0,
         "vectors": 0.0,
     }
