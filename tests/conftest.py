@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers import references as reference_module
+from helpers.options import grouped
 from vecall import MemoryService
 from vecall.embedders import LocalEmbedder
 
@@ -59,7 +60,7 @@ def open_service() -> Iterator[Callable[..., MemoryService]]:
     opened: list[MemoryService] = []
 
     def open_one(*args: Any, **kwargs: Any) -> MemoryService:
-        service = MemoryService(*args, **{"embedder": None, **kwargs})
+        service = MemoryService(*args, **grouped(**{"embedder": None, **kwargs}))
         opened.append(service)
         return service
 

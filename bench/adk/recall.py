@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from google.adk.memory import InMemoryMemoryService
 from google.adk.memory._sqlite_memory_service import SqliteMemoryService
-from vecall import MemoryService
+from vecall import MemoryService, StorageOptions
 from vecall.adk import VecallMemoryService
 from vecall.evaluation.datasets import Conversation, Question, read_locomo
 from vecall.evaluation.metrics import mean, percentile, recall_at
@@ -113,7 +113,7 @@ async def measure(
         options: dict[str, Any] = {
             "embedder": embedder,
             "top_k": K,
-            "sweep_interval": None,
+            "storage": StorageOptions(maintenance_interval=None),
         }
         services: dict[str, Any] = {
             CORE: MemoryService(

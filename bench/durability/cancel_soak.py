@@ -23,7 +23,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-from vecall import MemoryService
+from vecall import MemoryService, StorageOptions
 
 from bench.common import arguments
 from bench.durability.cancel_soak_calls import (
@@ -43,8 +43,7 @@ def open_service(path: Path) -> MemoryService:
     return MemoryService(
         path,
         embedder=None,
-        durability="process",
-        memory_budget=200_000,
+        storage=StorageOptions(durability="process", cache_bytes=200_000),
     )
 
 

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from vecall import MemoryService
+from vecall import MemoryService, StorageOptions
 from vecall.errors import BusyError, ConflictError, NotFoundError, VecallError
 
 USERS = 50
@@ -200,7 +200,7 @@ async def service_on_the_side(soak: Soak, rng: random.Random) -> None:
         MemoryService,
         soak.folder / "m.db",
         embedder=None,
-        durability="process",
+        storage=StorageOptions(durability="process"),
     )
     work = asyncio.ensure_future(other.search_memory(**scope(user), query="zebra"))
     if rng.random() < 0.5:

@@ -169,7 +169,9 @@ def many_partitions(folder: Path, count: int) -> None:
             file.write(json.dumps({"part": part}) + "\n")
             file.write(json.dumps({"mem": memory}) + "\n")
     begin = time.perf_counter()
-    with vecall.MemoryService(path, durability="process", embedder=None) as service:
+    with vecall.MemoryService(
+        path, storage=vecall.StorageOptions(durability="process"), embedder=None
+    ) as service:
         service.sync.admin.import_jsonl(lines)
     print(
         f"{count:,} users of one memory written in {time.perf_counter() - begin:.0f} s"

@@ -49,10 +49,20 @@ class Worker:
     """What the process of one build does. vecall is imported here alone."""
 
     def __init__(self, folder: Path, memories: int) -> None:
+        import vecall
         from vecall import FunctionEmbedder, MemoryService
 
-        def opened(name: str, **options: Any) -> MemoryService:
-            return MemoryService(folder / name, sweep_interval=None, **options)
+        def opened(
+            name: str, embedder: FunctionEmbedder | None, durability: str = "full"
+        ) -> MemoryService:
+            how: dict[str, Any] = {"durability": durability}
+            if hasattr(vecall, "StorageOptions"):
+                how = {
+                    "storage": vecall.StorageOptions(**how, maintenance_interval=None)
+                }
+            else:  # a build from before the options were grouped
+                how["sweep_interval"] = None
+            return MemoryService(folder / name, embedder=embedder, **how)
 
         told = json.loads((folder.parent / "told.json").read_text("utf-8"))
         self.questions: list[str] = told["questions"]

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from vecall import Limits, MemoryService
+from vecall import MemoryService, Quota, StorageOptions, WritePolicy
 from vecall._core import Engine
 from vecall.limits import Eviction
 from vecall.store.writes import writer
@@ -56,8 +56,7 @@ def of_writer(call: Callable[[int], object]) -> float:
 def opened(folder: Path, **options: object) -> MemoryService:
     return MemoryService(
         folder / "m.db",
-        durability="process",
-        sweep_interval=None,
+        storage=StorageOptions(durability="process", maintenance_interval=None),
         embedder=None,
         **options,  # type: ignore[arg-type]
     )
@@ -83,8 +82,8 @@ def beside_keys(folder: Path, rows: int) -> float:
 def beside_superseded(folder: Path, rows: int) -> float:
     """An add of a user at the limit, beside another's superseded memories."""
     other = {"app_name": "app", "user_id": "other"}
-    limits = Limits(max_user_memories=100, eviction="oldest")
-    with opened(folder, limits=limits) as service:
+    quota = Quota(memories=100, eviction="oldest")
+    with opened(folder, writes=WritePolicy(quota=quota)) as service:
         service.sync.add_memory(**ME, memories=[f"fact {n}" for n in range(100)])
         service.sync.add_memory(**other, memories=[{"id": "a", "content": "Rex"}])
         service.sync.add_memory(
@@ -106,8 +105,8 @@ def beside_superseded(folder: Path, rows: int) -> float:
 
 def at_limit(folder: Path, rows: int, eviction: Eviction) -> float:
     """An add of a user who has all that is allowed: the mean over many adds."""
-    limits = Limits(max_user_memories=rows, eviction=eviction)
-    with opened(folder, limits=limits) as service:
+    quota = Quota(memories=rows, eviction=eviction)
+    with opened(folder, writes=WritePolicy(quota=quota)) as service:
         for begin in range(0, rows, 5_000):
             facts = [f"fact {n}" for n in range(begin, min(begin + 5_000, rows))]
             service.sync.add_memory(**ME, memories=facts)

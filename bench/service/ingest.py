@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from vecall import MemoryService
+from vecall import MemoryService, StorageOptions
 from vecall.evaluation.datasets import read_locomo
 
 from bench.common import arguments
@@ -30,7 +30,9 @@ def main() -> None:
             file = Path(folder) / "memory.db"
             turns = 0
             begin = time.perf_counter()
-            with MemoryService(file, durability=durability, embedder=None) as memory:
+            with MemoryService(
+                file, storage=StorageOptions(durability=durability), embedder=None
+            ) as memory:
                 for told in conversations:
                     for session in told.sessions:
                         turns += len(memory.sync.add_session_to_memory(session))

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from vecall import MemoryService
+from vecall import MemoryService, StorageOptions
 
 from bench.common import arguments
 from bench.service import lifecycle_quota, lifecycle_reingest
@@ -58,7 +58,10 @@ def expired(lives: int) -> None:
         ("words and vectors", made_up_embedder()),
     ):
         clock = Turned()
-        options = {"embedder": embedder, "clock": clock, "memory_budget": BUDGET}
+        storage = StorageOptions(
+            clock=clock, cache_bytes=BUDGET, maintenance_interval=None
+        )
+        options = {"embedder": embedder, "storage": storage}
         with (
             tempfile.TemporaryDirectory() as folder,
             opened(Path(folder) / "alone.db", **options) as alone,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from vecall import Clock, FunctionEmbedder, MemoryService
+from vecall import Clock, FunctionEmbedder, MemoryService, StorageOptions
 
 APP = "bench"
 DIM = 64
@@ -51,8 +51,15 @@ def made_up_embedder() -> FunctionEmbedder:
 
 
 def opened(path: Path, **options: Any) -> MemoryService:
-    """A service that does nothing in the background."""
-    return MemoryService(path, sweep_interval=None, **{"embedder": None, **options})
+    """A service that does nothing in the background, unless its storage says so."""
+    return MemoryService(
+        path,
+        **{
+            "embedder": None,
+            "storage": StorageOptions(maintenance_interval=None),
+            **options,
+        },
+    )
 
 
 def entries(told: Sequence[str], tag: str, **fields: object) -> list[dict[str, Any]]:

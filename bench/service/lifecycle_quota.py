@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from vecall import Limits, MemoryService
+from vecall import MemoryService, Quota, StorageOptions, WritePolicy
 from vecall.errors import LimitExceededError
 from vecall.types import Filter
 
@@ -31,6 +31,7 @@ GONE = 1_000
 ROUNDS = 5
 USERS = 1_000
 OF_EACH = 20
+IDLE = StorageOptions(durability="process", maintenance_interval=None)
 SIZES = (1_000, 10_000, 100_000)
 POLICIES = ("oldest", "lru", "lowest_value")
 MARK = "zebra"  # a word that those have which are forgotten by a search
@@ -48,8 +49,9 @@ def deletes() -> None:
     )
     for durability in ("full", "process"):
         with tempfile.TemporaryDirectory() as folder:
-            options = {"embedder": made_up_embedder(), "durability": durability}
-            with opened(Path(folder) / "m.db", **options) as memory:
+            storage = StorageOptions(durability=durability, maintenance_interval=None)
+            path = Path(folder) / "m.db"
+            with opened(path, embedder=made_up_embedder(), storage=storage) as memory:
                 _deletes(memory, durability)
     _deleted_user()
 
@@ -148,19 +150,17 @@ def limits() -> None:
     for size in SIZES:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            with opened(folder / "full.db", durability="process") as memory:
+            with opened(folder / "full.db", storage=IDLE) as memory:
                 fill(memory, "alice", entries(made_up(size, 1), "m"))
             _limits(folder, size)
 
 
-def _services(size: int) -> dict[str, Limits]:
-    room = {"reject": Limits(max_user_memories=size + 1_000)}
-    at = {
-        name: Limits(max_user_memories=max(size, 1), eviction=name) for name in POLICIES
-    }
+def _services(size: int) -> dict[str, Quota]:
+    room = {"reject": Quota(memories=size + 1_000)}
+    at = {name: Quota(memories=max(size, 1), eviction=name) for name in POLICIES}
     return {
         "limit not reached": room["reject"],
-        "reject": Limits(max_user_memories=max(size, 1)),
+        "reject": Quota(memories=max(size, 1)),
         **at,
     }
 
@@ -168,10 +168,10 @@ def _services(size: int) -> dict[str, Limits]:
 def _limits(folder: Path, size: int) -> None:
     """The services take turns, each with a copy of one file."""
     memories, times = {}, {}
-    for number, (name, limit) in enumerate({"": Limits(), **_services(size)}.items()):
+    for number, (name, quota) in enumerate({"": Quota(), **_services(size)}.items()):
         path = folder / f"{number}.db"
         shutil.copy(folder / "full.db", path)
-        memories[name] = opened(path, limits=limit, durability="process")
+        memories[name] = opened(path, writes=WritePolicy(quota=quota), storage=IDLE)
         times[name] = []
     for text in itertools.islice(made_up(100, 2), 5 if size > 50_000 else 50):
         for name, memory in memories.items():

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from vecall import Event, MemoryService, Session
+from vecall import Event, MemoryService, Session, StorageOptions
 from vecall.embedders import LocalEmbedder
 from vecall.evaluation.datasets import read_locomo
 
@@ -108,6 +108,10 @@ def _told(name: str, sessions: list[Session]) -> tuple[int, int]:
     return sum(sizes), sum(size * (size + 1) // 2 for size in sizes)
 
 
+def _idle(durability: Literal["full", "process"]) -> StorageOptions:
+    return StorageOptions(durability=durability, maintenance_interval=None)
+
+
 def _ingest(
     tell: Callable[[MemoryService, Session], None],
     sessions: list[Session],
@@ -118,7 +122,7 @@ def _ingest(
     embedder = Counting() if embedded else None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.db"
-        with opened(path, embedder=embedder, durability=durability) as memory:
+        with opened(path, embedder=embedder, storage=_idle(durability)) as memory:
             begin = time.perf_counter()
             for session in sessions:
                 tell(memory, session)
@@ -144,7 +148,7 @@ def _by_length(durability: str) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         opened(
-            Path(folder) / "m.db", embedder=Counting(), durability=durability
+            Path(folder) / "m.db", embedder=Counting(), storage=_idle(durability)
         ) as memory,
     ):
         for length in LENGTHS:

@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 import vecall
-from vecall import MemoryEntry, MemoryService, NotFoundError
+from vecall import MemoryEntry, MemoryService, NotFoundError, StorageOptions
 
 from bench.common import arguments
 
@@ -47,7 +47,9 @@ def sentence(rng: random.Random) -> str:
 async def build(path: Path, partitions: int, memories: int) -> None:
     """Small partitions, many calls to a transaction."""
     rng = random.Random(1)
-    async with MemoryService(path, durability="process", embedder=None) as service:
+    async with MemoryService(
+        path, storage=StorageOptions(durability="process"), embedder=None
+    ) as service:
         for first in range(0, partitions, 256):
             await asyncio.gather(
                 *(
@@ -67,7 +69,9 @@ def visit(path: Path, partitions: int, budget: int) -> None:
     order = list(range(partitions))
     rng.shuffle(order)
     queries = [sentence(rng) for _ in range(1_000)]
-    with MemoryService(path, memory_budget=budget, embedder=None) as service:
+    with MemoryService(
+        path, storage=StorageOptions(cache_bytes=budget), embedder=None
+    ) as service:
         service.sync.search_memory(app_name=APP, user_id="nobody", query="anything")
         gc.collect()
         baseline = resident()
@@ -102,8 +106,7 @@ def growth(operations: int, users: int, ids: int, budget: int) -> None:
         tempfile.TemporaryDirectory() as folder,
         MemoryService(
             Path(folder) / "m.db",
-            durability="process",
-            memory_budget=budget,
+            storage=StorageOptions(durability="process", cache_bytes=budget),
             embedder=None,
         ) as service,
     ):

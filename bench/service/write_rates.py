@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from vecall import StorageOptions
 
 from bench.common import arguments
 
@@ -70,7 +71,9 @@ def services(folder: Path) -> dict[str, Callable[[], Any]]:
             folder / "full.db", embedder=None
         ),
         'vecall, durability="process"': lambda: VecallMemoryService(
-            folder / "process.db", durability="process", embedder=None
+            folder / "process.db",
+            storage=StorageOptions(durability="process"),
+            embedder=None,
         ),
     }
 

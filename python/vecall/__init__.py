@@ -39,8 +39,9 @@ from vecall.errors import (
 )
 from vecall.filters.trust import TRUST_TIERS
 from vecall.hooks import PendingWrite, Verdict, redact
-from vecall.limits import Limits
+from vecall.limits import Limits, Quota
 from vecall.operations.consolidation_plan import ConsolidationPlan
+from vecall.operations.options import StorageOptions, WritePolicy
 from vecall.prompts.budget import fit_budget
 from vecall.prompts.render import render
 from vecall.prompts.scored import ScoredMemory
@@ -48,6 +49,7 @@ from vecall.protocols import BaseMemoryService, MemoryProtocol
 from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scopes
+from vecall.search.options import SearchOptions
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.service._sync import SyncMemoryService
 from vecall.service._user_sync import SyncUserMemory
@@ -129,6 +131,7 @@ __all__ = [
     "NetworkFilesystemError",
     "NotFoundError",
     "PendingWrite",
+    "Quota",
     "Ranking",
     "RawTurnsWarning",
     "ReadOnlyError",
@@ -140,11 +143,13 @@ __all__ = [
     "Scopes",
     "ScoredMemory",
     "SearchMemoryResponse",
+    "SearchOptions",
     "Session",
     "SessionEnd",
     "SessionSummary",
     "StorageError",
     "StorageFullError",
+    "StorageOptions",
     "SummaryError",
     "SummaryProvider",
     "SyncMemoryAdmin",
@@ -156,6 +161,7 @@ __all__ = [
     "VectorStoreMemoryService",
     "Verdict",
     "WriteHookError",
+    "WritePolicy",
     "WriteRejectedError",
     "__version__",
     "build_info",

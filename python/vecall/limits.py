@@ -1,4 +1,4 @@
-"""The limits of a memory service: sizes of requests, and a quota for each user."""
+"""Sizes of requests, and the quota of each user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
 """What makes room where a user has too much: nothing, or one of three orders."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How large each part of a request may be.
 
@@ -22,16 +22,9 @@ class Limits:
         max_name_bytes: An app name, a user, session, event or memory id in UTF-8.
         max_top_k: Memories in one answer.
         max_query_chars: What of a query is read; a longer one is cut, not refused.
-        min_free_bytes: Disk space below which nothing is added, so that deleting and
-            other programs can go on; 0 adds to the last byte.
-        max_user_memories: Memories of one user, and turns that wait until memories are
-            made of them; None is any number.
-        max_user_bytes: Bytes of text, in UTF-8, of one user's memories, and of the JSON
-            of turns that wait; None is any.
-        eviction: What becomes of a write that would exceed these two: "reject" refuses
-            it; the others delete what was said longest ago ("oldest"), what was neither
-            stored nor marked as used for longest ("lru"), or what has the least
-            importance by prior, age and use ("lowest_value"), and keep what is new.
+
+    Raises:
+        ConfigError: A limit that is no integer of at least 1.
     """
 
     max_text_bytes: int = 262_144
@@ -40,24 +33,46 @@ class Limits:
     max_name_bytes: int = 512
     max_top_k: int = 1_000
     max_query_chars: int = 32_768
-    min_free_bytes: int = 64 * 1024 * 1024
-    max_user_memories: int | None = None
-    max_user_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check that every limit is a number of at least 1."""
+        for field in fields(self):
+            _check_count(getattr(self, field.name), f"limits.{field.name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """How much each user may store.
+
+    Turns that wait until memories are made of them count, too.
+
+    Attributes:
+        memories: Live memories, and turns that wait; None is any number.
+        bytes: Bytes of text, in UTF-8, of live memories, and of the JSON of turns that
+            wait; None is any number.
+        eviction: What a write over the quota does. "reject": it is refused. The others
+            delete and keep what is new; "oldest": by timestamp, "lru": by the last
+            write or use, "lowest_value": by importance.
+
+    Raises:
+        ConfigError: A number that is no integer of at least 1, or another order.
+    """
+
+    memories: int | None = None
+    bytes: int | None = None
     eviction: Eviction = "reject"
 
     def __post_init__(self) -> None:
-        """Check that every limit is a number of at least 1, or 0 for min_free_bytes."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "eviction":
-                if value not in get_args(Eviction):
-                    names = ", ".join(get_args(Eviction))
-                    msg = f"limits.eviction: must be one of {names}"
-                    raise ConfigError(msg)
-                continue
-            if value is None and field.name.startswith("max_user_"):
-                continue
-            minimum = 0 if field.name == "min_free_bytes" else 1
-            if type(value) is not int or value < minimum:
-                msg = f"limits.{field.name}: must be an integer of at least {minimum}"
-                raise ConfigError(msg)
+        """Check both numbers and the order."""
+        for name in ("memories", "bytes"):
+            if (value := getattr(self, name)) is not None:
+                _check_count(value, f"quota.{name}")
+        if self.eviction not in get_args(Eviction):
+            msg = f"quota.eviction: must be one of {', '.join(get_args(Eviction))}"
+            raise ConfigError(msg)
+
+
+def _check_count(value: object, name: str) -> None:
+    if type(value) is not int or value < 1:
+        msg = f"{name}: must be an integer of at least 1"
+        raise ConfigError(msg)

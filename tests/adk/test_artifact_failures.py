@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 import pytest
+from vecall import WritePolicy
 
 pytest.importorskip("google.adk")
 
@@ -70,7 +71,7 @@ def test_a_rejected_artifact_is_left_out(caplog: pytest.LogCaptureFixture) -> No
     def judge(write: vecall.Write) -> Any:
         return vecall.Verdict("reject" if write.memory.kind == "document" else "allow")
 
-    memory = VecallMemoryService(on_write=judge, embedder=None)
+    memory = VecallMemoryService(writes=WritePolicy(on_write=judge), embedder=None)
     run(memory, InMemoryArtifactService(), report("a.md", SEEDS), report("b.md", NUTS))
     assert stored(memory) == 4
     told = [each.getMessage() for each in caplog.records if each.name == "vecall"]

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.options import grouped
+from vecall import SearchOptions, StorageOptions, WritePolicy
 
 pytest.importorskip("google.adk")
 
@@ -17,7 +19,7 @@ import vecall.adk
 from google.adk.sessions import InMemorySessionService
 from helpers.adk import PARROT, a_trip, add, entries, ingest, search
 from vecall.adk import VecallMemoryService
-from vecall.adk.uri import parse_uri
+from vecall.adk.uri import parse_uri, with_uri_options
 from vecall.hooks import ALLOW, REJECT
 
 
@@ -31,7 +33,7 @@ def untraced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_default_is_five_memories() -> None:
     """2.0 Result count."""
     for options, expected in [({}, 5), ({"top_k": 2}, 2)]:
-        service = VecallMemoryService(**{"embedder": None, **options})
+        service = VecallMemoryService(**grouped(**{"embedder": None, **options}))
         add(service, *[f"parrots {n}" for n in range(8)])
         assert len(search(service, "parrots").memories) == expected
         service.close()
@@ -133,6 +135,7 @@ def test_options_of_a_uri_win_over_arguments(tmp_path: Path) -> None:
         {"uri": "vecall://:memory:?trigger=message_count:many"},
         {"uri": "vecall://:memory:?ttl=soon"},
         {"uri": "vecall://:memory:?durability=none"},
+        {"uri": "vecall://:memory:?durability=full", "storage": "full"},
         {"uri": "vecall://no/such/folder/memory.db"},
         {"uri": "vecall://:memory:", "path": ":memory:"},
         {"colour": "red"},
@@ -146,7 +149,9 @@ def test_a_wrong_configuration_is_refused(
 ) -> None:
     """S1.52: at construction, and as a ValueError, which google-adk reports."""
     with pytest.raises(vecall.ConfigError):
-        VecallMemoryService(**{"embedder": None, **arguments}, agents_dir=tmp_path)
+        VecallMemoryService(
+            **grouped(**{"embedder": None, **arguments}, agents_dir=tmp_path)
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -272,7 +277,10 @@ def test_the_endpoint_knows_whether_there_is_a_memory(memory: Any, status: int) 
     ("query", "expected"),
     [
         ("ttl=3600", {"ttl": "3600s"}),
-        ("ttl=90s&history_ttl=60", {"ttl": "90s", "history_ttl": "60s"}),
+        (
+            "ttl=90s&history_ttl=60",
+            {"ttl": "90s", "writes": WritePolicy(history_ttl="60s")},
+        ),
         ("trigger=session_end", {"trigger": "session_end"}),
         (
             "trigger=message_count:20",
@@ -284,7 +292,7 @@ def test_the_endpoint_knows_whether_there_is_a_memory(memory: Any, status: int) 
         ),
         (
             "min_confidence=0.5&min_score=-1",
-            {"min_confidence": 0.5, "min_similarity": -1},
+            {"min_confidence": 0.5, "search": SearchOptions(min_similarity=-1)},
         ),
     ],
 )
@@ -292,10 +300,45 @@ def test_a_uri_holds_the_options_that_are_words_and_numbers(
     query: str, expected: dict[str, Any]
 ) -> None:
     """S3.11: and what they stand for is what the service takes."""
-    _, options = parse_uri(f"vecall://:memory:?{query}")
+    _, from_uri = parse_uri(f"vecall://:memory:?{query}")
+    options = with_uri_options({}, from_uri)
     assert options == expected
-    if "min_similarity" not in options:
+    if "search" not in options:
         VecallMemoryService(uri=f"vecall://:memory:?{query}", embedder=None).close()
+
+
+@pytest.mark.parametrize(
+    ("query", "group", "expected"),
+    [
+        ("authors=kim,agent", "search", SearchOptions(authors=("kim", "agent"))),
+        ("durability=process", "storage", StorageOptions(durability="process")),
+        ("memory_budget=9", "storage", StorageOptions(cache_bytes=9)),
+        ("include=calls", "writes", WritePolicy(include=("calls",))),
+    ],
+)
+def test_a_key_of_a_uri_is_a_field_of_a_group(
+    query: str, group: str, expected: object
+) -> None:
+    """S3.11: the keys of a URI stay short, whatever the group of the option."""
+    _, from_uri = parse_uri(f"vecall://:memory:?{query}")
+    assert with_uri_options({}, from_uri) == {group: expected}
+
+
+def test_a_uri_changes_only_the_fields_that_it_names() -> None:
+    """S3.11: the others of the same group stay as the code has them."""
+    given = {
+        "top_k": 7,
+        "search": SearchOptions(min_similarity=0.1, authors=("kim",)),
+        "storage": StorageOptions(durability="process", cache_bytes=5),
+    }
+    _, from_uri = parse_uri("vecall://:memory:?min_score=0.4&durability=full&ttl=9")
+    assert with_uri_options(given, from_uri) == {
+        "top_k": 7,
+        "ttl": "9s",
+        "search": SearchOptions(min_similarity=0.4, authors=("kim",)),
+        "storage": StorageOptions(durability="full", cache_bytes=5),
+    }
+    assert given["search"] == SearchOptions(min_similarity=0.1, authors=("kim",))
 
 
 def test_the_refusal_of_an_option_names_those_that_there_are() -> None:
@@ -310,8 +353,10 @@ def test_options_of_the_service_below_pass_through(tmp_path: Path) -> None:
     service = VecallMemoryService(
         path,
         ttl="3600s",
-        limits=vecall.Limits(max_user_memories=2),
-        on_write=lambda write: REJECT if "secret" in write.memory.text else ALLOW,
+        writes=WritePolicy(
+            quota=vecall.Quota(memories=2),
+            on_write=lambda write: REJECT if "secret" in write.memory.text else ALLOW,
+        ),
         embedder=None,
     )
     add(service, "parrots one")

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from vecall import StorageOptions
 
 pytest.importorskip("google.adk")
 
@@ -29,7 +30,9 @@ def test_a_file_holds_everything_over_a_restart(tmp_path: Path) -> None:
 def test_event_loops_and_threads_share_one_service(tmp_path: Path) -> None:
     """S0.31: made without a loop, used from three loops at once and from one after."""
     service = VecallMemoryService(
-        tmp_path / "memory.db", durability="process", embedder=None
+        tmp_path / "memory.db",
+        storage=StorageOptions(durability="process"),
+        embedder=None,
     )
     failed: list[BaseException] = []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.options import grouped
 
 pytest.importorskip("google.adk")
 
@@ -298,7 +299,7 @@ def test_what_google_adk_sums_up_after_a_run_is_remembered_too(ingest: Any) -> N
 
 def test_a_trigger_decides_when(tmp_path: Path) -> None:
     """S4.13: nothing before the third turn, and what waits survives a restart."""
-    options: dict[str, Any] = {"sweep_interval": None}
+    options: dict[str, Any] = {"maintenance_interval": None}
     options["trigger"] = vecall.MessageCount(6)
     path = tmp_path / "memory.db"
 
@@ -308,13 +309,13 @@ def test_a_trigger_decides_when(tmp_path: Path) -> None:
         await runner.close()
         await memory.memory.admin.run_due()
 
-    memory = VecallMemoryService(path, **{"embedder": None, **options})
+    memory = VecallMemoryService(path, **grouped(**{"embedder": None, **options}))
     asyncio.run(scenario(memory, "parrot one", "parrot two"))
     assert stored(memory) == 0
     asyncio.run(scenario(memory, "cat", "cat two", "cat three"))
     assert stored(memory) == 6
     memory.close()
-    again = VecallMemoryService(path, **{"embedder": None, **options})
+    again = VecallMemoryService(path, **grouped(**{"embedder": None, **options}))
     scope = {**ALICE, "session_id": "parrot one"}
     assert len(again.memory.sync.end_session(**scope)) == 4
     again.close()
@@ -337,7 +338,7 @@ def test_what_the_memory_is_set_up_for_says_what_is_handed_over(
     ingest: Any, options: dict[str, Any]
 ) -> None:
     """S1.46, S4.13: unless the plugin is told to pass it over."""
-    memory = VecallMemoryService(**{"embedder": None, **options})
+    memory = VecallMemoryService(**grouped(**{"embedder": None, **options}))
 
     async def scenario() -> set[str]:
         runner, _ = a_runner(memory, plugins=(VecallMemoryPlugin(ingest),))

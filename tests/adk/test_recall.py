@@ -8,6 +8,7 @@ import unicodedata
 from typing import Any
 
 import pytest
+from helpers.options import grouped
 
 pytest.importorskip("google.adk")
 
@@ -49,8 +50,8 @@ def test_the_adapter_finds_what_the_core_finds_in_the_same_order(
         "top_k": TOP_K,
     }
     core, adapter = (
-        MemoryService(**{"embedder": None, **options}),
-        VecallMemoryService(**{"embedder": None, **options}),
+        MemoryService(**grouped(**{"embedder": None, **options})),
+        VecallMemoryService(**grouped(**{"embedder": None, **options})),
     )
     conversations = read_demo(APP, unanswerable=True)
     asked = 0

@@ -28,7 +28,7 @@ from helpers.storage_work import (
     acknowledged,
     calls_there,
     found_by_search,
-    limits,
+    roomy,
     stored,
 )
 
@@ -103,7 +103,7 @@ def test_a_power_cut_tears_no_call_and_damages_no_file(
         folder.mkdir()
         disk.write_to(folder, model, random.Random(f"{run.seed}/{number}"))
         promised = acknowledged(disk.marks, list(calls))
-        service = open_service(folder / FILE, limits=limits())
+        service = open_service(folder / FILE, **roomy())
         asked = f"u{number % run.users}"
         # A search would replace a snapshot that outlived the changes in it.
         found = None if snapshots else found_by_search(service, asked)
@@ -130,10 +130,10 @@ def goes_on(
     A snapshot may have them, too: it must not be taken for one of the new changes.
     """
     new = [f"zebra after the cut {number}" for number in range(count)]
-    service = open_service(folder / FILE, limits=limits())
+    service = open_service(folder / FILE, **roomy())
     service.sync.add_memory(app_name=APP, user_id=user, memories=new)
     service.close()
-    service = open_service(folder / FILE, limits=limits())
+    service = open_service(folder / FILE, **roomy())
     assert found_by_search(service, user) == found | {*new}
     service.close()
 

@@ -16,7 +16,7 @@ import pytest
 from helpers.campaigns import SCALE, scaled
 from helpers.paths import TESTS
 from helpers.power_loss import ShimError, build_shim, fast_folder, shimmed
-from helpers.storage_work import APP, FILE, found_by_search, limits, stored
+from helpers.storage_work import APP, FILE, found_by_search, roomy, stored
 from vecall import MemoryEntry, MemoryService, StorageFullError
 
 # At how many calls of a kind each error comes: all of them in a long campaign.
@@ -187,7 +187,7 @@ def file_holds(service: MemoryService, disk: Path) -> list[str]:
 @pytest.mark.parametrize("batch", [1, 20, 200])
 def test_a_full_disk_keeps_what_was_acknowledged(small_disk, open_service, batch):
     """Bug class 28: all or nothing of each call, and it goes on when there is room."""
-    service = open_service(small_disk / FILE, limits=limits())
+    service = open_service(small_disk / FILE, **roomy())
     done = fill_wholly(service, small_disk, batch)
     assert texts(service) == done
     assert len(done) >= batch
@@ -196,13 +196,13 @@ def test_a_full_disk_keeps_what_was_acknowledged(small_disk, open_service, batch
     done = sorted([*done, "zebra later"])
     assert texts(service) == done
     assert file_holds(service, small_disk) == done
-    assert texts(open_service(small_disk / FILE, limits=limits())) == done
+    assert texts(open_service(small_disk / FILE, **roomy())) == done
 
 
 @pytest.mark.parametrize("batch", [1, 20, 200])
 def test_deleting_works_on_a_full_disk(small_disk, open_service, batch):
     """Bug class 28: the way out of a full disk is to delete, so that must work."""
-    service = open_service(small_disk / FILE, limits=limits())
+    service = open_service(small_disk / FILE, **roomy())
     done = fill_wholly(service, small_disk, batch)
     for memory in some_of(service, DELETED):
         service.sync.delete_memory(**SCOPE, memory_id=memory.id)
@@ -215,7 +215,7 @@ def test_deleting_works_on_a_full_disk(small_disk, open_service, batch):
 
 def test_deleting_works_each_time_that_a_disk_is_full(small_disk, open_service):
     """Also where less became free in between than is reserved for deletions."""
-    service = open_service(small_disk / FILE, limits=limits())
+    service = open_service(small_disk / FILE, **roomy())
     done = fill_wholly(service, small_disk, 1)
     for ballast in ("ballast", "filler"):
         (small_disk / ballast).unlink(missing_ok=True)
@@ -232,11 +232,11 @@ def test_deleting_works_each_time_that_a_disk_is_full(small_disk, open_service):
 @pytest.mark.parametrize("batch", [1, 20, 200])
 def test_a_file_opens_on_a_full_disk(small_disk, open_service, batch):
     """Bug class 28: after a restart nothing is lost and deleting works."""
-    service = open_service(small_disk / FILE, limits=limits())
+    service = open_service(small_disk / FILE, **roomy())
     done = fill_wholly(service, small_disk, batch)
     service.close()
     take_all(small_disk)
-    service = open_service(small_disk / FILE, limits=limits())
+    service = open_service(small_disk / FILE, **roomy())
     assert texts(service) == done
     (memory,) = some_of(service, 1)
     service.sync.delete_memory(**SCOPE, memory_id=memory.id)
@@ -248,7 +248,7 @@ def test_a_file_opens_on_a_full_disk(small_disk, open_service, batch):
 def test_adding_stops_before_the_disk_is_full(small_disk, open_service, batch):
     """Bug class 28: room is left for deletions, and for the log to go into the file."""
     least = 512 * 1024
-    service = open_service(small_disk / FILE, limits=limits(least))
+    service = open_service(small_disk / FILE, **roomy(least))
     done = sorted(fill(service, batch))
     about = os.statvfs(small_disk)
     assert about.f_bavail * about.f_frsize > least // 4

@@ -48,7 +48,7 @@ def answer(service: MemoryService) -> list[Any]:
 
 
 def filled(open_service: Callable[..., MemoryService], path: Any, model: Any) -> Any:
-    service = open_service(path, embedder=model, sweep_interval=None)
+    service = open_service(path, embedder=model, maintenance_interval=None)
     memories = [{"id": f"m{n}", "content": f"zebra {n}"} for n in range(8)]
     service.sync.add_memory(**ALICE, memories=memories)
     return service
@@ -111,7 +111,7 @@ def test_a_change_read_at_that_moment_is_searched_by_the_new_models_vectors(
     service = filled(open_service, path, Named(4, "old"))
     before = answer(service)
     model = Held(5, "new")
-    other = open_service(path, embedder=Named(4, "old"), sweep_interval=None)
+    other = open_service(path, embedder=Named(4, "old"), maintenance_interval=None)
     with ThreadPoolExecutor(1) as threads:
         moving = threads.submit(service.sync.admin.reembed, model)
         assert model.reached.wait(WAIT_S)

@@ -26,7 +26,7 @@ def told(id_: str, *events: dict[str, Any], **who: str) -> dict[str, Any]:
 
 @pytest.fixture
 def opened(open_service, tmp_path) -> Callable[..., MemoryService]:
-    return partial(open_service, tmp_path / "m.db", sweep_interval=None)
+    return partial(open_service, tmp_path / "m.db", maintenance_interval=None)
 
 
 def vectors(service: MemoryService, path: Any) -> list[bytes]:

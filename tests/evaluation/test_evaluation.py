@@ -12,7 +12,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.evaluations import asked_of, lines, runner, search, tell, written
 from helpers.ranking import DEFAULTS
-from vecall import MemoryService
+from vecall import MemoryService, SearchOptions
 from vecall.cli.main import main
 from vecall.evaluation import ablation
 from vecall.evaluation import runner as evaluation
@@ -148,7 +148,9 @@ def test_recall_is_what_a_service_finds(run, tiny):
         (Ranking(diversity=0.3), rows["with diversity 0.3"]),
     ):
         ranks = []
-        with MemoryService(ranking=ranking, embedder=None) as service:
+        with MemoryService(
+            search=SearchOptions(ranking=ranking), embedder=None
+        ) as service:
             tell(service, conversations)
             for one, question in asked_of(conversations):
                 if question.evidence:
@@ -264,7 +266,9 @@ def test_weights_fitted_here_are_weights_to_open_a_service_with(run, tiny, tmp_p
         "--calibration", out,
     )["modes"]["lexical"]["calibration"]  # fmt: skip
     assert again["brier"] < result["calibration"]["brier"]
-    with MemoryService(calibration=out, min_confidence=0.5, embedder=None) as service:
+    with MemoryService(
+        search=SearchOptions(calibration=out), min_confidence=0.5, embedder=None
+    ) as service:
         conversations = read_jsonl(tiny, "app")
         tell(service, conversations)
         one = conversations[0]
@@ -287,7 +291,7 @@ def test_a_model_without_weights_gets_some(run, tiny, recorder, tmp_path):
     fitted = Calibration.load(out)
     assert fitted.words == Calibration.shipped().words
     with MemoryService(
-        embedder=recorder, calibration=out, min_confidence=0.2
+        embedder=recorder, search=SearchOptions(calibration=out), min_confidence=0.2
     ) as service:
         tell(service, read_jsonl(tiny, "app"))
 

@@ -60,7 +60,7 @@ def corpus_in(
     service = open_service(
         path,
         trigger=Inactivity(1000),
-        sweep_interval=None,
+        maintenance_interval=None,
         on_write=lambda write: QUARANTINE if write.memory.id == "held" else ALLOW,
         **options,
     )

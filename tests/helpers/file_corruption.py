@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from vecall import MemoryEntry, MemoryService, VecallError
+from vecall import MemoryEntry, MemoryService, StorageOptions, VecallError
 
 USERS = ("alice", "alicf", "bob", "carol")
 WORDS = "zebra okapi quagga parrot gnu".split()
@@ -32,7 +32,9 @@ def embed(texts: list[str]) -> list[list[float]]:
 
 
 def opened(path: Path) -> MemoryService:
-    return MemoryService(path, embedder=embed, durability="process")
+    return MemoryService(
+        path, embedder=embed, storage=StorageOptions(durability="process")
+    )
 
 
 def answers(service: MemoryService, users: tuple[str, ...] = USERS) -> Answer:

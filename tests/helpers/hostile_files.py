@@ -8,9 +8,11 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from vecall import MemoryService
+from vecall import MemoryService, StorageOptions
 from vecall.store import examine, recover, repair
 from vecall.store.rows import COLUMNS, Row, checksum, names_checksum
+
+from helpers.options import grouped
 
 USERS = ("ann", "ben")
 TABLES = "meta model part mem hist tomb idem trig told replaced chg".split()
@@ -37,7 +39,7 @@ def make(path: Path) -> None:
     """Write a file in which every table has rows, of two users."""
     how = {"history_ttl": 10**6, "trigger": {"type": "message_count",
            "message_count": 9}}  # fmt: skip
-    with MemoryService(path, embedder=ones, **how) as memory:
+    with MemoryService(path, **grouped(embedder=ones, **how)) as memory:
         for user in USERS:
             own = owner(user)
             entries = [
@@ -117,8 +119,9 @@ def calls(path: Path, random: Random):
         "open",
         lambda: opened.append(
             MemoryService(
-                path, embedder=given, sweep_interval=None,
-                durability="process",
+                path,
+                embedder=given,
+                storage=StorageOptions(maintenance_interval=None, durability="process"),
             )
         ),
     )  # fmt: skip

@@ -61,7 +61,7 @@ WORKLOADS = {
     "sessions of 20 and deletes": Workload("sessions", streams=2),
     "three processes": Workload("sessions", processes=3, streams=1, shared=True),
     "snapshot": Workload(
-        "snapshots", also=("searches",), most=30, options={"memory_budget": 100_000}
+        "snapshots", also=("searches",), most=30, options={"cache_bytes": 100_000}
     ),
     "checkpoint": Workload("bulky", most=90),
     "migration": Workload(streams=1, kills=1, most=2, opening=0.8, fixture=True),

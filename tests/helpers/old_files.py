@@ -107,7 +107,7 @@ def opener_of(
 
     def open_one(path: Path = old, **options: Any) -> MemoryService:
         clock = SettableClock(MADE_AT)
-        told = {"embedder": Hashed(), "clock": clock, "sweep_interval": None}
+        told = {"embedder": Hashed(), "clock": clock, "maintenance_interval": None}
         return open_service(path, **{**told, **options})
 
     return open_one

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ from vecall import (
     ConsolidationPlan,
     FunctionEmbedder,
     InMemoryMemoryService,
-    Limits,
     LlmSummaryProvider,
     MemoryConfig,
     MemoryService,
     MessageCount,
     PendingWrite,
+    Quota,
     Ranking,
     Scopes,
     SessionEnd,
@@ -27,6 +28,7 @@ from vecall import (
 from vecall.hooks import ALLOW, QUARANTINE
 from vecall.vector_store import InMemoryVectorStore
 
+from helpers.options import grouped
 from helpers.pairwise import Combination, all_pairs
 
 FACTORS = {
@@ -40,7 +42,10 @@ FACTORS = {
     "mode": ("normal", "read_only"),
     "durability": ("full", "process"),
     "ttl": ("none", "year"),
-    "limits": ("none", "lru"),
+    "quota": ("none", "lru"),
+    "cache": ("large", "none"),
+    "history": ("none", "year"),
+    "maintenance": ("none", "hour"),
     "consolidation": ("none", "plan"),
     "ranking": ("default", "rrf", "mmr", "authors", "rewriter"),
     "authors": ("none", "two"),
@@ -87,11 +92,12 @@ def not_for_stores(combination: Combination) -> set[str]:
         "floor": ("none", "min_similarity"),
         **dict.fromkeys(NOT_FOR_STORES, ("none",)),
     }
+    plain |= {"cache": ("large",)}
     plain |= {"mode": ("normal",), "durability": ("full",), "ranking": ("default",)}
     return {name for name, values in plain.items() if combination[name] not in values}
 
 
-NOT_FOR_STORES = ("scopes", "hook", "limits", "consolidation", "authors")
+NOT_FOR_STORES = ("scopes", "hook", "quota", "consolidation", "authors", "history")
 TABLE = all_pairs(FACTORS, lambda made: not refused(made))
 
 TEA = "Alice likes green tea"
@@ -154,7 +160,10 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("hook", "redact"): {"on_write": hide},
     ("hook", "quarantine"): {"on_write": judge},
     ("ttl", "year"): {"ttl": 365 * 86_400.0},
-    ("limits", "lru"): {"limits": Limits(max_user_memories=100, eviction="lru")},
+    ("quota", "lru"): {"quota": Quota(memories=100, eviction="lru")},
+    ("cache", "none"): {"cache_bytes": 0},
+    ("history", "year"): {"history_ttl": timedelta(days=365)},
+    ("maintenance", "hour"): {"maintenance_interval": 3600.0},
     ("consolidation", "plan"): {"consolidation": ConsolidationPlan()},
     ("include", "both"): {"include": ("thoughts", "calls")},
     ("ranking", "rrf"): {"ranking": Ranking(fusion="rrf")},
@@ -185,16 +194,17 @@ class Run:
         return {first, f"{last}\n{CALL_TEXT}" if self["include"] == "both" else last}
 
     def options(self, *, writes: bool) -> dict[str, Any]:
-        made: dict[str, Any] = {"durability": self["durability"]}
+        made: dict[str, Any] = {"maintenance_interval": None}
+        made["durability"] = self["durability"]
         if self["service"] == "stored" and self["durability"] == "full":
-            made = {}
+            made.pop("durability")
         for name, value in self.combination.items():
             made |= OPTIONS.get((name, value), {})
         if self["mode"] == "read_only" and not writes:
             made["read_only"] = True
         if not writes:
             made.pop("consolidation", None)
-        return {**made, "sweep_interval": None}
+        return grouped(**made)
 
     def embedder(self) -> FunctionEmbedder | None:
         if self["embedder"] == "none":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vecall import MemoryEntry, MemoryService, VectorMemoryService
+from vecall import MemoryEntry, MemoryService, StorageOptions, VectorMemoryService
 from vecall.services.in_memory import InMemoryMemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
@@ -65,7 +65,9 @@ KINDS = [
     Kind("words", lambda _: MemoryService(embedder=None)),
     Kind(
         "file",
-        lambda path: MemoryService(path / "m.db", durability="process", embedder=None),
+        lambda path: MemoryService(
+            path / "m.db", storage=StorageOptions(durability="process"), embedder=None
+        ),
     ),
     Kind("hybrid", lambda _: MemoryService(embedder=Recorder())),
     Kind("in memory, substring", lambda _: InMemoryMemoryService()),

@@ -23,6 +23,7 @@ from typing import Any
 from vecall import MemoryService
 
 from helpers.fork_pool import WAIT_S, ForkPool, Lines
+from helpers.options import grouped
 from helpers.workloads import APP, make, mark, rolling
 
 LIVE = 400  # memories of a writer
@@ -31,7 +32,9 @@ STALE_AFTER = 2 * LIVE - 50  # calls later what was added may have been deleted
 
 def run(job: dict[str, Any], file: int) -> None:
     """The child: writes until its socket ends, or answers what it is asked."""
-    with MemoryService(job["path"], **{"embedder": None, **job["options"]}) as service:
+    with MemoryService(
+        job["path"], **grouped(**{"embedder": None, **job["options"]})
+    ) as service:
         work = _write if job["role"] == "writer" else _read
         work(service, job, file)
     os.write(file, b'{"closed": true}\n')
@@ -116,7 +119,9 @@ class Soak:
 
     def go(self, seconds: float, writers: int = 4, readers: int = 4) -> Figures:
         rng = self._random
-        MemoryService(self._path, **{"embedder": None, **self._options}).close()
+        MemoryService(
+            self._path, **grouped(**{"embedder": None, **self._options})
+        ).close()
         for number in range(writers):
             self._counts[f"w{number}"] = 0
             self._start("writer", f"w{number}")

@@ -29,7 +29,7 @@ from vecall import (
 )
 
 from helpers.power_loss import FAULTS
-from helpers.storage_work import APP, FILE, found_by_search, limits, stored
+from helpers.storage_work import APP, FILE, found_by_search, roomy, stored
 
 STAGES = ("create", "open", "work", "close")
 ERRORS = {
@@ -64,7 +64,7 @@ class Fault(NamedTuple):
 
 def make_base(folder: str) -> None:
     """Leave a file with a log that the next commits bring into it."""
-    service = MemoryService(f"{folder}/{FILE}", limits=limits(), embedder=None)
+    service = MemoryService(f"{folder}/{FILE}", **roomy(), embedder=None)
     kept = [MemoryEntry(f"zebra base{n} " + "x" * 3000, id=f"b{n}") for n in range(12)]
     service.sync.add_memory(app_name=APP, user_id=USER, memories=kept)
     _session(service, "old", range(6))
@@ -247,12 +247,12 @@ def _try(shim: Shim, base: Path, folder: Path, fault: Fault) -> dict[str, Any]:
         shim.arm(fault)
         made: list[MemoryService] = []
         trial.outcome(
-            lambda: made.append(MemoryService(path, limits=limits(), embedder=None))
+            lambda: made.append(MemoryService(path, **roomy(), embedder=None))
         )
         failed = shim.disarm()
         service = made[0] if made else None
     if service is None:
-        service = MemoryService(path, limits=limits(), embedder=None)
+        service = MemoryService(path, **roomy(), embedder=None)
     if fault.stage == "work":
         shim.arm(fault)
         _work(service, trial, "a")
@@ -291,7 +291,7 @@ def _try(shim: Shim, base: Path, folder: Path, fault: Fault) -> dict[str, Any]:
         later.judge(kept)
         if kept.get(USER, frozenset()) != found:
             trial.problems.append("search and file differ")
-        with MemoryService(path, limits=limits(), embedder=None) as again:
+        with MemoryService(path, **roomy(), embedder=None) as again:
             if found_by_search(again, USER) != found:
                 trial.problems.append("search differs after reopening")
     except BaseException:

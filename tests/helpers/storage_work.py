@@ -16,16 +16,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from vecall import Limits, MemoryEntry, MemoryService
+from vecall import Limits, MemoryEntry, MemoryService, StorageOptions
+
+from helpers.options import grouped
 
 APP = "app"
 FILE = "m.db"
 _TESTS = Path(__file__).parents[1]
 
 
-def limits(min_free_bytes: int = 0) -> Limits:
-    """Limits under which a small disk is no reason to refuse, nor a long answer."""
-    return Limits(max_top_k=10_000, min_free_bytes=min_free_bytes)
+def roomy(min_free_bytes: int = 0) -> dict[str, Any]:
+    """Options under which a small disk is no reason to refuse, nor a long answer."""
+    return {
+        "limits": Limits(max_top_k=10_000),
+        "storage": StorageOptions(min_free_bytes=min_free_bytes),
+    }
 
 
 @dataclass
@@ -131,8 +136,7 @@ def work(folder: str, run: Run) -> None:
     for half in range(2):
         service = MemoryService(
             f"{folder}/{FILE}",
-            durability=run.durability,
-            limits=limits(),
+            **grouped(**roomy(), durability=run.durability),
             embedder=None,
         )
 

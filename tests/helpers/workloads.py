@@ -21,6 +21,7 @@ from vecall import MemoryEntry, MemoryService
 from vecall.store import memory_id
 
 from helpers.fork_pool import together
+from helpers.options import grouped
 
 APP = "app"
 LARGE = 620  # rows from which on a partition has a snapshot, and some more
@@ -179,7 +180,7 @@ def opened(job: dict[str, Any]) -> MemoryService:
         options["embedder"] = EMBEDDERS[job["embedder"]]
     with warnings.catch_warnings():  # words alone will do, whatever the file holds
         warnings.simplefilter("ignore", UserWarning)
-        return MemoryService(job["path"], **{"embedder": None, **options})
+        return MemoryService(job["path"], **grouped(**{"embedder": None, **options}))
 
 
 def run(job: dict[str, Any], file: int) -> None:

@@ -8,7 +8,7 @@ from helpers.memories import ALICE
 from helpers.sessions import session, turn, turns
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vecall import LeftOut, Limits, MemoryEntry, MemoryService
+from vecall import LeftOut, MemoryEntry, MemoryService, Quota, StorageOptions
 
 
 @pytest.mark.parametrize("embedder", [None, Recorder])
@@ -58,8 +58,8 @@ def test_each_reason_is_given(open_service):
 
 
 def test_an_evicted_turn_says_so(open_service):
-    limits = Limits(max_user_memories=1, eviction="oldest")
-    service = open_service(limits=limits)
+    quota = Quota(memories=1, eviction="oldest")
+    service = open_service(quota=quota)
     service.sync.add_session_to_memory(session(*turns(1, 2)))
     again = service.sync.add_session_to_memory(session(*turns(1, 2)))
     assert again.left_out == (LeftOut(0, "evicted"),)
@@ -92,7 +92,9 @@ def test_ids_and_reasons_follow_a_model(operations):
     """Facts told in any order: a set of those stored, and of those deleted."""
     there: set[str] = set()
     deleted: set[str] = set()
-    with MemoryService(sweep_interval=None, embedder=None) as service:
+    with MemoryService(
+        storage=StorageOptions(maintenance_interval=None), embedder=None
+    ) as service:
         for name, number in operations:
             id_ = f"m{number}"
             if name == "delete":

@@ -160,7 +160,7 @@ WAYS = pytest.mark.parametrize(
 @pytest.mark.parametrize("before", [by_session, by_events, by_observing])
 def test_a_rewind_reaches_what_was_remembered_before(open_service, tell, before):
     """S3.22: the next time the session is told, the turns are deleted for good."""
-    service = open_service(trigger=MessageCount(1_000), sweep_interval=None)
+    service = open_service(trigger=MessageCount(1_000), maintenance_interval=None)
     events = REWOUND["events"]
     before(service, session(*events[:3]))
     assert SECRET in kept(service).values()
@@ -173,7 +173,7 @@ def test_a_rewind_reaches_what_was_remembered_before(open_service, tell, before)
 @pytest.mark.parametrize("end", [REWOUND, None], ids=["with it", "by its names"])
 def test_a_rewind_reaches_what_still_waits(open_service, end):
     """S3.22, S4.10: it is never made a memory."""
-    service = open_service(trigger="session_end", sweep_interval=None)
+    service = open_service(trigger="session_end", maintenance_interval=None)
     service.sync.observe_session(session(*REWOUND["events"][:3]))
     if end is None:
         service.sync.observe_session(REWOUND)

@@ -28,7 +28,7 @@ class Broken(Recorder):
 
 @pytest.fixture
 def opened(open_service, tmp_path):
-    return partial(open_service, tmp_path / "m.db", sweep_interval=None)
+    return partial(open_service, tmp_path / "m.db", maintenance_interval=None)
 
 
 def told_once(opened) -> list[str]:

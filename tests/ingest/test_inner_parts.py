@@ -14,6 +14,7 @@ from vecall import (
     LlmSummaryProvider,
     MemoryService,
     MessageCount,
+    WritePolicy,
     redact,
 )
 from vecall.ingest.inner_parts import MEMORY_TOOLS, MOST_CHARS
@@ -55,7 +56,7 @@ def texts(service):
 
 def told(*parts, include=("thoughts", "calls")):
     """The text of a turn that has these parts, or None."""
-    with MemoryService(embedder=None, include=include) as service:
+    with MemoryService(embedder=None, writes=WritePolicy(include=include)) as service:
         service.sync.add_events_to_memory(**ALICE, events=[event(*parts)])
         return next(iter(texts(service)), None)
 
@@ -96,7 +97,9 @@ def test_dicts_in_camel_case_objects_and_chat_messages_are_read_alike():
     assert told({"type": "thinking", "thinking": "hm"}, SAID).startswith("(thought) hm")
     assert told({"type": "reasoning", "text": "hm"}) == "(thought) hm"
     given = Event({"parts": PARTS}, id="e1", author="agent")
-    with MemoryService(embedder=None, include=["calls", "thoughts"]) as service:
+    with MemoryService(
+        embedder=None, writes=WritePolicy(include=["calls", "thoughts"])
+    ) as service:
         service.sync.add_events_to_memory(**ALICE, events=[given])
         assert texts(service) == [TEXTS["thoughts", "calls"]]
 
@@ -175,7 +178,9 @@ def test_short_arguments_are_whole():
 def test_added_again_with_the_option_a_turn_gets_its_calls(tmp_path):
     for include in ((), ("calls",), ()):
         path = tmp_path / "m.db"
-        with MemoryService(path, embedder=None, include=include) as service:
+        with MemoryService(
+            path, embedder=None, writes=WritePolicy(include=include)
+        ) as service:
             service.sync.add_session_to_memory(session(event(*PARTS)))
             assert texts(service) == [TEXTS[include]]
 
@@ -184,7 +189,9 @@ def test_the_hook_and_the_summarizer_see_them():
     def hide(write):
         return redact(write.memory.text.replace("Paris", "[city]"))
 
-    with MemoryService(embedder=None, include=("calls",), on_write=hide) as service:
+    with MemoryService(
+        embedder=None, writes=WritePolicy(include=("calls",), on_write=hide)
+    ) as service:
         service.sync.add_session_to_memory(session(event(*PARTS)))
         (entry,) = service.sync.list_memories(**ALICE)
         assert "Paris" not in str(entry)
@@ -199,7 +206,7 @@ def test_the_hook_and_the_summarizer_see_them():
     provider = LlmSummaryProvider(summarize)
     for include in ((), ("calls",)):
         with MemoryService(
-            embedder=None, include=include, summarizer=provider
+            embedder=None, writes=WritePolicy(include=include), summarizer=provider
         ) as service:
             service.sync.add_session_to_memory(session(event(*PARTS)))
             assert texts(service) == ["A summary."]
@@ -209,7 +216,7 @@ def test_the_hook_and_the_summarizer_see_them():
 @pytest.mark.parametrize("given", ["calls", None, 1, ("files",), (1,), {"calls": 1}])
 def test_another_include_is_refused(given):
     with pytest.raises(ConfigError, match="include: "):
-        MemoryService(embedder=None, include=given)
+        MemoryService(embedder=None, writes=WritePolicy(include=given))
 
 
 def test_google_adks_events_are_read(tmp_path):
@@ -235,7 +242,10 @@ def test_google_adks_events_are_read(tmp_path):
             VecallMemoryService(uri=where)
             if uri
             else VecallMemoryService(
-                embedder=None, include=tuple(include.split(",")) if include else ()
+                embedder=None,
+                writes=WritePolicy(
+                    include=tuple(include.split(",")) if include else ()
+                ),
             )
         )
         if way == "events":

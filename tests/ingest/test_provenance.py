@@ -273,7 +273,7 @@ def test_a_compaction_of_a_compaction_is_no_more_trusted(open_service):
 def test_times_say_when_it_was_stored_and_changed(open_service):
     """S2.25: a change moves one of them, and nothing else does."""
     clock = Steered()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     entry = MemoryEntry("zebra", id="f", kind="fact")
     service.sync.add_memory(**ALICE, memories=[entry])
 

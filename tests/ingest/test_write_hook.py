@@ -129,7 +129,7 @@ def test_each_memory_is_judged_by_itself(open_service, judge):
 def test_a_refused_memory_takes_its_call_with_it(open_service, tmp_path, judge):
     """An explicit memory that is refused: nothing of the call is written."""
     path = tmp_path / "m.db"
-    with open_service(path, on_write=judge, sweep_interval=None) as service:
+    with open_service(path, on_write=judge, maintenance_interval=None) as service:
         service.sync.add_memory(**ALICE, memories=[MemoryEntry("zebra", id="f")])
         before = dump(path)
         for call in twins(service):
@@ -201,7 +201,7 @@ def test_what_is_redacted_is_nowhere(open_service, tmp_path, judge, way):
 def test_a_redacted_memory_that_is_told_again_is_known(open_service, tmp_path, judge):
     """It is neither written nor embedded a second time."""
     path, embedder = tmp_path / "m.db", Recorder()
-    service = open_service(path, on_write=judge, embedder=embedder, sweep_interval=None)
+    service = open_service(path, on_write=judge, embedder=embedder)
     events = [{"author": "user", "text": f"zebra {SECRET}", "timestamp": 1.0}]
     ids = service.sync.add_session_to_memory(session(*events))
     before, asked = dump(path), len(embedder.asked)
@@ -249,7 +249,7 @@ def test_a_hook_that_fails_lets_nothing_in(open_service, tmp_path, kind, error, 
     memories = ["zebra", "okapi xyzzysecret", "gnu xyzzysecret"]
     for index in (0, 1):
         for way in (0, 1):
-            service = open_service(path, on_write=kind(error, 1), sweep_interval=None)
+            service = open_service(path, on_write=kind(error, 1))
             call = twins(service)[index]
             if way == 0:
                 refuses(

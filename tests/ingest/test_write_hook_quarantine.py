@@ -139,12 +139,12 @@ def test_what_is_held_and_told_again_changes_nothing(open_service, tmp_path, jud
     """It goes on waiting, also when the hook has gone."""
     path = tmp_path / "m.db"
     events = [turn(1, "zebra 1"), turn(2, "held zebra 2")]
-    with open_service(path, on_write=judge, sweep_interval=None) as service:
+    with open_service(path, on_write=judge, maintenance_interval=None) as service:
         service.sync.add_memory(**ALICE, memories=[HELD])
         service.sync.add_session_to_memory(session(*events))
     before = dump(path)
     for hook in (judge, lambda _: ALLOW, None):
-        with open_service(path, on_write=hook, sweep_interval=None) as service:
+        with open_service(path, on_write=hook, maintenance_interval=None) as service:
             service.sync.add_memory(**ALICE, memories=[HELD])
             service.sync.add_session_to_memory(session(*events))
             assert found(service) == ["zebra 1"]
@@ -314,7 +314,7 @@ def test_an_update_that_is_held_says_what_became_of_it(open_service):
 @pytest.mark.parametrize("way", ["consolidation", "count", "summarizer", "compaction"])
 def test_what_vecall_makes_itself_is_judged_too(open_service, judge, way):
     """Summaries and what triggers make go through the gate like all else."""
-    options: dict[str, Any] = {"sweep_interval": None, "on_write": judge}
+    options: dict[str, Any] = {"maintenance_interval": None, "on_write": judge}
     provider = Recording((SessionSummary("held summary"),))
     compaction = {
         "start_timestamp": 0.0,

@@ -16,7 +16,13 @@ from helpers.clocks import DAY, START, YEAR, SettableClock, UnnamedClock
 from helpers.memories import ALICE, texts
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from vecall import ConfigError, MemoryEntry, MemoryService, NotFoundError
+from vecall import (
+    ConfigError,
+    MemoryEntry,
+    MemoryService,
+    NotFoundError,
+    StorageOptions,
+)
 from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
 
 JUMPS = [YEAR, -YEAR, DAY, -DAY]
@@ -116,7 +122,7 @@ def test_a_mark_with_any_letter_changed_is_not_believed():
 def test_a_damaged_mark_in_a_file_expires_nothing(open_service, tmp_path, clock):
     """S4.58, guarantee 5: a digit that flips does not sweep a user's memories away."""
     path = tmp_path / "m.db"
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     told(service, "zebra", 3600.0)
     service.close()
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -124,7 +130,7 @@ def test_a_damaged_mark_in_a_file_expires_nothing(open_service, tmp_path, clock)
             "UPDATE meta SET value = '9' || substr(value, 2) WHERE key = 'clock'"
         )
         assert changed.rowcount == 1
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     assert service.sync.admin.run_due() == 0
     assert texts(service) == ["zebra"]
 
@@ -143,13 +149,13 @@ def test_the_machines_own_clock_tells_the_time_and_passes():
 def test_what_is_no_clock_is_refused(wrong):
     """S4.58: a wrong argument is refused at the door."""
     with pytest.raises(ConfigError, match="clock: expected"):
-        MemoryService(clock=wrong, embedder=None)
+        MemoryService(storage=StorageOptions(clock=wrong), embedder=None)
 
 
 @pytest.mark.parametrize("jump", JUMPS)
 def test_a_jump_while_a_service_runs_changes_no_life(open_service, clock, jump):
     """S4.58: told before or after it, a memory lives exactly its time."""
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     told(service, "zebra before", 100.0)
     clock.jump(jump)
     told(service, "zebra after", 100.0)
@@ -167,13 +173,13 @@ def test_a_jump_between_two_runs_of_a_program_changes_no_life(
 ):
     """S4.58: the machine was not off, so the file says how late it is."""
     path = tmp_path / "m.db"
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     told(service, "zebra", 100.0)
     clock.let_pass(60.0)
     service.close()
     clock.jump(jump)
     clock.let_pass(30.0)
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     service.sync.admin.run_due()
     assert texts(service) == ["zebra"]
     told(service, "zebra new", 100.0)
@@ -188,14 +194,14 @@ def test_what_has_expired_does_not_come_back_with_a_restart_of_the_machine(
 ):
     """S4.58: a wall clock that was a year behind after it counts as no time."""
     path = tmp_path / "m.db"
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     told(service, "zebra", 100.0)
     told(service, "zebra long", 1_000.0)
     clock.let_pass(100.0)
     told(service, "okapi")  # from here on the file knows how late it is
     service.close()
     clock.restart(off=-YEAR)
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     assert texts(service) == ["zebra long"]
     told(service, "zebra new", 50.0)
     clock.let_pass(49.0)
@@ -209,15 +215,15 @@ def test_the_first_write_after_a_restart_of_the_machine_is_what_counts(
 ):
     """S4.58: though the machine ran for as long as the last time."""
     path = tmp_path / "m.db"
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     told(service, "zebra", 100.0)
     service.close()
     clock.restart(off=10.0, monotonic=1_000.25)
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     told(service, "okapi")
     service.close()
     clock.jump(YEAR)
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     assert texts(service) == ["zebra"]
 
 
@@ -227,13 +233,13 @@ def test_the_first_opening_after_a_restart_of_the_machine_is_what_counts(
 ):
     """S4.58: for all that open the file later, though nobody has written since."""
     path = tmp_path / "m.db"
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     told(service, "zebra", 100.0)
     service.close()
     clock.restart(off=10.0)
-    one = open_service(path, clock=clock, sweep_interval=None)
+    one = open_service(path, clock=clock, maintenance_interval=None)
     clock.jump(jump)
-    other = open_service(path, clock=clock, sweep_interval=None)
+    other = open_service(path, clock=clock, maintenance_interval=None)
     told(one, "zebra new", 100.0)
     assert texts(one) == texts(other) == ["zebra", "zebra new"]
     clock.let_pass(90.0)
@@ -243,15 +249,15 @@ def test_the_first_opening_after_a_restart_of_the_machine_is_what_counts(
 def test_time_passes_while_a_machine_is_off(open_service, tmp_path, clock):
     """S4.58: as long as the wall clock says."""
     path = tmp_path / "m.db"
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     told(service, "zebra", 100.0)
     service.close()
     clock.restart(off=99.0)
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     assert texts(service) == ["zebra"]
     service.close()
     clock.restart(off=1.0)
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     assert texts(service) == []
 
 
@@ -280,9 +286,9 @@ class ClockPrograms(RuleBasedStateMachine):
         for _ in range(2):
             service = MemoryService(
                 self.folder / "m.db",
-                durability="process",
-                clock=self.clock,
-                sweep_interval=None,
+                storage=StorageOptions(
+                    durability="process", clock=self.clock, maintenance_interval=None
+                ),
                 embedder=None,
             )
             self.services.append(service)

@@ -28,7 +28,8 @@ for line in sys.stdin:
         if service is not None:
             service.close()
         service = vecall.MemoryService(
-            path, clock=clock, sweep_interval=None, embedder=None)
+            path, storage=vecall.StorageOptions(clock=clock, maintenance_interval=None),
+            embedder=None)
     if do == "tell":
         word, ttl = what.split()
         entry = vecall.MemoryEntry("zebra " + word, id=word)

@@ -31,9 +31,9 @@ def lived_ahead(
 ) -> MemoryService:
     """A file that was opened while the wall clock stood years ahead, once."""
     clock.jump(AHEAD)
-    open_service(path, clock=clock, sweep_interval=None).close()
+    open_service(path, clock=clock, maintenance_interval=None).close()
     clock.restart(off=-AHEAD)
-    return open_service(path, clock=clock, sweep_interval=None)
+    return open_service(path, clock=clock, maintenance_interval=None)
 
 
 def add(service: MemoryService, text: str, **more: Any) -> None:
@@ -51,7 +51,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_jump_of_more_than_a_day_is_logged_once(
     open_service, tmp_path, clock, caplog, jump
 ):
-    service = open_service(tmp_path / "m.db", clock=clock, sweep_interval=None)
+    service = open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)
     add(service, "zebra")
     assert warnings_of(caplog) == []
     clock.jump(jump)
@@ -64,7 +64,7 @@ def test_a_jump_of_more_than_a_day_is_logged_once(
 
 @pytest.mark.parametrize("jump", [0.9 * DAY, -0.9 * DAY])
 def test_a_smaller_jump_is_not_logged(open_service, tmp_path, clock, caplog, jump):
-    service = open_service(tmp_path / "m.db", clock=clock, sweep_interval=None)
+    service = open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)
     clock.jump(jump)
     add(service, "zebra")
     assert warnings_of(caplog) == []
@@ -73,9 +73,9 @@ def test_a_smaller_jump_is_not_logged(open_service, tmp_path, clock, caplog, jum
 def test_a_machine_that_was_off_for_a_month_logs_nothing(
     open_service, tmp_path, clock, caplog
 ):
-    open_service(tmp_path / "m.db", clock=clock, sweep_interval=None).close()
+    open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None).close()
     clock.restart(off=30 * DAY)
-    open_service(tmp_path / "m.db", clock=clock, sweep_interval=None)
+    open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)
     assert warnings_of(caplog) == []
 
 
@@ -86,7 +86,7 @@ def test_a_file_whose_time_is_ahead_says_so_where_it_is_opened(
     path = tmp_path / "m.db"
     lived_ahead(open_service, path, clock).close()
     caplog.clear()
-    open_service(path, clock=clock, sweep_interval=None, read_only=read_only)
+    open_service(path, clock=clock, maintenance_interval=None, read_only=read_only)
     (said,) = warnings_of(caplog)
     assert f"{AHEAD / DAY:.1f} days ahead of" in said
 
@@ -109,7 +109,7 @@ def test_a_reset_finds_a_date_that_has_not_come_and_keeps_what_is_left_of_a_ttl(
         == f"the clock was set back by {AHEAD / DAY:.1f} days; 2 ttls moved with it"
     )
     assert reset_clock(path, clock) == []
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     everything = ["zebra four", "zebra one", "zebra three", "zebra two"]
     assert texts(service) == everything
     clock.let_pass(10.0)  # the date of the third
@@ -128,13 +128,13 @@ def test_a_time_that_is_behind_the_wall_clock_is_set_forward(
 ):
     path = tmp_path / "m.db"
     clock.jump(-YEAR)
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     add(service, "zebra", ttl=100.0)
     service.close()
     clock.jump(YEAR)
     (done,) = reset_clock(path, clock)
     assert "forward by 365.0 days" in done
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     assert service._memory.storage.expiry_clock.now() == START
     clock.let_pass(99.0)
     assert texts(service) == ["zebra"]
@@ -147,7 +147,7 @@ def test_a_reset_moves_all_that_is_counted_and_keeps_every_row_whole(
 ):
     """Also of what a snapshot holds, of vectors, and of what is archived or held."""
     path = tmp_path / "m.db"
-    options = {"clock": clock, "sweep_interval": None, "embedder": Recorder(4)}
+    options = {"clock": clock, "maintenance_interval": None, "embedder": Recorder(4)}
     lived_ahead(open_service, path, clock).close()
     service = open_service(path, **options, history_ttl=50.0)
     for who in (ALICE, BOB):
@@ -196,7 +196,7 @@ def test_doctor_sees_a_time_that_is_years_ahead_and_resets_it(
 ):
     path = tmp_path / "m.db"
     wrong = SettableClock(ExpiryClock(SettableClock()).wall() + AHEAD)
-    open_service(path, clock=wrong, sweep_interval=None).close()
+    open_service(path, clock=wrong, maintenance_interval=None).close()
     assert main(["doctor", "--path", str(path)]) == 0
     assert "--reset-clock" in capsys.readouterr().out
     assert main(["doctor", "--path", str(path), "--reset-clock"]) == 0

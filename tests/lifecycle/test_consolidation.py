@@ -129,7 +129,7 @@ def test_turns_and_other_users_are_left_alone(open_service):
 def test_the_newest_counts_for_all(open_service, tmp_path):
     """S4.59: uses summed, the highest importance, the last use, the latest end."""
     clock = SettableClock()
-    service = open_service(tmp_path / "m.db", clock=clock, sweep_interval=None)
+    service = open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)
     add(service, "likes tea", "a", importance=0.9, timestamp=1.0)
     add(service, "Likes tea", "b", importance=0.2, timestamp=3.0)
     add(service, "likes tea!", "c", timestamp=2.0)
@@ -159,7 +159,7 @@ def test_the_newest_counts_for_all(open_service, tmp_path):
 def test_a_brief_fact_does_not_shorten_a_lasting_one(open_service, end):
     """S4.59: what was told without an end goes on being found."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     add(service, "likes tea", "a", timestamp=1.0)
     add(service, "Likes tea", "b", timestamp=2.0, **end)
     assert merge(service).merged == 1
@@ -186,7 +186,7 @@ def test_what_was_merged_stays_away_when_it_is_told_again(open_service, tmp_path
 def test_old_sessions_are_summed_up(open_service):
     """S4.59: the summary is found, the turns are kept; a recent session stays."""
     clock = SettableClock()
-    service = open_service(clock=clock, embedder=Recorder(), sweep_interval=None)
+    service = open_service(clock=clock, embedder=Recorder(), maintenance_interval=None)
     ids = told(service)
     clock.let_pass(7 * DAY + 1.0)
     recent = told(service, "fresh news", id_="t")
@@ -214,7 +214,7 @@ def test_old_sessions_are_summed_up(open_service):
 def test_a_summary_gives_the_turns_back(open_service, tmp_path):
     """S4.59: in their order, also after a restart; and can be made once more."""
     clock = SettableClock()
-    options = {"clock": clock, "sweep_interval": None}
+    options = {"clock": clock, "maintenance_interval": None}
     service = open_service(tmp_path / "m.db", **options)
     ids = told(service)
     clock.let_pass(8 * DAY)
@@ -236,7 +236,7 @@ def test_a_summary_gives_the_turns_back(open_service, tmp_path):
 def test_several_summaries_of_a_session_become_one_memory(open_service):
     """S4.59, S4.65: which says what each of them says, and gives the turns back."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     ids = told(service)
     clock.let_pass(8 * DAY)
     answer = (
@@ -256,7 +256,7 @@ def test_several_summaries_of_a_session_become_one_memory(open_service):
 def test_a_failing_model_leaves_the_session_as_it_was(open_service, model):
     """S4.59: those before it are summed up, and another try goes on."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     told(service, "first gnu", id_="a")
     second = told(service, "second gnu", id_="b")
     clock.let_pass(8 * DAY)
@@ -283,7 +283,7 @@ def test_a_failing_model_leaves_the_session_as_it_was(open_service, model):
 def test_a_summary_is_trusted_no_more_than_its_turns(open_service, tiers, trust):
     """S4.59: turns of different trust give one that nobody vouches for."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     events = [
         {"id": f"e{n}", "author": "user", "text": f"gnu {n}", "trust": tier}
         for n, tier in enumerate(tiers)
@@ -297,7 +297,7 @@ def test_a_summary_is_trusted_no_more_than_its_turns(open_service, tiers, trust)
 def test_who_sums_up_must_be_given(open_service):
     """S4.59: nothing is done without; the service's own is taken otherwise."""
     clock = SettableClock()
-    options = {"clock": clock, "sweep_interval": None}
+    options = {"clock": clock, "maintenance_interval": None}
     service = open_service(**options)
     told(service)
     add(service, "tea", "a")
@@ -320,7 +320,7 @@ def test_who_sums_up_must_be_given(open_service):
 def test_a_turn_that_goes_while_it_is_summed_up_is_in_no_summary(open_service):
     """S4.59, S4.60: what is deleted meanwhile does not live on in other words."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     ids = told(service)
 
     def model(_: str) -> str:
@@ -338,7 +338,7 @@ def test_a_turn_that_goes_while_it_is_summed_up_is_in_no_summary(open_service):
 def test_what_expires_does_not_live_on_in_a_summary(open_service):
     """S4.59: expired turns are shown to nobody, brief ones end as they would."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
 
     def tell(id_: str, **ttls: float | None) -> None:
         events = [

@@ -15,6 +15,7 @@ from vecall import (
     MemoryEntry,
     MemoryService,
     ReadOnlyError,
+    StorageOptions,
 )
 
 VECTORS = {
@@ -39,8 +40,7 @@ def service(tmp_path):
     with MemoryService(
         tmp_path / "m.db",
         embedder=embedder,
-        clock=SettableClock(),
-        sweep_interval=None,
+        storage=StorageOptions(clock=SettableClock(), maintenance_interval=None),
     ) as opened:
         yield opened
 

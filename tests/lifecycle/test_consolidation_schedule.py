@@ -10,8 +10,15 @@ from helpers.clocks import DAY, SettableClock
 from helpers.embedders import session
 from helpers.lifecycle import add, kept
 from helpers.memories import ALICE, BOB
+from helpers.options import grouped
 from helpers.summaries import Scripted
-from vecall import ConfigError, ConsolidationPlan, InvalidArgumentError, MemoryService
+from vecall import (
+    ConfigError,
+    ConsolidationPlan,
+    InvalidArgumentError,
+    MemoryService,
+    StorageOptions,
+)
 from vecall.cli.main import main
 from vecall.summaries import LlmSummaryProvider
 
@@ -23,11 +30,13 @@ def provider(*answers: str) -> LlmSummaryProvider:
 def opened(path, clock, *answers, **more) -> MemoryService:
     return MemoryService(
         path,
-        embedder=None,
-        clock=clock,
-        sweep_interval=None,
-        summarizer=provider(*answers) if answers else None,
-        **more,
+        **grouped(
+            embedder=None,
+            clock=clock,
+            maintenance_interval=None,
+            summarizer=provider(*answers) if answers else None,
+            **more,
+        ),
     )
 
 
@@ -143,8 +152,7 @@ def test_a_user_that_cannot_be_consolidated_keeps_no_other_waiting(tmp_path, cap
     with MemoryService(
         tmp_path / "m.db",
         embedder=None,
-        clock=clock,
-        sweep_interval=None,
+        storage=StorageOptions(clock=clock, maintenance_interval=None),
         summarizer=Failing(),
         consolidation=plan,
     ) as service:
@@ -184,7 +192,7 @@ class Failing:
 )
 def test_a_plan_that_the_service_cannot_follow_is_refused(tmp_path, options, match):
     with pytest.raises(ConfigError, match=match):
-        MemoryService(tmp_path / "m.db", embedder=None, **options)
+        MemoryService(tmp_path / "m.db", **grouped(embedder=None, **options))
 
 
 @pytest.mark.parametrize(

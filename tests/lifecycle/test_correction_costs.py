@@ -32,7 +32,7 @@ def test_a_correction_reads_none_of_the_texts_that_were_overwritten(
 
 def test_a_memory_that_is_valid_no_more_is_returned_once_more(open_service):
     """It was corrected, so its new state is told, though it is not found by its id."""
-    service: MemoryService = open_service(sweep_interval=None)
+    service: MemoryService = open_service(maintenance_interval=None)
     service.sync.add_memory(**ALICE, memories=[{"content": "zebra", "id": "1"}])
     made = service.sync.update_memory(**ALICE, memory_id="1", valid_until=1.0)
     assert (made.id, made.valid_until) == ("1", 1.0)

@@ -59,7 +59,7 @@ def test_a_correction_back_to_what_it_was_keeps_a_vector(open_service):
 def test_what_is_not_corrected_stays(open_service):
     """S2.25, S4.60: times, position, uses, importance, trust, metadata, expiry."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     first, second, third = told(service, "one gnu", "two gnus", "three gnus")
     service.sync.mark_used(**ALICE, memory_ids=[second])
     before = get(service, second)
@@ -137,7 +137,7 @@ def test_every_field_that_may_change_does(open_service, name, value):
 def test_an_end_of_validity_in_the_past_is_returned_and_no_longer_found(open_service):
     """S4.60: "that was only true until yesterday"."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     id_ = add(service, OLD)
     after = update(service, id_, valid_until=clock.wall() - 86_400.0)
     assert after.valid_until == clock.wall() - 86_400.0
@@ -149,7 +149,7 @@ def test_an_end_of_validity_in_the_past_is_returned_and_no_longer_found(open_ser
 def test_an_end_of_validity_can_be_taken_away(open_service):
     """S4.60: None is a value as well."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     id_ = add(service, OLD, valid_until=clock.wall() + 60.0)
     assert update(service, id_, valid_until=None).valid_until is None
     clock.let_pass(61.0)
@@ -200,7 +200,7 @@ def test_what_cannot_be_changed_is_refused(open_service, changes, error):
 def test_only_ones_own_live_memory_can_be_corrected(open_service):
     """S4.60: unknown, another user's, deleted, archived and expired ones are not."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     ids = {name: add(service, f"{name} gnu") for name in ("deleted", "archived", "own")}
     ids["expired"] = add(service, "expired gnu", custom_metadata={"ttl": 10})
     ids["lapsed"] = add(service, "lapsed gnu", valid_until=clock.wall() + 10.0)

@@ -88,7 +88,7 @@ def test_an_archived_memory_can_be_deleted_alone(open_service):
 def test_a_deletion_drops_turns_that_wait(open_service, tmp_path, whole_user):
     """S4.60: turns that wait for a trigger are no memories yet, and go all the same."""
     path = tmp_path / "m.db"
-    options = {"trigger": MessageCount(99), "sweep_interval": None}
+    options = {"trigger": MessageCount(99), "maintenance_interval": None}
     service = open_service(path, **options)
     waiting, other = session("wordone", "wordtwo"), session("wordthree", id_="other")
     bobs = {**session("wordfour"), **BOB}
@@ -115,7 +115,7 @@ def test_a_deletion_drops_turns_that_wait(open_service, tmp_path, whole_user):
 
 def test_a_turn_that_is_deleted_while_it_waits_is_never_remembered(open_service):
     """S4.60: by its id, before a trigger has made a memory of it."""
-    service = open_service(trigger="session_end", sweep_interval=None)
+    service = open_service(trigger="session_end", maintenance_interval=None)
     told = session("zebra one", "zebra two")
     service.sync.observe_session(told)
     service.sync.delete_memory(**ALICE, memory_id=memory_id("s", "e0"))

@@ -10,7 +10,8 @@ from hashlib import blake2b
 
 import pytest
 from helpers.clocks import SettableClock
-from vecall import ConfigError, ConflictError, MemoryService, Scopes
+from helpers.options import grouped
+from vecall import ConfigError, ConflictError, MemoryService, Scopes, WritePolicy
 from vecall.cli.main import main
 from vecall.store.rows import text_hash
 
@@ -65,7 +66,9 @@ def test_a_person_is_erased_from_all_apps_with_the_name(file, capsys):
 
 def test_what_all_apps_share_of_a_person_is_erased_too(file, capsys):
     scopes = Scopes(read=("shared",), write=("shared",))
-    with MemoryService(file, embedder=None, scopes=scopes) as memory:
+    with MemoryService(
+        file, embedder=None, writes=WritePolicy(scopes=scopes)
+    ) as memory:
         for names in (ALICE, BOB):
             memory.sync.add_memory(**names, memories=["a secret"], scope="shared")
     code, said = _run(capsys, "erase", "--user", NAME, "--yes", "--path", file)
@@ -75,7 +78,9 @@ def test_what_all_apps_share_of_a_person_is_erased_too(file, capsys):
         "the file no longer has the name\n",
     )
     assert NAME.encode() not in _bytes_of(file)
-    with MemoryService(file, embedder=None, scopes=scopes).sync as memory:
+    with MemoryService(
+        file, embedder=None, writes=WritePolicy(scopes=scopes)
+    ).sync as memory:
         found = memory.search_memory(**BOB, query="a secret")
         assert [m.text for m in found] == ["a secret"]
 
@@ -145,8 +150,13 @@ def test_a_purge_keeps_no_digest_of_proposals_and_keys(tmp_path):
 def test_a_purge_shortens_the_digest_of_a_correction_that_still_holds(tmp_path):
     path, clock = tmp_path / "memory.db", SettableClock()
     turn = {"text": SECRET, "id": "e1", "author": "user"}
-    how = {"embedder": None, "history_ttl": 60, "clock": clock, "sweep_interval": None}
-    with MemoryService(path, **{"embedder": None, **how}) as memory:
+    how = {
+        "embedder": None,
+        "history_ttl": 60,
+        "clock": clock,
+        "maintenance_interval": None,
+    }
+    with MemoryService(path, **grouped(**{"embedder": None, **how})) as memory:
         told = {"app_name": "shop", "user_id": NAME, "id": "s", "events": [turn]}
         memory.sync.add_session_to_memory(told)
         (stored,) = memory.sync.list_memories(**ALICE)

@@ -17,7 +17,14 @@ import pytest
 from helpers.clocks import SettableClock
 from helpers.memories import ALICE, SECRET, WAIT_S, texts
 from helpers.processes import HOLDER, child, run, said, tell
-from vecall import BusyError, ConfigError, MemoryEntry, MemoryService, ReadOnlyError
+from vecall import (
+    BusyError,
+    ConfigError,
+    MemoryEntry,
+    MemoryService,
+    ReadOnlyError,
+    StorageOptions,
+)
 from vecall.store import examine
 from vecall.store.file import database
 
@@ -66,7 +73,7 @@ def is_well(path: Path) -> None:
 
 def test_what_expired_is_cleared_away_while_nobody_asks(open_service, path, clock):
     """S4.58: the rows go, though there is no call at all."""
-    service = open_service(path, clock=clock, sweep_interval=OFTEN)
+    service = open_service(path, clock=clock, maintenance_interval=OFTEN)
     told(service, "a", "b")
     told(service, "stays", ttl=1e6)
     assert len(texts(service)) == 3
@@ -82,7 +89,7 @@ def test_what_expired_is_cleared_away_while_nobody_asks(open_service, path, cloc
 
 def test_nothing_is_written_while_nothing_is_due(open_service, path, clock):
     """S4.58: an idle service leaves the disk alone."""
-    service = open_service(path, clock=clock, sweep_interval=OFTEN)
+    service = open_service(path, clock=clock, maintenance_interval=OFTEN)
     told(service, "a")
     log = path.with_name("m.db-wal")
     before = log.stat().st_size
@@ -97,7 +104,7 @@ def test_nothing_is_written_while_nothing_is_due(open_service, path, clock):
 
 def test_a_service_is_closed_while_it_sweeps(open_service, path, clock, in_time):
     """S4.58: what the sweep has begun is finished; nothing is left half done."""
-    service = open_service(path, clock=clock, sweep_interval=OFTEN)
+    service = open_service(path, clock=clock, maintenance_interval=OFTEN)
     told(service, *"abc")
     with child(HOLDER, path) as holder:
         assert said(holder) == "held"  # the sweep waits for its turn to write
@@ -118,7 +125,7 @@ def test_a_service_is_closed_while_it_sweeps(open_service, path, clock, in_time)
 
 def test_closing_does_not_wait_for_the_next_look(open_service, in_time):
     """S4.58: however far off that is."""
-    service = open_service(sweep_interval=NEVER)
+    service = open_service(maintenance_interval=NEVER)
     in_time(service.close)
 
 
@@ -138,7 +145,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_sweep_that_fails_is_tried_again(open_service, path, clock, caplog):
     """S4.58: the file refuses for a while; the log says so, but not what was there."""
     caplog.set_level(logging.DEBUG, "vecall")
-    service = open_service(path, clock=clock, sweep_interval=OFTEN)
+    service = open_service(path, clock=clock, maintenance_interval=OFTEN)
     told(service, SECRET, "a")
     refuse_deletions(
         path,
@@ -161,7 +168,7 @@ def test_a_sweep_that_cannot_have_its_turn_is_tried_again(
     open_service, path, clock, caplog, monkeypatch
 ):
     """S4.58: somebody else writes for long."""
-    service = open_service(path, clock=clock, sweep_interval=OFTEN)
+    service = open_service(path, clock=clock, maintenance_interval=OFTEN)
     told(service, "a")
     monkeypatch.setattr(database, "_GATE_TIMEOUT_S", 0.02)
     with child(HOLDER, path) as holder:
@@ -179,9 +186,11 @@ def test_a_sweep_that_cannot_have_its_turn_is_tried_again(
 def test_a_service_that_only_reads_has_no_housekeeper(open_service, path, clock):
     """S4.58: it finds nothing that expired, and clears nothing away."""
     before = keepers()
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     told(service, "a", "b")
-    reading = open_service(path, clock=clock, sweep_interval=OFTEN, read_only=True)
+    reading = open_service(
+        path, clock=clock, maintenance_interval=OFTEN, read_only=True
+    )
     assert keepers() == before
     clock.let_pass(60.0)
     assert texts(reading) == []
@@ -196,15 +205,15 @@ def test_a_service_that_only_reads_has_no_housekeeper(open_service, path, clock)
 def test_what_is_no_interval_is_refused(wrong):
     """S4.58: no service is opened, no thread begun."""
     before = keepers()
-    with pytest.raises(ConfigError, match="sweep_interval"):
-        MemoryService(sweep_interval=wrong, embedder=None)
+    with pytest.raises(ConfigError, match="maintenance_interval"):
+        MemoryService(storage=StorageOptions(maintenance_interval=wrong), embedder=None)
     assert keepers() == before
 
 
 def test_a_closed_service_leaves_no_thread(open_service, path):
     """S4.58: whatever it had begun."""
     before = set(threading.enumerate())
-    service = open_service(path, sweep_interval=OFTEN)
+    service = open_service(path, maintenance_interval=OFTEN)
     told(service, "a")
     texts(service)
     service.close()
@@ -214,7 +223,9 @@ def test_a_closed_service_leaves_no_thread(open_service, path):
 def test_a_service_that_nobody_has_any_more_is_not_kept_by_its_housekeeper(path):
     """S4.58: the thread ends, though its next look is far off."""
     before = keepers()
-    service = MemoryService(path, sweep_interval=NEVER, embedder=None)
+    service = MemoryService(
+        path, storage=StorageOptions(maintenance_interval=NEVER), embedder=None
+    )
     told(service, "a")
     assert len(keepers() - before) == 1
     gone = weakref.ref(service)
@@ -227,7 +238,7 @@ def test_a_service_that_nobody_has_any_more_is_not_kept_by_its_housekeeper(path)
 
 def test_sweeps_adds_and_searches_agree_in_the_end(open_service, path, clock):
     """S4.58: engine and file hold the same after any interleaving."""
-    service = open_service(path, clock=clock, sweep_interval=0.001)
+    service = open_service(path, clock=clock, maintenance_interval=0.001)
 
     def work(number: int) -> None:
         for each in range(30):
@@ -253,7 +264,8 @@ def test_sweeps_adds_and_searches_agree_in_the_end(open_service, path, clock):
 SWEEPER = """
 import sys, vecall
 who = dict(app_name="app", user_id="alice")
-with vecall.MemoryService(sys.argv[1], sweep_interval=0.002, embedder=None) as service:
+storage = vecall.StorageOptions(maintenance_interval=0.002)
+with vecall.MemoryService(sys.argv[1], storage=storage, embedder=None) as service:
     print("ready", flush=True)
     sys.stdin.readline()
     for each in range(40):
@@ -267,7 +279,7 @@ with vecall.MemoryService(sys.argv[1], sweep_interval=0.002, embedder=None) as s
 
 def test_two_processes_sweep_one_file(open_service, path):
     """S4.58: each memory goes once, and nothing else does."""
-    service = open_service(path, sweep_interval=None)
+    service = open_service(path, maintenance_interval=None)
     told(service, "stays", ttl=1e6)
     with ExitStack() as stack:
         running = [stack.enter_context(child(SWEEPER, path, n)) for n in range(2)]
@@ -298,7 +310,8 @@ def sweeps(service, word):
         assert time.monotonic() < end, "never swept"
         time.sleep(0.01)
 
-service = vecall.MemoryService(sys.argv[1], sweep_interval=0.02, embedder=None)
+storage = vecall.StorageOptions(maintenance_interval=0.02)
+service = vecall.MemoryService(sys.argv[1], storage=storage, embedder=None)
 service.sync.add_memory(**who, memories=["zebra"])
 ends = []
 for fork in range(5):

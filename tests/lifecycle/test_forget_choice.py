@@ -16,8 +16,10 @@ from vecall import (
     MemoryService,
     NotFoundError,
     Scopes,
+    SearchOptions,
     SessionEnd,
     VectorMemoryService,
+    WritePolicy,
 )
 from vecall.embedders.resolve import resolve
 
@@ -65,24 +67,29 @@ KINDS: dict[str, Make] = {
     "words, floor": lambda: MemoryService(min_confidence=0.9, embedder=None),
     "embedder": lambda: MemoryService(embedder=Topics()),
     "embedder, score floor": lambda: MemoryService(
-        embedder=Topics(), min_similarity=0.99
+        embedder=Topics(), search=SearchOptions(min_similarity=0.99)
     ),
     "scorer, floor": lambda: MemoryService(
         embedder=Topics(),
         min_confidence=0.5,
-        scorer=lambda _memory, _query: (0.0, 0.5),
+        search=SearchOptions(scorer=lambda _memory, _query: (0.0, 0.5)),
     ),
     "embedder down": lambda: MemoryService(embedder=Down()),
     "in memory, substring": InMemoryMemoryService,
     "in memory, words": lambda: InMemoryMemoryService("words"),
     "in memory, floor": lambda: InMemoryMemoryService(
-        "words", min_confidence=0.5, scorer=lambda _memory, _query: (0.0, 0.5)
+        "words",
+        min_confidence=0.5,
+        search=SearchOptions(scorer=lambda _memory, _query: (0.0, 0.5)),
     ),
     "vectors": lambda: VectorMemoryService(Topics()),
     "vectors, down": lambda: VectorMemoryService(Down()),
     "trigger": lambda: MemoryService(trigger=SessionEnd(), embedder=None),
     "scopes": lambda: MemoryService(
-        scopes=Scopes(read=frozenset({"app"}), write=frozenset({"app"})), embedder=None
+        writes=WritePolicy(
+            scopes=Scopes(read=frozenset({"app"}), write=frozenset({"app"}))
+        ),
+        embedder=None,
     ),
 }
 

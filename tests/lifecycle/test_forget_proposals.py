@@ -40,7 +40,7 @@ def with_turns(service: MemoryService) -> list[str]:
 def test_a_proposal_deletes_nothing(open_service):
     """S4.60: it says what would go, best first, and until when it may be confirmed."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     with_turns(service)
     before = everything(service)
     proposal = propose(service, "gnu")
@@ -93,7 +93,7 @@ def test_at_most_top_k_are_proposed(open_service):
 def test_a_token_counts_for_ten_minutes(open_service, late):
     """S4.60: by the time that passes, whatever the wall clock is set to."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     add(service, "a gnu")
     proposal = propose(service, "gnu")
     clock.jump(86_400.0)
@@ -254,7 +254,8 @@ CONFIRMER = """
 import json, sys, vecall
 sys.path.insert(0, sys.argv[1])
 from helpers.clocks import FileClock
-service = vecall.MemoryService(sys.argv[2], clock=FileClock(sys.argv[3]), embedder=None)
+storage = vecall.StorageOptions(clock=FileClock(sys.argv[3]))
+service = vecall.MemoryService(sys.argv[2], storage=storage, embedder=None)
 scope = dict(app_name="app", user_id="alice")
 try:
     print(json.dumps(service.sync.confirm_forget(**scope, token=sys.argv[4])))
@@ -268,7 +269,7 @@ def test_another_process_confirms(open_service, tmp_path, passed, answer):
     """S4.60: as a tool's second call does on another worker, within ten minutes."""
     clock = FileClock(tmp_path / "clock")
     clock.set(1e9, 100.0)
-    service = open_service(tmp_path / "m.db", clock=clock, sweep_interval=None)
+    service = open_service(tmp_path / "m.db", clock=clock, maintenance_interval=None)
     add(service, "a gnu")
     token = propose(service, "gnu").token
     clock.set(1e9 + passed, 100.0 + passed)

@@ -27,7 +27,7 @@ def superseded(service, *texts: str) -> list[str]:
 def test_a_history_goes_through_updates_and_corrections(open_service):
     """S1.49: oldest first, with when, why and by whom."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     id_ = told(service, "one gnu")
     times = []
     clock.let_pass(10.0)
@@ -87,7 +87,7 @@ def test_a_chain_of_replacements_is_told_whole(open_service):
 def test_what_was_merged_or_lapsed_says_so(open_service):
     """S1.49: why a memory is not found any more."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     add(service, "likes tea", "a", timestamp=1.0)
     add(service, "Likes tea!", "b", timestamp=2.0)
     add(service, "is in Rome", "c", valid_until=clock.wall() + 10.0)
@@ -143,7 +143,7 @@ def test_a_history_survives_a_restart_and_a_move(open_service, tmp_path):
 def test_what_expired_is_in_no_history(open_service, sweep):
     """S1.49: a time to live ends before the sweep as it does after it."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None, history_ttl=DAY)
+    service = open_service(clock=clock, maintenance_interval=None, history_ttl=DAY)
     id_ = told(service, "one gnu")
     told(service, "two gnus")
     brief = add(service, "brief gnu", custom_metadata={"ttl": 10})
@@ -161,7 +161,7 @@ def test_a_past_that_expired_does_not_let_the_correction_be_undone(
     """S4.60: what was corrected is gone from the file, and yet stays away."""
     clock = SettableClock()
     service = open_service(
-        tmp_path / "m.db", clock=clock, sweep_interval=None, history_ttl=DAY
+        tmp_path / "m.db", clock=clock, maintenance_interval=None, history_ttl=DAY
     )
     id_ = told(service, "wrongword gnu")
     update(service, id_, content="right gnu")

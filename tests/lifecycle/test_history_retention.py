@@ -10,7 +10,7 @@ import pytest
 from helpers.clocks import YEAR, SettableClock
 from helpers.memories import ALICE, texts
 from helpers.sessions import session, turn, turns
-from vecall import ConfigError, MemoryEntry, MemoryService
+from vecall import ConfigError, MemoryEntry, MemoryService, WritePolicy
 from vecall.store import examine
 
 
@@ -54,7 +54,7 @@ def test_what_an_update_overwrote_is_gone_after_its_time(
     """S1.21: history_ttl of a service, revision_ttl of a call; not a trace is left."""
     by_service, by_call = ("3600s", None) if way == "service" else (None, 3_600)
     service = open_service(
-        path, clock=clock, sweep_interval=None, history_ttl=by_service
+        path, clock=clock, maintenance_interval=None, history_ttl=by_service
     )
     for text in ("zebra xyzzyold", "zebra new"):
         service.sync.add_memory(
@@ -77,7 +77,7 @@ def test_what_an_update_overwrote_is_gone_after_its_time(
 
 def test_without_a_time_it_is_kept_for_ever(open_service, path, clock):
     """S1.21: nobody said that it should go."""
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     for text in ("zebra old", "zebra new"):
         service.sync.add_memory(**ALICE, memories=[MemoryEntry(text, id="z")])
     clock.let_pass(1e9)
@@ -87,7 +87,9 @@ def test_without_a_time_it_is_kept_for_ever(open_service, path, clock):
 
 def test_a_calls_time_counts_before_the_services(open_service, path, clock):
     """S1.21: of two revisions each goes when its own time is over."""
-    service = open_service(path, clock=clock, sweep_interval=None, history_ttl=100)
+    service = open_service(
+        path, clock=clock, maintenance_interval=None, history_ttl=100
+    )
     for text, ttl in (("zebra 1", None), ("zebra 2", 50), ("zebra 3", None)):
         service.sync.add_memory(
             **ALICE,
@@ -107,7 +109,9 @@ def test_a_wall_clock_that_is_set_takes_no_past_away_and_keeps_none(
     open_service, path, clock, jump
 ):
     """S1.21, bug class 29: the time that passed counts, here as everywhere."""
-    service = open_service(path, clock=clock, sweep_interval=None, history_ttl=100)
+    service = open_service(
+        path, clock=clock, maintenance_interval=None, history_ttl=100
+    )
     for text in ("zebra old", "zebra new"):
         service.sync.add_memory(**ALICE, memories=[MemoryEntry(text, id="z")])
     clock.jump(jump)
@@ -122,7 +126,7 @@ def test_a_wall_clock_that_is_set_takes_no_past_away_and_keeps_none(
 
 def test_a_memory_takes_its_past_with_it_when_it_expires(open_service, path, clock):
     """S4.58: nothing of what it said before outlives it."""
-    service = open_service(path, clock=clock, sweep_interval=None, ttl=60)
+    service = open_service(path, clock=clock, maintenance_interval=None, ttl=60)
     for text in ("zebra xyzzyold", "zebra new"):
         service.sync.add_memory(**ALICE, memories=[MemoryEntry(text, id="z")])
     clock.let_pass(60.0)
@@ -137,7 +141,7 @@ def test_a_correction_outlives_the_memory_of_what_it_corrected(
     open_service, path, clock
 ):
     """S1.21: the text is gone for good, and the next ingest does not bring it back."""
-    options = {"clock": clock, "sweep_interval": None, "history_ttl": 60}
+    options = {"clock": clock, "maintenance_interval": None, "history_ttl": 60}
     service = open_service(path, **options)
     wrong = session(turn(1, "zebra xyzzyold"), *turns(2))
     ids = service.sync.add_session_to_memory(wrong)
@@ -165,4 +169,4 @@ def test_a_correction_outlives_the_memory_of_what_it_corrected(
 def test_what_is_no_time_to_keep_history_is_refused(wrong):
     """S1.21: no service is opened."""
     with pytest.raises(ConfigError, match="history_ttl"):
-        MemoryService(history_ttl=wrong, embedder=None)
+        MemoryService(writes=WritePolicy(history_ttl=wrong), embedder=None)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from helpers.clocks import DAY, SettableClock
 from helpers.memories import ALICE
-from vecall import Limits
+from vecall import Quota
 
 MOST = 2_000
 
@@ -44,8 +44,8 @@ def test_the_hundredth_that_goes_is_what_all_weights_would_choose(
 ):
     clock = SettableClock()
     chance = random.Random(f"{priors} {ages}")
-    limits = Limits(max_user_memories=MOST, eviction="lowest_value")
-    service = open_service(limits=limits, clock=clock, sweep_interval=None)
+    quota = Quota(memories=MOST, eviction="lowest_value")
+    service = open_service(quota=quota, clock=clock, maintenance_interval=None)
     now = clock.wall()
     told = [
         {

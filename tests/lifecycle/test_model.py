@@ -15,7 +15,7 @@ from helpers.embedders import Recorder
 from helpers.lifecycle import kept
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from vecall import MemoryEntry, MemoryService, NotFoundError
+from vecall import MemoryEntry, MemoryService, NotFoundError, StorageOptions
 from vecall.store import examine, memory_id
 
 USERS = ({"app_name": "a", "user_id": "b"}, {"app_name": "a", "user_id": "B"})
@@ -138,9 +138,9 @@ class Lives(RuleBasedStateMachine):
         return MemoryService(
             self.path,
             embedder=Recorder(),
-            clock=self.clock,
-            sweep_interval=None,
-            durability="process",
+            storage=StorageOptions(
+                clock=self.clock, maintenance_interval=None, durability="process"
+            ),
         )
 
     def teardown(self) -> None:

@@ -334,7 +334,7 @@ def test_a_slow_model_blocks_no_coroutine(open_service, asynchronous):
     service = open_service(
         summarizer=LlmSummaryProvider(llm),
         trigger={"type": "message_count", "message_count": 1},
-        sweep_interval=None,
+        maintenance_interval=None,
     )
 
     async def work():

@@ -23,7 +23,14 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from vecall import Compaction, Inactivity, MemoryService, MessageCount, SummaryError
+from vecall import (
+    Compaction,
+    Inactivity,
+    MemoryService,
+    MessageCount,
+    StorageOptions,
+    SummaryError,
+)
 
 DELAY_S, COUNT, LAST = 600, 3, 8
 TRIGGERS = [None, Inactivity(DELAY_S * 1000), MessageCount(COUNT), Compaction()]
@@ -69,9 +76,9 @@ class Lives(RuleBasedStateMachine):
             trigger=self.trigger,
             summarizer=self.llm.provider if self.sums_up else None,
             embedder=self.recorder,
-            clock=self.clock,
-            durability="process",
-            sweep_interval=None,
+            storage=StorageOptions(
+                clock=self.clock, durability="process", maintenance_interval=None
+            ),
         )
 
     def teardown(self) -> None:

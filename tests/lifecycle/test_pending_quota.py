@@ -17,10 +17,10 @@ from vecall import (
     Compaction,
     Inactivity,
     LimitExceededError,
-    Limits,
     MemoryEntry,
     MemoryService,
     MessageCount,
+    Quota,
     SessionEnd,
     SummaryError,
 )
@@ -42,8 +42,8 @@ def path(tmp_path) -> Path:
 
 @pytest.fixture
 def limited(open_service, path):
-    def make(limits: Limits, **more: Any) -> MemoryService:
-        return open_service(path, sweep_interval=None, limits=limits, **more)
+    def make(quota: Quota, **more: Any) -> MemoryService:
+        return open_service(path, maintenance_interval=None, quota=quota, **more)
 
     return make
 
@@ -69,9 +69,9 @@ def waiting(path: Path) -> tuple[int, int]:
 @pytest.mark.parametrize("summarizer", [False, True])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_waits_counts(limited, path, trigger, summarizer, policy):
-    limits = Limits(max_user_memories=5, eviction=policy)
+    quota = Quota(memories=5, eviction=policy)
     provider = Llm().provider if summarizer else None
-    service = limited(limits, trigger=TRIGGERS[trigger], summarizer=provider)
+    service = limited(quota, trigger=TRIGGERS[trigger], summarizer=provider)
     add(service, "a", "b")
     service.sync.observe_session(session(*turns(1, 2, 3)))
     with pytest.raises(LimitExceededError, match="6 turns that wait"):
@@ -100,10 +100,10 @@ def waiting_before(policy: str) -> int:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_bytes_of_what_waits_count(limited, path, policy):
-    limits = Limits(max_user_bytes=2_000, eviction=policy)
-    service = limited(limits, trigger=SessionEnd())
+    quota = Quota(bytes=2_000, eviction=policy)
+    service = limited(quota, trigger=SessionEnd())
     service.sync.observe_session(session(turn(1, "x" * 1_500)))
-    with pytest.raises(LimitExceededError, match="max_user_bytes = 2000"):
+    with pytest.raises(LimitExceededError, match=r"quota\.bytes = 2000"):
         service.sync.observe_session(session(turn(2, "y" * 1_500), id_="t"))
     assert waiting(path)[0] == 1
     service.sync.delete_session(**ALICE, session_id="s")
@@ -112,7 +112,7 @@ def test_the_bytes_of_what_waits_count(limited, path, policy):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_is_new_never_goes_because_of_what_waits(limited, policy):
-    service = limited(Limits(max_user_memories=3, eviction=policy))
+    service = limited(Quota(memories=3, eviction=policy))
     service.sync.observe_session(session(*turns(1, 2, 3)))
     with pytest.raises(LimitExceededError, match="end_session"):
         add(service, "a")
@@ -122,7 +122,7 @@ def test_what_is_new_never_goes_because_of_what_waits(limited, policy):
 def test_a_session_that_ends_may_have_more_turns_than_there_may_be_memories(limited):
     """A summary is made of them at once; where it fails, they count."""
     llm = Llm()
-    service = limited(Limits(max_user_memories=3), summarizer=llm.provider)
+    service = limited(Quota(memories=3), summarizer=llm.provider)
     ended = session(*turns(1, 2, 3, 4, 5))
     assert len(service.sync.add_session_to_memory(ended)) == 1
     llm.failures = 1
@@ -138,7 +138,7 @@ def test_imported_turns_that_wait_count(open_service, limited, tmp_path):
     origin = open_service(tmp_path / "o.db", trigger=SessionEnd())
     origin.sync.observe_session(session(*turns(1, 2, 3, 4)))
     origin.sync.admin.export_jsonl(tmp_path / "out.jsonl")
-    service = limited(Limits(max_user_memories=3), trigger=SessionEnd())
+    service = limited(Quota(memories=3), trigger=SessionEnd())
     with pytest.raises(LimitExceededError, match="4 turns that wait"):
         service.sync.admin.import_jsonl(tmp_path / "out.jsonl")
     service.sync.admin.export_jsonl(tmp_path / "back.jsonl")
@@ -149,7 +149,7 @@ def test_imported_turns_that_wait_count(open_service, limited, tmp_path):
 def test_the_sum_of_what_waits_is_always_right(limited, path, tmp_path, seed):
     """After any program of calls it is what counting one by one gives."""
     rng = random.Random(seed)
-    service = limited(Limits(max_user_memories=60), trigger=MessageCount(7))
+    service = limited(Quota(memories=60), trigger=MessageCount(7))
     out = tmp_path / "out.jsonl"
     number = 0
     for step in range(60):
@@ -198,6 +198,6 @@ def test_what_waited_before_there_was_a_sum_counts(limited, open_service, path):
     service = open_service(path, trigger=SessionEnd())
     service.sync.observe_session(session(*turns(1, 2, 3)))
     service.close()
-    service = limited(Limits(max_user_memories=3), trigger=SessionEnd())
+    service = limited(Quota(memories=3), trigger=SessionEnd())
     with pytest.raises(LimitExceededError, match="4 turns that wait"):
         service.sync.observe_session(session(*turns(4), id_="t"))

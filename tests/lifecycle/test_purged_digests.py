@@ -13,7 +13,7 @@ import pytest
 from helpers.clocks import SettableClock
 from helpers.lifecycle import bytes_with, kept
 from helpers.memories import ALICE
-from vecall import ConflictError, MemoryService
+from vecall import ConflictError, MemoryService, StorageOptions
 from vecall.store import AddMemories, memory_id
 from vecall.store.digests import digest_of
 from vecall.store.file.database import Database
@@ -103,7 +103,9 @@ def test_no_digest_of_a_deleted_text_is_left_after_a_purge(
 ):
     folder = tmp_path / "data"
     folder.mkdir()
-    service = open_service(folder / "m.db", trigger="session_end", sweep_interval=None)
+    service = open_service(
+        folder / "m.db", trigger="session_end", maintenance_interval=None
+    )
     if more == "another memory":
         service.sync.add_memory(**ALICE, memories=["something else"])
     id_ = MADE[name](service)
@@ -113,7 +115,9 @@ def test_no_digest_of_a_deleted_text_is_left_after_a_purge(
     service.close()
     assert bytes_with(folder, [PIN, id_]) == set()
     assert traces(folder) == []
-    service = open_service(folder / "m.db", trigger="session_end", sweep_interval=None)
+    service = open_service(
+        folder / "m.db", trigger="session_end", maintenance_interval=None
+    )
     before = kept(service)
     told = service.sync.add_memory(**ALICE, memories=[PIN], restore=False)
     assert told.stored == ([] if name in ("fact", "superseded", "folded") else told)
@@ -159,7 +163,9 @@ def test_what_a_summary_took_in_comes_back_after_the_summary_was_purged(tmp_path
     clock = SettableClock()
     path = tmp_path / "m.db"
     with MemoryService(
-        path, embedder=None, clock=clock, sweep_interval=None
+        path,
+        embedder=None,
+        storage=StorageOptions(clock=clock, maintenance_interval=None),
     ) as service:
         service.sync.add_memory(**ALICE, memories=[{"content": "older", "id": "o"}])
         summary = Draft("summary", "a summary", ttl=60.0)

@@ -13,7 +13,7 @@ import pytest
 from helpers.embedders import Recorder
 from helpers.lifecycle import bytes_with, kept
 from helpers.processes import child, run, said, tell
-from vecall import CorruptFileError, Limits, MemoryService
+from vecall import CorruptFileError, MemoryService, Quota
 from vecall.cli.main import main
 from vecall.store.partition_lookup import partition_state
 from vecall.summaries import SessionSummary
@@ -70,7 +70,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(open_service, path) -> Callable[..., MemoryService]:
-    how = {"sweep_interval": None, "trigger": "session_end"}
+    how = {"maintenance_interval": None, "trigger": "session_end"}
     return partial(open_service, path, **how)
 
 
@@ -101,7 +101,7 @@ def test_no_file_has_the_name_of_a_deleted_user_after_a_purge(opened, path):
 
 def test_a_quota_keeps_no_name(opened, path):
     """What a user may have is counted, also where nothing is left to be counted."""
-    service = opened(limits=Limits(max_user_memories=9, max_user_bytes=9_999))
+    service = opened(quota=Quota(memories=9, bytes=9_999))
     fill(service)
     service.sync.delete_user(**ALICE)
     assert_stays_deleted(service)

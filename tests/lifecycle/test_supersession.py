@@ -23,7 +23,7 @@ def moved(service: Any) -> tuple[str, str]:
 def test_only_the_newer_fact_is_found(open_service, embedder):
     """S4.60: the older one is kept, listed, and says until when it was true."""
     clock = SettableClock()
-    service = open_service(clock=clock, embedder=embedder, sweep_interval=None)
+    service = open_service(clock=clock, embedder=embedder, maintenance_interval=None)
     add(service, OLD, "old")
     clock.let_pass(60.0)
     add(service, NEW, "new", supersedes="old")
@@ -47,7 +47,7 @@ def test_only_the_newer_fact_is_found(open_service, embedder):
 def test_an_end_of_validity_that_was_known_stays(open_service):
     """S4.60: replacing a fact does not say that it was true for longer."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     until = clock.wall() + 50.0
     add(service, OLD, "old", valid_until=until)
     add(service, NEW, "new", supersedes="old")
@@ -186,7 +186,7 @@ def test_restoring_what_is_not_away_is_refused(open_service):
 def test_a_fact_is_found_exactly_as_long_as_it_is_true(open_service):
     """S4.60: until then and not after; kept, listed, and restorable."""
     clock = SettableClock()
-    service = open_service(clock=clock, embedder=Recorder(), sweep_interval=None)
+    service = open_service(clock=clock, embedder=Recorder(), maintenance_interval=None)
     until = clock.wall() + 3_600.0
     id_ = add(service, OLD, valid_until=until)
     clock.let_pass(3_599.999)
@@ -212,7 +212,7 @@ def test_a_fact_is_found_exactly_as_long_as_it_is_true(open_service):
 def test_a_fact_that_lapsed_is_told_with_a_later_end(open_service):
     """S4.60: told again as it was it stays away, with a new end it is true again."""
     clock = SettableClock()
-    service = open_service(clock=clock, sweep_interval=None)
+    service = open_service(clock=clock, maintenance_interval=None)
     until = clock.wall() + 10.0
     add(service, OLD, "old", valid_until=until)
     clock.let_pass(10.0)

@@ -41,7 +41,7 @@ def observing(open_service, tmp_path):
     def open_one(**options):
         return open_service(
             tmp_path / "m.db",
-            **{"sweep_interval": None, "clock": SettableClock(), **options},
+            **{"maintenance_interval": None, "clock": SettableClock(), **options},
         )
 
     return open_one
@@ -265,7 +265,7 @@ def test_a_thread_in_the_background_pulls_the_trigger(
     """S4.18, S4.19: without any call, well before the next regular sweep."""
     llm = Llm()
     service = open_service(
-        trigger=trigger, summarizer=llm.provider, sweep_interval=3_600.0
+        trigger=trigger, summarizer=llm.provider, maintenance_interval=3_600.0
     )
 
     def wait():
@@ -278,7 +278,7 @@ def test_a_thread_in_the_background_pulls_the_trigger(
 
 
 def test_nothing_runs_in_the_background_where_it_is_switched_off(observing, tmp_path):
-    """S4.18: with sweep_interval=None a trigger waits for run_due."""
+    """S4.18: with maintenance_interval=None a trigger waits for run_due."""
     service = observing(trigger=MessageCount(1))
     grow(service, 1)
     assert len(due(tmp_path / "m.db")) == 1

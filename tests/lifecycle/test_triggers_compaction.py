@@ -30,7 +30,7 @@ def observing(open_service, tmp_path):
     def open_one(**options):
         return open_service(
             tmp_path / "m.db",
-            **{"trigger": "compaction", "sweep_interval": None, **options},
+            **{"trigger": "compaction", "maintenance_interval": None, **options},
         )
 
     return open_one

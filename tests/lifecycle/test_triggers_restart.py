@@ -35,15 +35,15 @@ NAMED = {**ALICE, "session_id": "s"}
 OTHER = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
-from vecall import MemoryService, Inactivity
+from vecall import MemoryService, Inactivity, StorageOptions
 from helpers.clocks import SettableClock
 from helpers.observed_sessions import EVERY, Llm, grow, talk
 clock = SettableClock()
 clock.let_pass(float(sys.argv[2]))
 llm = Llm()
 service = MemoryService(
-    sys.argv[1], trigger=Inactivity(EVERY), clock=clock, summarizer=llm.provider,
-    sweep_interval=None, embedder=None
+    sys.argv[1], trigger=Inactivity(EVERY), summarizer=llm.provider, embedder=None,
+    storage=StorageOptions(clock=clock, maintenance_interval=None)
 )
 print("open", flush=True)
 for line in sys.stdin:
@@ -64,7 +64,7 @@ def opened(open_service, path):
     def open_one(**options):
         return open_service(
             path,
-            **{"sweep_interval": None, "trigger": Inactivity(EVERY), **options},
+            **{"maintenance_interval": None, "trigger": Inactivity(EVERY), **options},
         )
 
     return open_one

@@ -41,7 +41,7 @@ def path(tmp_path) -> Path:
 
 @pytest.fixture
 def service(open_service, path, clock) -> MemoryService:
-    return open_service(path, clock=clock, sweep_interval=None)
+    return open_service(path, clock=clock, maintenance_interval=None)
 
 
 def rows(path: Path, query: str) -> list[Any]:
@@ -77,7 +77,7 @@ def test_a_time_to_live_holds_to_the_second(open_service, clock, way, ttl):
     """S4.58, S1.21, S1.47: of an entry, a turn, a call and a service, however said."""
     told_so: dict[str, Any] = {"custom_metadata": {"ttl": ttl}}
     service = open_service(
-        clock=clock, sweep_interval=None, ttl=ttl if way == "service" else None
+        clock=clock, maintenance_interval=None, ttl=ttl if way == "service" else None
     )
     if way == "entry":
         entry = MemoryEntry("zebra", custom_metadata={"ttl": ttl})
@@ -98,7 +98,7 @@ def test_a_time_to_live_holds_to_the_second(open_service, clock, way, ttl):
 
 def test_the_nearest_word_about_a_time_to_live_counts(open_service, clock):
     """S4.58: an entry's before its call's, a call's before the service's."""
-    service = open_service(clock=clock, sweep_interval=None, ttl=10)
+    service = open_service(clock=clock, maintenance_interval=None, ttl=10)
     service.sync.add_memory(
         **ALICE,
         memories=[
@@ -200,11 +200,11 @@ def test_more_than_one_sweep_takes_at_once_is_swept_all_the_same(service, path, 
 def test_archived_and_held_memories_expire_as_well(open_service, path, clock):
     """S4.58: nothing outlives its time because nobody could find it."""
     service = open_service(
-        path, clock=clock, sweep_interval=None, on_write=lambda _: QUARANTINE
+        path, clock=clock, maintenance_interval=None, on_write=lambda _: QUARANTINE
     )
     told(service, "zebra held", 60)
     service.close()
-    service = open_service(path, clock=clock, sweep_interval=None)
+    service = open_service(path, clock=clock, maintenance_interval=None)
     id_ = told(service, "zebra archived", 60)
     service.sync.archive_memory(**ALICE, memory_id=id_)
     clock.let_pass(60.0)
@@ -219,7 +219,7 @@ def test_a_services_time_to_live_counts_from_the_first_telling(
     open_service, path, clock
 ):
     """S4.58: a session ingested every turn neither lives on nor is rewritten."""
-    service = open_service(path, clock=clock, sweep_interval=None, ttl=100)
+    service = open_service(path, clock=clock, maintenance_interval=None, ttl=100)
     service.sync.add_session_to_memory(session(*turns(1, 2)))
     before = seq(path)
     for _ in range(9):
@@ -240,8 +240,8 @@ def test_a_service_with_a_time_to_live_leaves_older_memories_alone(
     open_service, path, clock
 ):
     """S4.58: what was told to live for ever does, however often it is told again."""
-    told(open_service(path, clock=clock, sweep_interval=None), "zebra")
-    service = open_service(path, clock=clock, sweep_interval=None, ttl=10)
+    told(open_service(path, clock=clock, maintenance_interval=None), "zebra")
+    service = open_service(path, clock=clock, maintenance_interval=None, ttl=10)
     told(service, "zebra")
     clock.let_pass(10.0)
     assert texts(service) == ["zebra"]
@@ -339,8 +339,8 @@ def test_what_was_deleted_stays_deleted_though_it_would_have_expired(service, cl
 
 def test_another_service_on_the_file_sees_the_same_end(open_service, path, clock):
     """S4.58: before its own sweep, and after that of the other one."""
-    one = open_service(path, clock=clock, sweep_interval=None)
-    other = open_service(path, clock=clock, sweep_interval=None)
+    one = open_service(path, clock=clock, maintenance_interval=None)
+    other = open_service(path, clock=clock, maintenance_interval=None)
     told(one, "zebra", 60)
     told(one, "zebra stays")
     assert texts(other) == ["zebra", "zebra stays"]
@@ -377,7 +377,7 @@ def test_what_expires_while_its_correction_is_embedded_stays_gone(open_service, 
             return [[1.0, 2.0, 3.0] for _ in texts]
 
     embedder = Slow()
-    service = open_service(clock=clock, sweep_interval=None, embedder=embedder)
+    service = open_service(clock=clock, maintenance_interval=None, embedder=embedder)
     id_ = told(service, "zebra", 60)
     embedder.takes = 60.0
     with pytest.raises(NotFoundError):

@@ -13,7 +13,7 @@ from helpers.clocks import DAY, SettableClock
 from helpers.memories import ALICE, BOB, SECRET, texts
 from helpers.processes import child, said, tell
 from helpers.sessions import session, turn, turns
-from vecall import ConfigError, LimitExceededError, Limits, MemoryEntry, MemoryService
+from vecall import ConfigError, LimitExceededError, MemoryEntry, MemoryService, Quota
 from vecall.store import examine
 
 POLICIES = ["oldest", "lru", "lowest_value"]
@@ -33,9 +33,9 @@ def path(tmp_path) -> Path:
 def limited(open_service, path, clock) -> Callable[..., MemoryService]:
     """Opens services with a limit on the file."""
 
-    def open_one(**limits: Any) -> MemoryService:
+    def open_one(**quota: Any) -> MemoryService:
         return open_service(
-            path, clock=clock, sweep_interval=None, limits=Limits(**limits)
+            path, clock=clock, maintenance_interval=None, quota=Quota(**quota)
         )
 
     return open_one
@@ -67,7 +67,7 @@ def is_well(path: Path) -> None:
 
 def test_the_oldest_by_what_was_said_go_first(limited, clock, path):
     """S4.62: a turn of long ago that is told today is old."""
-    service = limited(max_user_memories=3, eviction="oldest")
+    service = limited(memories=3, eviction="oldest")
     add(service, "a", "b")
     clock.let_pass(1.0)
     service.sync.add_memory(
@@ -82,7 +82,7 @@ def test_the_oldest_by_what_was_said_go_first(limited, clock, path):
 
 def test_what_was_neither_told_nor_used_for_longest_goes_first(limited, clock, path):
     """S4.62: a use, and a change, count as the telling does; no news is no news."""
-    service = limited(max_user_memories=3, eviction="lru")
+    service = limited(memories=3, eviction="lru")
     for name in "abc":
         add(service, name)
         clock.let_pass(1.0)
@@ -100,7 +100,7 @@ def test_what_was_neither_told_nor_used_for_longest_goes_first(limited, clock, p
 
 def test_what_is_worth_least_goes_first(limited, clock, path):
     """S4.62: by what it was stored with, its age and its use."""
-    service = limited(max_user_memories=3, eviction="lowest_value")
+    service = limited(memories=3, eviction="lowest_value")
     for name, importance in (("a", 0.2), ("b", 0.9), ("c", 0.21)):
         entry = MemoryEntry(f"zebra {name}", id=name, importance=importance)
         service.sync.add_memory(**ALICE, memories=[entry])
@@ -116,7 +116,7 @@ def test_what_is_worth_least_goes_first(limited, clock, path):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_bytes_are_counted_in_utf8(limited, path, policy):
     """S4.62: as they lie in the file."""
-    service = limited(max_user_bytes=40, eviction=policy)
+    service = limited(bytes=40, eviction=policy)
     for name in "abc":
         service.sync.add_memory(**ALICE, memories=[f"zebra \u00e9\u00e9\u00e9 {name}"])
         assert rows(path, "SELECT bytes <= 40 FROM part") == [(1,)]
@@ -127,7 +127,7 @@ def test_bytes_are_counted_in_utf8(limited, path, policy):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_what_has_just_been_written_goes_last(limited, path, policy):
     """S4.62: more than fits leaves as much as fits, the latest of it."""
-    service = limited(max_user_memories=2, eviction=policy)
+    service = limited(memories=2, eviction=policy)
     service.sync.add_memory(
         **ALICE, memories=[MemoryEntry("zebra a", id="a", importance=1.0)]
     )
@@ -141,22 +141,22 @@ def test_what_has_just_been_written_goes_last(limited, path, policy):
 
 
 @pytest.mark.parametrize(
-    ("limits", "named", "unnamed"),
+    ("quota", "named", "unnamed"),
     [
-        ({"max_user_memories": 2}, "max_user_memories = 2", "max_user_bytes"),
-        ({"max_user_bytes": 20}, "max_user_bytes = 20", "max_user_memories"),
+        ({"memories": 2}, "quota.memories = 2", "quota.bytes"),
+        ({"bytes": 20}, "quota.bytes = 20", "quota.memories"),
         (
-            {"max_user_memories": 9, "max_user_bytes": 20},
-            "max_user_bytes = 20",
-            "max_user_memories",
+            {"memories": 9, "bytes": 20},
+            "quota.bytes = 20",
+            "quota.memories",
         ),
     ],
 )
 def test_rejecting_writes_nothing_and_says_which_limit_it_is(
-    limited, path, limits, named, unnamed
+    limited, path, quota, named, unnamed
 ):
     """S4.62: all of a call or none of it, and no text in the message."""
-    service = limited(**limits)
+    service = limited(**quota)
     add(service, "a", "b")
     before = rows(path, "SELECT * FROM mem"), rows(path, "SELECT * FROM part")
     with pytest.raises(LimitExceededError, match=named) as caught:
@@ -173,16 +173,16 @@ def test_rejecting_writes_nothing_and_says_which_limit_it_is(
 
 def test_a_correction_that_is_too_long_is_rejected(limited):
     """S4.62: a limit holds for every write."""
-    service = limited(max_user_bytes=20)
+    service = limited(bytes=20)
     add(service, "a")
-    with pytest.raises(LimitExceededError, match="max_user_bytes = 20"):
+    with pytest.raises(LimitExceededError, match=r"quota\.bytes = 20"):
         service.sync.update_memory(**ALICE, memory_id="a", content="zebra " + "a" * 15)
     assert left(service) == "a"
 
 
 def test_a_correction_that_grows_makes_others_go(limited, path):
     """S4.62: what is corrected goes last, though it is the oldest."""
-    service = limited(max_user_bytes=24, eviction="oldest")
+    service = limited(bytes=24, eviction="oldest")
     add(service, "a", "b", "c")
     service.sync.update_memory(**ALICE, memory_id="a", content="zebra aaaaaa")
     assert left(service) == "aaaaaac"
@@ -191,7 +191,7 @@ def test_a_correction_that_grows_makes_others_go(limited, path):
 
 def test_each_user_has_a_limit_of_their_own(limited, path):
     """S4.62: nobody's memories go because somebody else has many."""
-    service = limited(max_user_memories=2, eviction="oldest")
+    service = limited(memories=2, eviction="oldest")
     service.sync.add_memory(**BOB, memories=["zebra 1", "zebra 2"])
     bob = "SELECT * FROM mem WHERE part = (SELECT id FROM part WHERE user = 'bob')"
     before = rows(path, bob)
@@ -205,7 +205,7 @@ def test_each_user_has_a_limit_of_their_own(limited, path):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_session_longer_than_the_limit_settles(limited, path, policy):
     """S4.62: an agent that ingests it after every turn writes what is new, no more."""
-    service = limited(max_user_memories=4, eviction=policy)
+    service = limited(memories=4, eviction=policy)
     service.sync.add_session_to_memory(session(*turns(*range(10))))
     assert texts(service, "turn") == [f"turn word{number}" for number in (6, 7, 8, 9)]
     for last in range(10, 13):
@@ -227,7 +227,7 @@ def test_an_evicted_turn_stays_away_and_a_fact_told_again_does_not(
     limited, path, ingest
 ):
     """S4.62: whoever tells a fact again means it; restoring brings back a turn."""
-    service = limited(max_user_memories=2, eviction="oldest")
+    service = limited(memories=2, eviction="oldest")
     service.sync.add_session_to_memory(session(turn(1, "zebra 1")))
     add(service, "a", "b")
     add(service, "c")
@@ -248,7 +248,7 @@ def test_an_evicted_turn_stays_away_and_a_fact_told_again_does_not(
 
 def test_one_memory_larger_than_the_limit_is_never_kept(limited, path):
     """S4.62: the limit holds after every write that was acknowledged."""
-    service = limited(max_user_bytes=20, eviction="oldest")
+    service = limited(bytes=20, eviction="oldest")
     add(service, "a" * 20)
     assert left(service) == ""
     assert rows(path, "SELECT live, bytes FROM part") == [(0, 0)]
@@ -256,7 +256,7 @@ def test_one_memory_larger_than_the_limit_is_never_kept(limited, path):
 
 def test_archived_memories_are_in_nobodys_way(limited, path):
     """S4.62: the limit is on what can be found."""
-    service = limited(max_user_memories=2)
+    service = limited(memories=2)
     add(service, "a", "b")
     service.sync.archive_memory(**ALICE, memory_id="a")
     add(service, "c")
@@ -270,7 +270,7 @@ def test_what_is_over_makes_room_before_anything_that_lives(
     limited, path, clock, policy, over
 ):
     """S4.58, S4.62: even before the sweep, and where nothing may be evicted."""
-    service = limited(max_user_memories=2, eviction=policy)
+    service = limited(memories=2, eviction=policy)
     add(service, "a")
     clock.let_pass(1.0)
     end = clock.wall() + 60.0 if over == "valid_until" else None
@@ -293,7 +293,7 @@ def test_a_limit_that_was_lowered_holds_from_the_next_write_on(limited, path):
     service = limited()
     add(service, *"abcdef")
     service.close()
-    service = limited(max_user_memories=2, eviction="oldest")
+    service = limited(memories=2, eviction="oldest")
     assert left(service) == "abcdef"
     add(service, "g")
     assert left(service) == "fg"
@@ -302,7 +302,7 @@ def test_a_limit_that_was_lowered_holds_from_the_next_write_on(limited, path):
 
 def test_a_call_with_the_same_key_does_not_bring_back_what_went(limited, path):
     """S4.62: it changes nothing, as it is one call."""
-    service = limited(max_user_memories=1, eviction="oldest")
+    service = limited(memories=1, eviction="oldest")
     entries = [MemoryEntry("zebra a", id="a")]
     for _ in range(2):
         service.sync.add_memory(**ALICE, memories=entries, idempotency_key="key")
@@ -313,27 +313,31 @@ def test_a_call_with_the_same_key_does_not_bring_back_what_went(limited, path):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"max_user_memories": 0},
-        {"max_user_bytes": -1},
-        {"max_user_bytes": 1.5},
-        {"max_user_memories": True},
+        {"memories": 0},
+        {"bytes": -1},
+        {"bytes": 1.5},
+        {"memories": True},
         {"eviction": "newest"},
         {"eviction": None},
     ],
 )
 def test_what_is_no_limit_is_refused(wrong):
     """S4.62: at once, and not at the first write."""
-    with pytest.raises(ConfigError, match=rf"limits\.{next(iter(wrong))}"):
-        Limits(**wrong)
+    with pytest.raises(ConfigError, match=rf"quota\.{next(iter(wrong))}"):
+        Quota(**wrong)
 
 
 WRITER = """
 import sqlite3, sys
 import vecall
 path, number = sys.argv[1:]
-limits = vecall.Limits(max_user_memories=10, max_user_bytes=2_000, eviction="oldest")
+quota = vecall.Quota(memories=10, bytes=2_000, eviction="oldest")
 who = dict(app_name="app", user_id="alice")
-options = {"limits": limits, "durability": "process", "embedder": None}
+options = {
+    "writes": vecall.WritePolicy(quota=quota),
+    "storage": vecall.StorageOptions(durability="process"),
+    "embedder": None,
+}
 with vecall.MemoryService(path, **options) as service:
     print("ready", flush=True)
     sys.stdin.readline()
@@ -363,13 +367,13 @@ def test_a_limit_holds_for_several_processes_together(limited, path):
 
 
 @pytest.mark.parametrize("policy", ["lru", "lowest_value"])
-@pytest.mark.parametrize("limit", ["max_user_memories", "max_user_bytes"])
+@pytest.mark.parametrize("limit", ["memories", "bytes"])
 def test_a_hundredth_more_goes_so_that_the_order_is_rarely_found(
     limited, clock, policy, limit
 ):
     """Of 300 there are 297 after the 301st, and none goes until it is 301 again."""
     names = [f"{number:03d}" for number in range(300)]
-    unit = 1 if limit == "max_user_memories" else len("zebra 000")
+    unit = 1 if limit == "memories" else len("zebra 000")
     service = limited(**{limit: 300 * unit}, eviction=policy)
     add(service, *names)
     clock.let_pass(1)
@@ -385,7 +389,7 @@ def test_a_hundredth_more_goes_so_that_the_order_is_rarely_found(
 @pytest.mark.parametrize("policy", POLICIES)
 def test_nothing_that_is_new_goes_for_the_hundredth(limited, policy):
     """A call that fills the whole limit stays whole."""
-    service = limited(max_user_memories=200, eviction=policy)
+    service = limited(memories=200, eviction=policy)
     add(service, *(f"old{number}" for number in range(200)))
     add(service, *(f"new{number}" for number in range(200)))
     assert set(all_texts(service)) == {f"zebra new{number}" for number in range(200)}

@@ -18,7 +18,14 @@ from helpers.memories import ALICE, BOB, texts
 from helpers.sessions import session
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from vecall import LimitExceededError, Limits, MemoryEntry, MemoryService
+from vecall import (
+    LimitExceededError,
+    MemoryEntry,
+    MemoryService,
+    Quota,
+    StorageOptions,
+    WritePolicy,
+)
 from vecall.store import examine
 
 MOST, MOST_BYTES = 6, 130
@@ -77,13 +84,11 @@ class LimitPrograms(RuleBasedStateMachine):
     def opened(self) -> MemoryService:
         return MemoryService(
             self.path,
-            durability="process",
-            clock=self.clock,
-            sweep_interval=None,
-            limits=Limits(
-                max_user_memories=MOST,
-                max_user_bytes=MOST_BYTES,
-                eviction=self.policy,
+            storage=StorageOptions(
+                durability="process", clock=self.clock, maintenance_interval=None
+            ),
+            writes=WritePolicy(
+                quota=Quota(memories=MOST, bytes=MOST_BYTES, eviction=self.policy)
             ),
             embedder=None,
         )

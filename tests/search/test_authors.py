@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from helpers.conversations import ALICE, session, turn
+from helpers.options import grouped
 from vecall import (
     ConfigError,
     InMemoryMemoryService,
     MemoryService,
     Ranking,
+    SearchOptions,
     VectorMemoryService,
 )
 
@@ -48,7 +50,7 @@ def test_favoured_authors_that_cannot_be_are_refused(authors):
     with pytest.raises(ConfigError, match=r"^ranking\.authors: "):
         Ranking(authors=authors)
     with pytest.raises(ConfigError, match=r"^authors: "):
-        MemoryService(authors=authors)
+        MemoryService(search=SearchOptions(authors=authors))
 
 
 def test_a_service_favours_the_authors_that_it_is_given(open_service):
@@ -79,12 +81,16 @@ def test_the_authors_of_a_services_ranking_are_the_services(open_service):
 def test_authors_that_would_change_nothing_are_refused():
     two = {"authors": ("agent",), "ranking": Ranking(authors=())}
     for refused in (
-        lambda: MemoryService(**two),
+        lambda: MemoryService(**grouped(**two)),
         lambda: MemoryService(
-            authors=("agent",), ranking=Ranking(weights={"favoured": 1})
+            search=SearchOptions(
+                authors=("agent",), ranking=Ranking(weights={"favoured": 1})
+            )
         ),
-        lambda: InMemoryMemoryService(authors=("agent",)),
-        lambda: VectorMemoryService(lambda texts: [[1.0]] * len(texts), authors=("a",)),
+        lambda: InMemoryMemoryService(search=SearchOptions(authors=("agent",))),
+        lambda: VectorMemoryService(
+            lambda texts: [[1.0]] * len(texts), search=SearchOptions(authors=("a",))
+        ),
     ):
         with pytest.raises(ConfigError, match=r"^authors: "):
             refused()

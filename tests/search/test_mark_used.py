@@ -21,7 +21,6 @@ from vecall import (
     InvalidArgumentError,
     InvalidTypeError,
     LimitExceededError,
-    Limits,
     MemoryEntry,
     MemoryService,
     StorageFullError,
@@ -190,8 +189,7 @@ def test_memory_without_a_file_counts_as_well(open_service, tmp_path):
 
 def test_a_full_disk_marks_nothing(open_service, service, path):
     service.close()
-    limits = Limits(min_free_bytes=2**60)
-    with open_service(path, embedder=EMBEDDER, limits=limits) as full:
+    with open_service(path, embedder=EMBEDDER, min_free_bytes=2**60) as full:
         with pytest.raises(StorageFullError):
             mark(full, "a")
         assert mark(full) == 0

@@ -20,6 +20,7 @@ from vecall import (
     Ranking,
     Scopes,
     VectorMemoryService,
+    WritePolicy,
 )
 
 TEXTS = [f"memory number {n}" for n in range(12)]
@@ -178,7 +179,9 @@ def test_filter_floor_and_reranking_hold(service, recorder):
 
 def test_every_scope_is_searched_and_no_other_user(recorder):
     scopes = Scopes(read=("app",), write=("app",))
-    with filled(MemoryService(embedder=recorder, scopes=scopes)) as service:
+    with filled(
+        MemoryService(embedder=recorder, writes=WritePolicy(scopes=scopes))
+    ) as service:
         service.sync.add_memory(**BOB, memories=["of the app"], scope="app")
         service.sync.add_memory(**BOB, memories=["of bob"])
         memories = found(service, vector=recorder.vector("of the app"), top_k=100)

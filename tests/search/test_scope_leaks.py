@@ -16,7 +16,15 @@ from helpers.services import PAIRS
 from helpers.write_hooks import dump, found, twins
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from vecall import Filter, InvalidArgumentError, MemoryEntry, MemoryService, Scopes
+from vecall import (
+    Filter,
+    InvalidArgumentError,
+    MemoryEntry,
+    MemoryService,
+    Scopes,
+    StorageOptions,
+    WritePolicy,
+)
 from vecall.scopes import APP_WIDE, SHARED_APP, Scope
 from vecall.store import State
 
@@ -81,7 +89,9 @@ def seen_by(service: MemoryService, app: str, user: str) -> list[str]:
 def test_nobody_finds_what_is_not_theirs(told, read):
     """S4.61: each asker finds exactly the memories of the places that are theirs."""
     with MemoryService(
-        scopes=Scopes(read=read, write=BOTH.write), sweep_interval=None, embedder=None
+        writes=WritePolicy(scopes=Scopes(read=read, write=BOTH.write)),
+        storage=StorageOptions(maintenance_interval=None),
+        embedder=None,
     ) as service:
         for app, user, scope in told:
             service.sync.add_memory(
@@ -105,7 +115,11 @@ def test_nobody_finds_what_is_not_theirs(told, read):
 )
 def test_what_is_done_in_one_place_is_done_in_no_other(told, data):
     """S4.61: correcting and deleting reach one place only."""
-    with MemoryService(scopes=BOTH, sweep_interval=None, embedder=None) as service:
+    with MemoryService(
+        writes=WritePolicy(scopes=BOTH),
+        storage=StorageOptions(maintenance_interval=None),
+        embedder=None,
+    ) as service:
         kept: dict[object, str] = {}
         for app, user, scope in told:
             text = secret(app, user, scope)
@@ -225,7 +239,7 @@ def test_the_names_of_places_are_nobodys(open_service, tmp_path, name, as_):
                 scope=scope,
             )
     before = dump(path)
-    with open_service(path, scopes=BOTH, sweep_interval=None) as service:
+    with open_service(path, scopes=BOTH, maintenance_interval=None) as service:
         for call in twins(service):
             names = {"app_name": "a", "user_id": "u", as_: name}
             for method, options in calls(names, tmp_path):
@@ -272,7 +286,9 @@ def test_what_others_said_does_not_move_a_score(open_service, hybrid):
     told = []
     for crowded in (False, True):
         service = open_service(
-            scopes=BOTH, embedder=Recorder() if hybrid else None, sweep_interval=None
+            scopes=BOTH,
+            embedder=Recorder() if hybrid else None,
+            maintenance_interval=None,
         )
         service.sync.add_memory(app_name="a", user_id="u", memories=own)
         service.sync.add_memory(

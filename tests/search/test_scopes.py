@@ -71,7 +71,7 @@ def test_writing_elsewhere_is_refused_until_switched_on(
         "read only": Scopes(read=PLACES),
     }[given]
     before = dump(path)
-    with open_service(path, scopes=scopes, sweep_interval=None) as service:
+    with open_service(path, scopes=scopes, maintenance_interval=None) as service:
         for call in twins(service):
             for name, options in WRITES.items():
                 refuses(
@@ -120,7 +120,7 @@ def test_a_correction_tells_nothing_of_a_place_that_may_not_be_read(
     furnished(open_service(path, scopes=BOTH)).close()
     before = dump(path)
     with open_service(
-        path, scopes=Scopes(write=PLACES), sweep_interval=None
+        path, scopes=Scopes(write=PLACES), maintenance_interval=None
     ) as service:
         for call in twins(service):
             refuses(

@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+from vecall import StorageOptions
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
@@ -141,7 +142,9 @@ def test_what_is_asked_of_the_command_holds_for_its_server(run, tmp_path):
     assert copy.name == answer.json()["name"]
     assert (tmp_path / "copies").stat().st_mode & 0o777 == 0o700
     clock = SettableClock(time.time() + 29 * DAY)
-    with MemoryService(tmp_path / "memory.db", clock=clock, embedder=None) as memory:
+    with MemoryService(
+        tmp_path / "memory.db", storage=StorageOptions(clock=clock), embedder=None
+    ) as memory:
 
         def left():
             return memory.sync.list_memories(app_name="hotel", user_id="alice")

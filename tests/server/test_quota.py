@@ -26,9 +26,7 @@ def texts_after(folder, options, told):
     return statuses, [entry["content"] for entry in listed]
 
 
-@pytest.mark.parametrize(
-    "options", [["--max-user-memories", "2"], ["--max-user-bytes", "6"]]
-)
+@pytest.mark.parametrize("options", [["--quota-memories", "2"], ["--quota-bytes", "6"]])
 def test_a_user_has_no_more_than_the_quota(tmp_path, options):
     """What exceeds it is refused whole, and what is there stays."""
     told = [["one", "two"], ["three"]]
@@ -37,7 +35,7 @@ def test_a_user_has_no_more_than_the_quota(tmp_path, options):
 
 def test_eviction_makes_room(tmp_path):
     """The oldest goes for what is new."""
-    options = ["--max-user-memories", "2", "--eviction", "oldest"]
+    options = ["--quota-memories", "2", "--eviction", "oldest"]
     told = [["one"], ["two"], ["three"]]
     assert texts_after(tmp_path, options, told) == ([201] * 3, ["two", "three"])
 
@@ -45,13 +43,13 @@ def test_eviction_makes_room(tmp_path):
 def test_there_is_a_quota_by_default():
     """One that no test of another thing can fill."""
     options = parser().parse_args(["serve"])
-    quota = options.max_user_memories, options.max_user_bytes, options.eviction
+    quota = options.quota_memories, options.quota_bytes, options.eviction
     assert quota == (100_000, 256 * 1024 * 1024, "reject")
 
 
 def test_turns_that_wait_count(tmp_path):
     """They are memories to be."""
-    options = ["--max-user-memories", "2"]
+    options = ["--quota-memories", "2"]
     turns = [{"id": f"e{n}", "content": f"turn {n}"} for n in range(3)]
     with serving(tmp_path, *options) as (server, _), server.client() as client:
         path = f"{ALICE}/sessions/s/observe"

@@ -14,7 +14,7 @@ from helpers.campaigns import campaign
 from helpers.processes import child, said, tell
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from vecall import ConfigError, MemoryEntry, MemoryService
+from vecall import ConfigError, MemoryEntry, MemoryService, StorageOptions
 
 USERS = 60
 BUDGET = 100_000  # the users below take some 600,000 bytes when all are loaded
@@ -53,12 +53,12 @@ def path(open_service, tmp_path) -> Path:
 @pytest.fixture
 def plenty(open_service, path) -> MemoryService:
     """The reference: nothing is ever evicted."""
-    return open_service(path, durability="process", memory_budget=1 << 30)
+    return open_service(path, durability="process", cache_bytes=1 << 30)
 
 
 def test_users_come_and_go_and_every_answer_is_the_same(open_service, path, plenty):
     """Guarantees 3 and 7: memory costs time, never an answer."""
-    poor = open_service(path, durability="process", memory_budget=BUDGET)
+    poor = open_service(path, durability="process", cache_bytes=BUDGET)
     rng = random.Random(1)
     for _ in range(300):
         user, query = rng.randrange(USERS + 3), rng.choice(WORDS)
@@ -72,7 +72,7 @@ def test_users_come_and_go_and_every_answer_is_the_same(open_service, path, plen
 @pytest.mark.parametrize("budget", [0, 20_000, BUDGET])
 def test_the_budget_is_kept_after_every_call(open_service, path, budget):
     """Guarantee 7. Only the user who was asked last may exceed it."""
-    service = open_service(path, durability="process", memory_budget=budget)
+    service = open_service(path, durability="process", cache_bytes=budget)
     largest = 0
     with open_service(path, durability="process") as other:
         for user in range(USERS):
@@ -96,7 +96,7 @@ def test_many_searches_at_once_in_no_memory(
     open_service, path, plenty, budget, in_time
 ):
     """Whoever is being searched is not evicted before the answer is there."""
-    service = open_service(path, durability="process", memory_budget=budget)
+    service = open_service(path, durability="process", cache_bytes=budget)
     expected = {user: answer(plenty, user, "zebra") for user in range(50)}
 
     async def ask(user: int) -> None:
@@ -113,7 +113,7 @@ def test_many_searches_at_once_in_no_memory(
 
 def test_writes_reach_users_who_are_loaded_or_not(open_service, path, plenty):
     """Guarantee 4, whether the partition is in memory or was just dropped."""
-    poor = open_service(path, durability="process", memory_budget=20_000)
+    poor = open_service(path, durability="process", cache_bytes=20_000)
     rng = random.Random(3)
     for i in range(120):
         user = rng.randrange(USERS)
@@ -128,7 +128,7 @@ def test_writes_reach_users_who_are_loaded_or_not(open_service, path, plenty):
 
 
 def test_an_evicted_user_can_be_deleted_and_forgotten(open_service, path):
-    poor = open_service(path, durability="process", memory_budget=0)
+    poor = open_service(path, durability="process", cache_bytes=0)
     for user in range(0, 20, 2):
         count = len(texts_of(user))
         assert answer(poor, user + 1, "zebra okapi tapir quagga gnu ibex")
@@ -142,7 +142,8 @@ def test_an_evicted_user_can_be_deleted_and_forgotten(open_service, path):
 WRITER = """
 import sys, vecall
 service = vecall.MemoryService(
-    sys.argv[1], durability="process", memory_budget=5000, embedder=None)
+    sys.argv[1], storage=vecall.StorageOptions(durability="process", cache_bytes=5000),
+    embedder=None)
 print("ready", flush=True)
 for line in sys.stdin:
     user, text = line.split(" ", 1)
@@ -153,7 +154,7 @@ for line in sys.stdin:
 
 def test_another_process_writes_to_users_who_come_and_go(open_service, path):
     """Guarantee 4 across processes, under pressure in both."""
-    poor = open_service(path, durability="process", memory_budget=20_000)
+    poor = open_service(path, durability="process", cache_bytes=20_000)
     held = {user: set(texts_of(user)) for user in range(USERS)}
     rng = random.Random(4)
     with child(WRITER, path) as other:
@@ -171,8 +172,8 @@ def test_another_process_writes_to_users_who_come_and_go(open_service, path):
 
 @pytest.mark.parametrize("budget", [-1, 1.5, "many", None, True])
 def test_a_budget_is_a_number_of_bytes(open_service, tmp_path, budget):
-    with pytest.raises(ConfigError, match="memory_budget"):
-        open_service(tmp_path / "m.db", memory_budget=budget)
+    with pytest.raises(ConfigError, match="cache_bytes"):
+        open_service(tmp_path / "m.db", cache_bytes=budget)
     assert not list(tmp_path.iterdir())
 
 
@@ -195,8 +196,7 @@ class Programs(RuleBasedStateMachine):
     def opened(self) -> MemoryService:
         return MemoryService(
             self.folder / "m.db",
-            durability="process",
-            memory_budget=4_000,
+            storage=StorageOptions(durability="process", cache_bytes=4_000),
             embedder=None,
         )
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE
+from helpers.options import grouped
 from vecall import (
     ConfigError,
     InMemoryMemoryService,
@@ -39,9 +40,9 @@ def test_a_path_that_is_none_is_refused(path):
         {"embedder": SimpleNamespace(embed=len, dimensions=10**9, model_id="m")},
         {"embedder": SimpleNamespace(embed=len, dimensions=True, model_id="m")},
         {"min_similarity": 0.5},
-        {"memory_budget": "lots"},
-        {"memory_budget": -1},
-        {"memory_budget": None},
+        {"cache_bytes": "lots"},
+        {"cache_bytes": -1},
+        {"cache_bytes": None},
         {"limits": 5},
     ],
 )
@@ -49,7 +50,7 @@ def test_a_bad_constructor_argument_is_refused(tmp_path, options):
     """contracts.md, errors: ConfigError for constructor arguments, before any write."""
     path = tmp_path / "m.db"
     with pytest.raises(ConfigError):
-        MemoryService(path, **{"embedder": None, **options}).close()
+        MemoryService(path, **grouped(**{"embedder": None, **options})).close()
     assert not path.exists()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vecall import BusyError, ClosedError, MemoryService
+from vecall import BusyError, ClosedError, MemoryService, WritePolicy
 from vecall.hooks import ALLOW
 from vecall.services.in_memory import InMemoryMemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
@@ -52,7 +52,9 @@ def hooked(folder: Path) -> MemoryService:
     """A service whose hook refers to it."""
     holder: list[MemoryService] = []
     memory = MemoryService(
-        folder / "m.db", embedder=None, on_write=lambda _: holder and ALLOW
+        folder / "m.db",
+        embedder=None,
+        writes=WritePolicy(on_write=lambda _: holder and ALLOW),
     )
     holder.append(memory)
     memory.sync.add_memory(**ME, memories=["a dog"])

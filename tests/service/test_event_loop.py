@@ -241,7 +241,9 @@ def test_what_was_written_is_returned_also_if_the_service_closes_meanwhile(
 def test_turns_of_a_long_session_that_wait_are_worked_on_on_no_event_loop(
     open_service, monkeypatch
 ):
-    service = open_service(embedder=None, trigger="session_end", sweep_interval=None)
+    service = open_service(
+        embedder=None, trigger="session_end", maintenance_interval=None
+    )
     threads: dict[str, set[int]] = {}
 
     def watched(name: str) -> None:

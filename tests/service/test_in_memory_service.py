@@ -8,6 +8,7 @@ import unicodedata
 
 import pytest
 from helpers.embedders import Recorder
+from helpers.options import grouped
 from helpers.services import ALICE, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from vecall import (
     InvalidArgumentError,
     MemoryEntry,
     Ranking,
+    SearchOptions,
 )
 from vecall.ranking.calibration import Signals
 from vecall.services.in_memory import InMemoryMemoryService
@@ -254,7 +256,7 @@ def test_another_way_to_match_is_refused(match):
 @BOTH
 def test_an_option_without_a_meaning_here_is_refused(match, name, value):
     with pytest.raises(ValueError, match=name):
-        InMemoryMemoryService(match, **{name: value})
+        InMemoryMemoryService(match, **grouped(**{name: value}))
 
 
 @BOTH
@@ -305,7 +307,7 @@ def test_a_scorer_gives_confidence_in_place_of_the_matchs(match):
     def scorer(memory, query):
         return (0.9 if memory.text == f"{query} sure" else 0.2), 0.7
 
-    with InMemoryMemoryService(match, scorer=scorer) as service:
+    with InMemoryMemoryService(match, search=SearchOptions(scorer=scorer)) as service:
         service.sync.add_memory(**ALICE, memories=["zebra sure", "zebra maybe"])
         memories = answer(service, "zebra")
         assert sorted(memory.confidence for memory in memories) == [0.2, 0.9]

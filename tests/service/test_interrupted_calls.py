@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
-from vecall import MemoryService, VectorStoreMemoryService
+from vecall import MemoryService, StorageOptions, VectorStoreMemoryService
 from vecall.concurrency.interruptible import InterruptibleFuture, Pool
 from vecall.embedders.cached import CachedEmbedder
 from vecall.index.partition_cache import PartitionCache
@@ -197,7 +197,9 @@ def test_a_session_whose_end_is_interrupted_can_be_ended_again(in_time):
 
     def interrupted(step: int) -> bool:
         with VectorStoreMemoryService(
-            InMemoryVectorStore(), Recorder(), sweep_interval=None
+            InMemoryVectorStore(),
+            Recorder(),
+            storage=StorageOptions(maintenance_interval=None),
         ) as service:
             session = {**ALICE, "id": "s", "events": [{"id": "e", "text": "zebra"}]}
             service.sync.end_session({**session, "id": "t"})  # threads have started

@@ -289,7 +289,7 @@ def openers(
         return lambda: service
     options: dict[str, Any] = {"durability": "process"}
     if variant == "small budget":
-        options["memory_budget"] = 20_000
+        options["cache_bytes"] = 20_000
     if variant == "embedder":
         options["embedder"] = Hashed("hashed", 6)
     return lambda: open_service(path, **options)

@@ -11,6 +11,7 @@ import pytest
 from helpers.embedders import Recorder, embedded, found
 from helpers.memories import ALICE
 from helpers.observed_sessions import Llm, compaction, memories, said, summed, talk
+from helpers.options import grouped
 from helpers.sessions import session, turn, turns
 from helpers.summaries import Recording, Scripted
 from vecall import (
@@ -34,7 +35,7 @@ def built():
     services = []
 
     def build(config, **options):
-        services.append(config.build(**options))
+        services.append(config.build(**grouped(**options)))
         return services[-1]
 
     yield build
@@ -216,7 +217,7 @@ def test_a_vector_store_of_ones_own_has_trigger_and_summaries(built):
             embedding=Recorder(),
             vector_store=InMemoryVectorStore(),
         ),
-        sweep_interval=None,
+        maintenance_interval=None,
     )
     service.sync.observe_session(talk(1, 2))
     assert provider.sessions == []

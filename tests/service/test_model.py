@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from vecall import AddedIds, MemoryEntry, MemoryService, NotFoundError
+from vecall import AddedIds, MemoryEntry, MemoryService, NotFoundError, StorageOptions
 
 PAIRS = [("a", "b/c"), ("a/b", "c"), ("A", "b/c")]
 SESSIONS = ["s", "s/e", "S"]
@@ -44,7 +44,9 @@ class Programs(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.service = MemoryService(
-            self.folder / "m.db", durability="process", embedder=None
+            self.folder / "m.db",
+            storage=StorageOptions(durability="process"),
+            embedder=None,
         )
         self.ids: dict[tuple[tuple[str, str], str | None, str], str] = {}
         # pair -> id -> (session, text); and what was deleted for good
@@ -174,7 +176,9 @@ class Programs(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.service.close()
         self.service = MemoryService(
-            self.folder / "m.db", durability="process", embedder=None
+            self.folder / "m.db",
+            storage=StorageOptions(durability="process"),
+            embedder=None,
         )
 
     @rule(pair=pairs)
@@ -182,7 +186,9 @@ class Programs(RuleBasedStateMachine):
         text = f"fact {self.word(pair, 'elsewhere')}"
         entry = MemoryEntry(text, id="elsewhere")
         with MemoryService(
-            self.folder / "m.db", durability="process", embedder=None
+            self.folder / "m.db",
+            storage=StorageOptions(durability="process"),
+            embedder=None,
         ) as other:
             returned = other.sync.add_memory(
                 **scope(pair), memories=[entry], restore=True

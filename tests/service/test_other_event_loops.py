@@ -54,7 +54,7 @@ def test_a_coroutine_outside_of_asyncio_writes_reads_and_embeds_nothing(
     with MemoryService(path, embedder=Recorder(4)) as service:
         service.sync.add_memory(**ALICE, memories=[first])
     embedder = Recorder(4)
-    service = open_service(path, embedder=embedder, sweep_interval=None)
+    service = open_service(path, embedder=embedder, maintenance_interval=None)
     memory = service._memory
 
     def begun(*_: object, **__: object) -> None:

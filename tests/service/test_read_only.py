@@ -61,10 +61,10 @@ def test_each_writing_method_writes_where_that_is_allowed(
         path.write_bytes((tmp_path / "corpus").read_bytes())
         due = {"clock": Later()} if name == "admin.run_due" else {}
         if name == "admin.import_jsonl":
-            with open_service(path, sweep_interval=None) as service:
+            with open_service(path, maintenance_interval=None) as service:
                 service.sync.delete_user(**ALICE, forget=True)
         same = dump(path) if name == "admin.import_jsonl" else before
-        with open_service(path, sweep_interval=None, **due) as service:
+        with open_service(path, maintenance_interval=None, **due) as service:
             method_of(service.sync, name)(**with_paths(WRITING[name], tmp_path))
         assert dump(path) != same, name
 
@@ -90,7 +90,7 @@ def test_a_service_that_only_reads_answers(open_service, corpus, tmp_path):
     answers = []
     before = dump(corpus)
     for read_only in (True, False):
-        service = open_service(corpus, read_only=read_only, sweep_interval=None)
+        service = open_service(corpus, read_only=read_only, maintenance_interval=None)
         told = {}
         for name, options in READING.items():
             if read_only or "path" not in options:
@@ -135,7 +135,7 @@ def test_nothing_writes_in_the_background(open_service, corpus):
         read_only=True,
         clock=Later(),
         summarizer=provider,
-        sweep_interval=0.001,
+        maintenance_interval=0.001,
         trigger=Inactivity(1),
     )
     for _ in range(20):

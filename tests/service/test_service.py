@@ -14,6 +14,7 @@ from vecall import (
     MemoryEntry,
     MemoryService,
     NotFoundError,
+    SearchOptions,
 )
 
 
@@ -102,7 +103,7 @@ def test_services_in_memory_share_nothing(open_service):
 def test_a_floor_on_similarity_needs_an_embedder(open_service):
     """S0.28: refused at construction with a pointer to min_confidence."""
     with pytest.raises(ConfigError, match="min_confidence"):
-        MemoryService(min_similarity=0.5, embedder=None)
+        MemoryService(search=SearchOptions(min_similarity=0.5), embedder=None)
     with pytest.raises(ConfigError, match="min_confidence"):
         open_service().sync.search_memory(**ALICE, query="zebra", min_similarity=0.5)
 

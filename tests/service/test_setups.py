@@ -40,7 +40,7 @@ def test_the_set_up_decides_what_is_remembered_and_how_it_is_found(
         embedder=embedder if with_embedder else None,
         summarizer=llm.provider if with_llm else None,
         trigger={"type": "message_count", "message_count": 2},
-        sweep_interval=None,
+        maintenance_interval=None,
     )
     remember(service)
     assert memories(service) == ([summed(1, 2)] if with_llm else said(1, 2))

@@ -89,7 +89,9 @@ def test_each_operation_is_one_span_and_is_counted_in_the_metrics(
     way, seen, open_service, tmp_path
 ):
     """Counts, outcomes and durations of all operations, blocking or not."""
-    service = open_service(tmp_path / "m.db", embedder=Recorder(), sweep_interval=None)
+    service = open_service(
+        tmp_path / "m.db", embedder=Recorder(), maintenance_interval=None
+    )
     start = time.perf_counter()
     done = walk(way(service), tmp_path)
     elapsed = time.perf_counter() - start

@@ -89,9 +89,7 @@ def test_a_search_never_shows_an_older_text_than_it_was_told(open_service, tmp_p
 
     A reader that fetched a text before it was changed must not leave it in the cache.
     """
-    service = open_service(
-        tmp_path / "m.db", durability="process", memory_budget=12_000
-    )
+    service = open_service(tmp_path / "m.db", durability="process", cache_bytes=12_000)
     padding = "x" * 3_000  # four of seven texts fit
     stop = threading.Event()
 

@@ -121,7 +121,7 @@ def test_a_bound_method_does_what_the_services_does(open_service, tmp_path, name
     for face in (None, 0, 1):
         path = tmp_path / f"{face}.db"
         path.write_bytes(corpus.read_bytes())
-        with open_service(path, clock=clock, sweep_interval=None) as service:
+        with open_service(path, clock=clock, maintenance_interval=None) as service:
             if face is None:
                 result = getattr(service.sync, BOUND[name])(**ALICE, **given)
             else:
@@ -173,7 +173,7 @@ def test_users_whose_names_are_easily_confused_see_their_own_alone(open_service,
 def test_no_method_reaches_what_another_user_has(open_service, tmp_path, face):
     """With the ids, the session and the token of the other one."""
     corpus = corpus_in(tmp_path, open_service)
-    service = open_service(corpus, sweep_interval=None)
+    service = open_service(corpus, maintenance_interval=None)
     states = ("live", "archived", "quarantined")
 
     def alices() -> list[Any]:

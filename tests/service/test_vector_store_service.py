@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from helpers.embedders import Fixed, Recorder
+from helpers.options import grouped
 from helpers.services import ALICE, turn
 from helpers.vector_stores.reference import ReferenceVectorStore
 from vecall import (
@@ -21,6 +22,7 @@ from vecall import (
     InvalidArgumentError,
     InvalidMemoryError,
     MemoryEntry,
+    SearchOptions,
 )
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.vector_store import InMemoryVectorStore
@@ -98,7 +100,7 @@ def test_confidence_is_a_logistic_law_of_the_place_and_the_share_of_the_best_cos
 def test_the_floor_is_inclusive(store, recorder):
     """S0.20, S0.28."""
     with VectorStoreMemoryService(
-        store, recorder, top_k=12, min_similarity=-1.0
+        store, recorder, top_k=12, search=SearchOptions(min_similarity=-1.0)
     ) as service:
         tell(service, *TEXTS)
         hits = answer(service, "zebra")
@@ -106,7 +108,7 @@ def test_the_floor_is_inclusive(store, recorder):
         floor = hits[2].score
         assert answer(service, "zebra", min_similarity=floor) == hits[:3]
     with VectorStoreMemoryService(
-        store, recorder, top_k=2, min_similarity=floor
+        store, recorder, top_k=2, search=SearchOptions(min_similarity=floor)
     ) as service:
         assert answer(service, "zebra") == hits[:2]
         assert answer(service, "zebra", top_k=12) == hits[:3]
@@ -337,7 +339,7 @@ def test_without_an_embedder_there_is_no_vector_search(store):
 def test_options_out_of_range_are_refused(store, recorder, name, value):
     """S0.27, S0.28."""
     with pytest.raises(ValueError, match=name):
-        VectorStoreMemoryService(store, recorder, **{name: value})
+        VectorStoreMemoryService(store, recorder, **grouped(**{name: value}))
     with (
         VectorStoreMemoryService(store, recorder) as service,
         pytest.raises(ValueError, match=name),

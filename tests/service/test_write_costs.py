@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from vecall import MemoryService
+from vecall import MemoryService, StorageOptions
 from vecall.store import AddMemories, Draft
 from vecall.store.file.connections import connect
 from vecall.store.writes.expire import due_users
@@ -26,7 +26,9 @@ COLUMNS = (
 def path(tmp_path) -> Path:
     path = tmp_path / "m.db"
     with MemoryService(
-        path, sweep_interval=None, durability="process", embedder=None
+        path,
+        storage=StorageOptions(maintenance_interval=None, durability="process"),
+        embedder=None,
     ) as service:
         for user in ("u", "other"):
             facts = [f"fact {number} of {user}" for number in range(30)]

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 from helpers.memories import ALICE
-from vecall import CorruptFileError, MemoryService, StorageError
+from vecall import CorruptFileError, MemoryService, StorageError, WritePolicy
 
 
 class Failing:
@@ -30,7 +30,9 @@ class Failing:
 @pytest.fixture(params=["file", "memory"])
 def service(request, tmp_path):
     path = tmp_path / "m.db" if request.param == "file" else None
-    with MemoryService(path, embedder=None, history_ttl=1e6) as made:
+    with MemoryService(
+        path, embedder=None, writes=WritePolicy(history_ttl=1e6)
+    ) as made:
         made.sync.add_memory(**ALICE, memories=[{"content": "zebra", "id": "1"}])
         for number in range(3):
             changed = f"zebra {number}"
@@ -58,7 +60,9 @@ def test_a_failed_export_whose_error_is_kept_delays_no_purge(service):
 
 def test_a_value_that_cannot_be_exported_delays_no_purge(tmp_path):
     path = tmp_path / "m.db"
-    with MemoryService(path, embedder=None, history_ttl=1e6) as made:
+    with MemoryService(
+        path, embedder=None, writes=WritePolicy(history_ttl=1e6)
+    ) as made:
         made.sync.add_memory(**ALICE, memories=[{"content": "zebra", "id": "1"}])
         made.sync.update_memory(**ALICE, memory_id="1", content="okapi")
         made.sync.update_memory(**ALICE, memory_id="1", content="tapir")

@@ -29,7 +29,7 @@ BOTH = Scopes(read={"shared", "app"}, write={"shared", "app"})
 STATES = ("live", "archived", "quarantined")
 OPTIONS: dict[str, Any] = {
     "scopes": BOTH,
-    "sweep_interval": None,
+    "maintenance_interval": None,
     "trigger": Inactivity(3_600_000),
 }
 

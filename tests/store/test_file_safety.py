@@ -15,7 +15,6 @@ from helpers.memories import ALICE, BOB, texts
 from vecall import (
     ConfigError,
     CorruptFileError,
-    Limits,
     MemoryEntry,
     MemoryService,
     NetworkFilesystemError,
@@ -288,7 +287,7 @@ def test_below_its_limit_of_free_space_a_file_only_shrinks(open_service, tmp_pat
     path = tmp_path / "m.db"
     with open_service(path) as service:
         ids = service.sync.add_memory(**ALICE, memories=["zebra 1", "zebra 2"])
-    full = open_service(path, limits=Limits(min_free_bytes=2**60))
+    full = open_service(path, min_free_bytes=2**60)
     turn = {"id": "e", "author": "user", "text": "zebra"}
     for work in (
         lambda: full.sync.add_memory(**ALICE, memories=["zebra 3"]),

@@ -12,7 +12,7 @@ from contextlib import closing
 
 import pytest
 from helpers.hostile_files import USERS, calls, make, ones, owner, spoil, sum_up
-from vecall import CorruptFileError, MemoryService, VecallError
+from vecall import CorruptFileError, MemoryService, StorageOptions, VecallError
 from vecall.cli.main import main
 from vecall.store import examine, recover
 from vecall.store.file.schema import _hash_of
@@ -130,7 +130,9 @@ def test_a_row_of_a_wrong_type_is_damage_that_costs_no_other_user(file):
             "UPDATE mem SET ts = 9e999 WHERE part = ? AND id = '4'", part
         )
         sum_up(connection)
-    with MemoryService(file, embedder=None, sweep_interval=None) as m:
+    with MemoryService(
+        file, embedder=None, storage=StorageOptions(maintenance_interval=None)
+    ) as m:
         with pytest.raises(CorruptFileError):
             m.sync.search_memory(**owner(USERS[0]), query="zebra")
         assert m.sync.search_memory(**owner(USERS[1]), query="zebra").memories

@@ -69,7 +69,8 @@ while status == -9:
         import warnings
         warnings.simplefilter("ignore")
         try:
-            vecall.MemoryService(copy, sweep_interval=None, embedder=None).close()
+            storage = vecall.StorageOptions(maintenance_interval=None)
+            vecall.MemoryService(copy, storage=storage, embedder=None).close()
             os._exit(0)
         finally:
             os._exit(1)

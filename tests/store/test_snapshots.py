@@ -196,7 +196,7 @@ def test_the_folder_may_be_deleted_at_any_time(open_service, tmp_path):
     rng = random.Random(7)
     numbers = list(range(ROWS))
     for round_ in range(4):
-        service = open_service(path, durability="process", memory_budget=1000)
+        service = open_service(path, durability="process", cache_bytes=1000)
         if round_ % 2:
             answers(service)
         shutil.rmtree(folder(path), ignore_errors=True)

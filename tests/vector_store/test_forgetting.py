@@ -13,6 +13,8 @@ from vecall import (
     EmbedderError,
     InvalidArgumentError,
     NotFoundError,
+    SearchOptions,
+    StorageOptions,
     VectorStoreMemoryService,
 )
 from vecall.tools import ForgetMemory
@@ -38,7 +40,10 @@ def clock():
 def service(clock):
     store = ReferenceVectorStore()
     with VectorStoreMemoryService(
-        store, Fixed(VECTORS), clock=clock, min_similarity=0.99
+        store,
+        Fixed(VECTORS),
+        storage=StorageOptions(clock=clock),
+        search=SearchOptions(min_similarity=0.99),
     ) as opened:
         opened.sync.add_memory(**ALICE, memories=FACTS)
         yield opened

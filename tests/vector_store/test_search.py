@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
+from helpers.options import grouped
 from helpers.vector_stores.reference import ReferenceVectorStore
 from vecall import (
     ConfigError,
@@ -21,7 +22,12 @@ from vecall import (
     MemoryEntry,
     MemoryService,
     MessageCount,
+    Quota,
+    Ranking,
+    Scopes,
+    WritePolicy,
 )
+from vecall.hooks import ALLOW
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.tools import LoadMemory, PreloadMemory
 from vecall.vector_store import InMemoryVectorStore, VectorStoreFilter, meets
@@ -235,8 +241,8 @@ def test_thoughts_and_calls_are_remembered_on_request(include, way):
     event = {"id": "e", "author": "agent", "content": {"parts": PARTS}}
     session = {**ALICE, "id": "s", "events": [event]}
     store = InMemoryVectorStore()
-    how = {"include": include, "trigger": MessageCount(9), "sweep_interval": None}
-    with VectorStoreMemoryService(store, Recorder(16), **how) as service:
+    how = {"include": include, "trigger": MessageCount(9), "maintenance_interval": None}
+    with VectorStoreMemoryService(store, Recorder(16), **grouped(**how)) as service:
         if way == "session":
             service.sync.add_session_to_memory(session)
         elif way == "events":
@@ -250,7 +256,9 @@ def test_thoughts_and_calls_are_remembered_on_request(include, way):
 @pytest.mark.parametrize("bad", ["thoughts", ["pictures"], None, 1])
 def test_something_else_to_include_is_refused(bad):
     with pytest.raises(ConfigError, match="include"):
-        VectorStoreMemoryService(InMemoryVectorStore(), Recorder(16), include=bad)
+        VectorStoreMemoryService(
+            InMemoryVectorStore(), Recorder(16), writes=WritePolicy(include=bad)
+        )
 
 
 @pytest.mark.parametrize(
@@ -260,5 +268,27 @@ def test_a_configuration_refuses_options_that_such_a_service_lacks(option):
     config = MemoryConfig(embedding=Recorder(16), vector_store=InMemoryVectorStore())
     with pytest.raises(ConfigError, match=f"{option}: VectorStoreM.* options .*ttl"):
         config.build(**{option: None})
-    with pytest.raises(ConfigError, match=r"nope: MemoryService has .*ranking"):
+    with pytest.raises(ConfigError, match=r"nope: MemoryService has .*search"):
         MemoryConfig().build(nope=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"ranking": Ranking()}, r"search\.ranking"),
+        ({"authors": ("agent",)}, r"search\.authors"),
+        ({"scorer": lambda *_: (0.5, 0.5)}, r"search\.scorer"),
+        ({"durability": "process"}, r"storage\.durability"),
+        ({"cache_bytes": 0}, r"storage\.cache_bytes"),
+        ({"min_free_bytes": 0}, r"storage\.min_free_bytes"),
+        ({"allow_network_filesystem": True}, r"storage\.allow_network_filesystem"),
+        ({"on_write": lambda _: ALLOW}, r"writes\.on_write"),
+        ({"history_ttl": 60}, r"writes\.history_ttl"),
+        ({"quota": Quota(memories=1)}, r"writes\.quota"),
+        ({"scopes": Scopes(read=["shared"])}, r"writes\.scopes"),
+    ],
+)
+def test_a_field_that_such_a_service_lacks_is_refused_by_its_name(options, named):
+    store = InMemoryVectorStore()
+    with pytest.raises(ConfigError, match=f"{named}: VectorStoreMemoryService has"):
+        VectorStoreMemoryService(store, Recorder(16), **grouped(**options))

@@ -13,6 +13,7 @@ from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, BOB
 from helpers.observed_sessions import Fainting, Llm, compaction, talk
+from helpers.options import grouped
 from helpers.sessions import session, turn, turns
 from helpers.vector_stores.reference import ReferenceVectorStore
 from vecall import (
@@ -23,6 +24,7 @@ from vecall import (
     LimitExceededError,
     MessageCount,
     ReentrantCallError,
+    StorageOptions,
     SummaryError,
     VectorStoreMemoryService,
 )
@@ -38,8 +40,14 @@ class Opened:
     def __init__(self, **options: Any) -> None:
         self.store = ReferenceVectorStore()
         self.clock = SettableClock()
-        given = {"embedder": Recorder(), "clock": self.clock, "sweep_interval": None}
-        self.service = VectorStoreMemoryService(self.store, **{**given, **options})
+        given = {
+            "embedder": Recorder(),
+            "clock": self.clock,
+            "maintenance_interval": None,
+        }
+        self.service = VectorStoreMemoryService(
+            self.store, **grouped(**{**given, **options})
+        )
         self.sync = self.service.sync
 
     def texts(self) -> list[str]:
@@ -106,7 +114,10 @@ def test_a_thread_remembers_what_is_due():
     """S4.18: nobody calls run_due."""
     store = ReferenceVectorStore()
     with VectorStoreMemoryService(
-        store, Recorder(), trigger=MessageCount(2), sweep_interval=0.05
+        store,
+        Recorder(),
+        trigger=MessageCount(2),
+        storage=StorageOptions(maintenance_interval=0.05),
     ) as service:
         service.sync.observe_session(talk(1, 2))
         until = time.monotonic() + WAIT_S

@@ -11,7 +11,7 @@ from helpers.embedders import Recorder
 from helpers.memories import ALICE
 from helpers.sessions import session, turn, turns
 from helpers.vector_stores.reference import ReferenceVectorStore
-from vecall import ConfigError, VectorStoreMemoryService
+from vecall import ConfigError, StorageOptions, VectorStoreMemoryService
 from vecall.tools import ForgetMemory, memory_tools
 from vecall.vector_store import DeletingVectorStore, InMemoryVectorStore, VectorStore
 
@@ -116,7 +116,9 @@ def test_a_ttl_needs_a_store_that_can_delete():
 
 def test_what_is_no_longer_valid_is_passed_over_where_it_cannot_be_deleted():
     store, clock = Bare(), SettableClock()
-    with VectorStoreMemoryService(store, Recorder(), clock=clock) as service:
+    with VectorStoreMemoryService(
+        store, Recorder(), storage=StorageOptions(clock=clock)
+    ) as service:
         until = {"valid_until": clock.wall() + 10}
         old = [{"text": f"turn {n}", "id": f"o{n}", **until} for n in range(20)]
         service.sync.add_memory(**ALICE, memories=[*old, "else one", "else two"])
@@ -131,7 +133,9 @@ def test_a_store_that_answers_with_deleted_rows_for_a_while_ends_no_search():
             return True  # the row is still found
 
     clock = SettableClock()
-    with VectorStoreMemoryService(Late(), Recorder(), clock=clock, ttl=5) as service:
+    with VectorStoreMemoryService(
+        Late(), Recorder(), storage=StorageOptions(clock=clock), ttl=5
+    ) as service:
         service.sync.add_memory(**ALICE, memories=["turn one"])
         clock.let_pass(6)
         service.sync.add_memory(**ALICE, memories=["turn two"])

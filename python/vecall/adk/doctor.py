@@ -22,7 +22,7 @@ from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.utils.yaml_utils import load_yaml_file
 
 from vecall.adk.memory_service import VecallMemoryService
-from vecall.adk.uri import SCHEME, parse_uri
+from vecall.adk.uri import SCHEME, parse_uri, with_uri_options
 from vecall.errors import ConfigError, VecallError
 from vecall.store import Finding, examine
 
@@ -225,7 +225,7 @@ def _try_options(options: dict[str, Any]) -> None:
     rest = {name: value for name, value in options.items() if name != "read_only"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        VecallMemoryService(**rest).close()
+        VecallMemoryService(**with_uri_options({}, rest)).close()
 
 
 def _is_agent(folder: Path) -> bool:

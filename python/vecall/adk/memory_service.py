@@ -20,7 +20,7 @@ from vecall.adk.entries import to_memories
 from vecall.adk.event_reader import SessionContent, read_events
 from vecall.adk.json_values import to_metadata, to_text
 from vecall.adk.responses import to_response
-from vecall.adk.uri import parse_uri
+from vecall.adk.uri import parse_uri, with_uri_options
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list, get_field, get_list
 from vecall.errors import ConfigError, InvalidArgumentError
@@ -84,7 +84,7 @@ class VecallMemoryService(BaseMemoryService):
             raise ConfigError(msg)
         if uri is not None:
             path, from_uri = parse_uri(uri, agents_dir)
-            options = {**options, **from_uri}
+            options = with_uri_options(options, from_uri)
         self._scores = bool(options.pop("scores", scores))
         check_options(options)
         if memory is not None and options:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from vecall.errors import ConfigError
+from vecall.operations.options import StorageOptions, WritePolicy
+from vecall.search.options import SearchOptions
 
 SCHEME = "vecall"
 
@@ -47,17 +50,46 @@ def parse_uri(
         raise ConfigError(_EXPECTED)
     chosen: dict[str, Any] = {}
     for key, text in options:
-        if key not in _FROM_TEXT or _RENAMED.get(key, key) in chosen:
+        if key not in _FROM_TEXT or key in chosen:
             msg = f"uri: the options are {', '.join(_FROM_TEXT)}, each once"
             raise ConfigError(msg)
         try:
-            chosen[_RENAMED.get(key, key)] = _FROM_TEXT[key](text)
+            chosen[key] = _FROM_TEXT[key](text)
         except (KeyError, ValueError):
             msg = f"uri: the value of {key} cannot be read"
             raise ConfigError(msg) from None
     if name == ":memory:":
         return name, chosen
     return Path(agents_dir or ".") / name, chosen
+
+
+def with_uri_options(
+    options: Mapping[str, Any], from_uri: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the options of a service; those of a URI win, field by field.
+
+    Args:
+        options: Options as `vecall.MemoryService` takes them.
+        from_uri: What `parse_uri` returned.
+
+    Raises:
+        ConfigError: A value outside what is allowed.
+    """
+    merged = dict(options)
+    fields: dict[str, dict[str, Any]] = {}
+    for key, value in from_uri.items():
+        if key in _GROUPED:
+            group, name = _GROUPED[key]
+            fields.setdefault(group, {})[name] = value
+        else:
+            merged[key] = value
+    for group, values in fields.items():
+        given = merged.get(group)
+        if given is None:
+            merged[group] = _GROUPS[group](**values)
+        elif is_dataclass(given) and not isinstance(given, type):
+            merged[group] = replace(given, **values)
+    return merged
 
 
 def _seconds(text: str) -> str:
@@ -75,7 +107,22 @@ def _trigger(text: str) -> str | Mapping[str, Any]:
 
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}.__getitem__
 
-_RENAMED = {"min_score": "min_similarity"}
+_GROUPED = {
+    "authors": ("search", "authors"),
+    "durability": ("storage", "durability"),
+    "history_ttl": ("writes", "history_ttl"),
+    "include": ("writes", "include"),
+    "memory_budget": ("storage", "cache_bytes"),
+    "min_score": ("search", "min_similarity"),
+}
+"""The keys that are fields of a group of options, with group and field."""
+
+_GROUPS: dict[str, Callable[..., Any]] = {
+    "search": SearchOptions,
+    "storage": StorageOptions,
+    "writes": WritePolicy,
+}
+
 _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "authors": lambda text: tuple(text.split(",")) if text else (),
     "durability": str,

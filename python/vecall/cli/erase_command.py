@@ -13,6 +13,7 @@ from vecall.cli.options import add_json, add_path, require_file
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, print_json
 from vecall.errors import ConfigError, NotFoundError
+from vecall.operations.options import WritePolicy
 from vecall.scopes import SHARED_APP, Scopes
 from vecall.service.memory_service import MemoryService
 from vecall.store import apps_of, forget_hidden, hidden_names
@@ -62,10 +63,10 @@ def run(options: argparse.Namespace) -> int:
     if hidden:
         with naming(options.path):
             forget_hidden(Path(options.path), hidden)
-    scopes = Scopes(read=("shared",), write=("shared",))
+    writes = WritePolicy(scopes=Scopes(read=("shared",), write=("shared",)))
     with (
         naming(options.path),
-        MemoryService(options.path, embedder="none", scopes=scopes) as memory,
+        MemoryService(options.path, embedder="none", writes=writes) as memory,
     ):
         erased = sum(_erase(memory, app, user) for app in apps)
         memory.sync.admin.purge()

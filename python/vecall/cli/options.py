@@ -16,6 +16,7 @@ from vecall.embedders.resolve import AUTO, resolve
 from vecall.errors import ConfigError
 from vecall.hooks import WriteHook
 from vecall.index.embedding import model_of
+from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
 
 
@@ -80,7 +81,9 @@ def opened(
             model_of(given)  # an embedder that fails makes no file
     with (
         naming(path),
-        MemoryService(path, embedder=given, on_write=on_write) as memory,
+        MemoryService(
+            path, embedder=given, writes=WritePolicy(on_write=on_write)
+        ) as memory,
     ):
         yield memory
 

@@ -17,7 +17,8 @@ from vecall.cli import tokens
 from vecall.cli.embedders import chosen
 from vecall.cli.options import add_file, add_on_write, named
 from vecall.errors import ConfigError
-from vecall.limits import Eviction, Limits
+from vecall.limits import Eviction, Quota
+from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
 
 # The fields of HttpLimits, which cannot be imported without the extra.
@@ -108,16 +109,16 @@ def add_commands(commands: Any) -> None:
         metavar="FOLDER",
         help="the folder for backups that an admin requests; created if missing",
     )
-    quota = serve.add_argument_group("quota of each user, as in vecall.Limits")
+    quota = serve.add_argument_group("quota of each user, as in vecall.Quota")
     quota.add_argument(
-        "--max-user-memories",
+        "--quota-memories",
         type=int,
         default=100_000,
         metavar="N",
         help="0 is any number (%(default)s)",
     )
     quota.add_argument(
-        "--max-user-bytes",
+        "--quota-bytes",
         type=int,
         default=256 * 1024 * 1024,
         metavar="N",
@@ -206,14 +207,16 @@ def _opened(options: argparse.Namespace) -> MemoryService:
         embedder=chosen(options.embedder),
         read_only=options.read_only,
         trigger=trigger(options.trigger),
-        limits=Limits(
-            max_user_memories=options.max_user_memories or None,
-            max_user_bytes=options.max_user_bytes or None,
-            eviction=options.eviction,
-        ),
-        on_write=named(options.on_write, "on-write"),
         ttl=_length(options.ttl),
-        history_ttl=_length(options.history_ttl),
+        writes=WritePolicy(
+            on_write=named(options.on_write, "on-write"),
+            history_ttl=_length(options.history_ttl),
+            quota=Quota(
+                memories=options.quota_memories or None,
+                bytes=options.quota_bytes or None,
+                eviction=options.eviction,
+            ),
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from vecall.evaluation.datasets import Conversation, Question
 from vecall.prompts.budget import estimate_tokens
 from vecall.ranking.calibration import Calibration, Signals
 from vecall.ranking.options import COSINE_ALONE, Ranking
+from vecall.search.options import SearchOptions
 from vecall.service.memory_service import MemoryService
 from vecall.types import MemoryEntry
 
@@ -308,7 +309,7 @@ def ingested(
         MemoryService(
             Path(folder) / "eval.db",
             embedder=cached,
-            calibration=calibration,
+            search=SearchOptions(calibration=calibration),
         ) as memory,
     ):
         subject = SystemUnderTest(memory, timed)

@@ -98,6 +98,7 @@ class Admin:
                 runtime.storage,
                 path if has_lines(path) else _target(path),
                 runtime.limits,
+                runtime.quota,
                 how,
                 ImportReviewer(runtime.gate) if how.gate else None,
             )

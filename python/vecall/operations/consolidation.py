@@ -74,7 +74,7 @@ class Consolidator:
         self.telemetry = memory.telemetry
         if plan is None:
             return
-        if memory.rules.read_only:
+        if memory.read_only:
             msg = "consolidation: a service with read_only=True writes nothing"
             raise ConfigError(msg)
         if plan.older_than is not None and plan.fold and observing.summarizer is None:

@@ -12,7 +12,6 @@ from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.drafts import CallMetadata, entry_drafts
 from vecall.operations.memory import Memory
-from vecall.operations.options import quota_of
 from vecall.operations.write_request import WriteRequest
 from vecall.search.confidence import prior_of
 from vecall.search.entries import entry_from_row
@@ -210,7 +209,6 @@ class Corrections:
         key = memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", memory.limits)
         seen = None if updated_at is None else to_seconds(updated_at, "updated_at")
-        bounds = quota_of(memory.limits)
-        job = RestoreMemory(*key, memory_id, bounds, state, seen)
+        job = RestoreMemory(*key, memory_id, memory.quota, state, seen)
         change: Change = await Join(memory.storage.submit(job))
         return list(change.ids)

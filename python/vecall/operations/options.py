@@ -1,88 +1,171 @@
-"""Options of a service: clock, TTL, write hook, scopes, and the checks on them."""
+"""Options of a service: how the file is kept, and what may be written to it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import TypeVar, cast, get_args
 
 from vecall.caller_warnings import RawTurnsWarning, warn_caller
 from vecall.clock import Clock, checked_clock
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.hooks import WriteHook
-from vecall.ingest.inner_parts import checked_include
-from vecall.limits import Limits
+from vecall.ingest.inner_parts import Inner, checked_include
+from vecall.limits import Quota
 from vecall.scopes import Scopes
-from vecall.store import UserQuota
+from vecall.store import Durability, UserQuota
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import ttl_seconds
 from vecall.triggers import Compaction
 
+T = TypeVar("T")
 
-class ServiceOptions(NamedTuple):
-    """The options of a service, checked.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageOptions:
+    """How a service keeps its file and its cache.
 
     Attributes:
-        clock: The clock.
-        ttl: The default TTL of memories, in seconds.
-        history_ttl: The TTL of overwritten texts, in seconds.
-        read_only: Whether the service refuses writes.
-        on_write: The write hook.
-        scopes: The scopes to read and write besides a user's own memories.
-        sweep_interval: Seconds between background runs; None disables them.
-        include: The parts of a turn to store besides its text.
-    """
-
-    clock: Clock
-    ttl: float | None
-    history_ttl: float | None
-    read_only: bool
-    on_write: WriteHook | None
-    scopes: Scopes
-    sweep_interval: float | None
-    include: frozenset[str]
-
-
-def checked_rules(
-    *,
-    clock: object,
-    ttl: object,
-    history_ttl: object,
-    read_only: object,
-    on_write: object,
-    scopes: object,
-    sweep_interval: object,
-    include: object,
-) -> ServiceOptions:
-    """Check the options of a service.
+        durability: "full" syncs every write, so that it survives a power cut; "process"
+            syncs at checkpoints, so that a write survives the end of the process but a
+            power cut may take back the newest.
+        cache_bytes: Bytes of memory for users' partitions and texts, at least 0.
+            Partitions that were not searched lately are evicted, and loaded again by
+            their next search. Running searches may exceed it. A service without a file
+            ignores it.
+        min_free_bytes: Disk space in bytes, at least 0, below which nothing is added,
+            so that deleting and other programs can go on; 0 adds to the last byte.
+        allow_network_filesystem: Open a file on another machine's disk, where one
+            process at a time may be safe and two are not.
+        maintenance_interval: Seconds, a timedelta or "60s" between two runs of the
+            background thread, which makes memories of sessions that are due, deletes
+            expired memories and consolidates; None runs only `admin.run_due`.
+        clock: The source of the time; None is the machine's.
 
     Raises:
-        ConfigError: An invalid option.
+        ConfigError: A value outside what is allowed.
     """
-    if not isinstance(read_only, bool):
-        msg = "read_only: expected True or False"
+
+    durability: Durability = "full"
+    cache_bytes: int = 256 * 1024 * 1024
+    min_free_bytes: int = 64 * 1024 * 1024
+    allow_network_filesystem: bool = False
+    maintenance_interval: float | timedelta | str | None = 60.0
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        if self.durability not in get_args(Durability):
+            msg = 'storage.durability: must be "full" or "process"'
+            raise ConfigError(msg)
+        for name in ("cache_bytes", "min_free_bytes"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                msg = f"storage.{name}: must be a number of bytes, at least 0"
+                raise ConfigError(msg)
+        given: object = self.allow_network_filesystem
+        if not isinstance(given, bool):
+            msg = "storage.allow_network_filesystem: expected True or False"
+            raise ConfigError(msg)
+        name = "maintenance_interval"
+        checked_seconds(self.maintenance_interval, f"storage.{name}")
+        if self.clock is not None:
+            checked_clock(self.clock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePolicy:
+    """What may be written, by whom, how much, and how long old texts stay.
+
+    Attributes:
+        on_write: Called with each memory before it is written, but for imported ones;
+            see `vecall.hooks`.
+        history_ttl: TTL of overwritten texts: seconds, a timedelta or "3600s"; None
+            keeps them as long as the memory.
+        quota: How much each user may store.
+        scopes: Which scopes beside a user's own memories may be read and written.
+        include: What of a turn is remembered beside its text: "thoughts", and "calls"
+            for function calls and responses, each cut to 1,000 characters.
+
+    Raises:
+        ConfigError: A value outside what is allowed.
+    """
+
+    on_write: WriteHook | None = None
+    history_ttl: float | timedelta | str | None = None
+    quota: Quota = field(default_factory=Quota)
+    scopes: Scopes = field(default_factory=Scopes)
+    include: Sequence[Inner] = ()
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        hook: object = self.on_write
+        if hook is not None and not callable(hook):
+            msg = "writes.on_write: expected a function"
+            raise ConfigError(msg)
+        checked_seconds(self.history_ttl, "writes.history_ttl")
+        quota: object = self.quota
+        if not isinstance(quota, Quota):
+            msg = "writes.quota: expected a vecall.Quota"
+            raise ConfigError(msg)
+        scopes: object = self.scopes
+        if not isinstance(scopes, Scopes):
+            msg = "writes.scopes: expected a vecall.Scopes"
+            raise ConfigError(msg)
+        checked_include(self.include)
+        object.__setattr__(self, "include", tuple(self.include))
+
+
+def checked_group(given: object, group: type[T], name: str) -> T:
+    """Return a group of options; None is its defaults.
+
+    Args:
+        given: What the caller gave.
+        group: The class of the group.
+        name: The name of the argument, for the message.
+
+    Raises:
+        ConfigError: Something else.
+    """
+    if given is None:
+        return group()
+    if not isinstance(given, group):
+        msg = f"{name}: expected a vecall.{group.__name__}"
         raise ConfigError(msg)
-    if on_write is not None and not callable(on_write):
-        msg = "on_write: expected a function"
+    return given
+
+
+def checked_only(given: object, group: type[T], name: str, known: set[str]) -> T:
+    """Return a group of which `VectorStoreMemoryService` has only some options.
+
+    Raises:
+        ConfigError: Another option differs from its default.
+    """
+    checked = checked_group(given, group, name)
+    usual = group()
+    for option in fields(group):  # type: ignore[arg-type]
+        own = getattr(checked, option.name)
+        if option.name not in known and own != getattr(usual, option.name):
+            names = " and ".join(f"{name}.{each}" for each in sorted(known))
+            msg = f"{name}.{option.name}: VectorStoreMemoryService has only {names}"
+            raise ConfigError(msg)
+    return checked
+
+
+def checked_flag(given: object, name: str) -> bool:
+    """Return a value that is True or False; raise ConfigError for another."""
+    if not isinstance(given, bool):
+        msg = f"{name}: expected True or False"
         raise ConfigError(msg)
-    if not isinstance(scopes, Scopes | None):
-        msg = "scopes: expected a vecall.Scopes"
-        raise ConfigError(msg)
-    return ServiceOptions(
-        checked_clock(clock),
-        checked_seconds(ttl, "ttl"),
-        checked_seconds(history_ttl, "history_ttl"),
-        read_only,
-        cast("WriteHook | None", on_write),
-        scopes or Scopes(),
-        checked_seconds(sweep_interval, "sweep_interval"),
-        checked_include(include),
-    )
+    return given
 
 
 def checked_seconds(value: object, name: str) -> float | None:
-    """Return a duration in seconds; None stays None.
+    """Return a length of time in seconds; None is none.
 
     Raises:
-        ConfigError: Not a positive duration.
+        ConfigError: Not a positive length of time.
     """
     if value is None:
         return None
@@ -94,7 +177,7 @@ def checked_seconds(value: object, name: str) -> float | None:
 
 
 def checked_summarizer(given: object) -> SummaryProvider | None:
-    """Return a summarizer; None stays None.
+    """Return what makes summaries, if anything does.
 
     Raises:
         ConfigError: It has no `get_summaries`.
@@ -105,15 +188,15 @@ def checked_summarizer(given: object) -> SummaryProvider | None:
     raise ConfigError(msg)
 
 
-def quota_of(limits: Limits) -> UserQuota | None:
-    """Return the quota of a user; None is unlimited."""
-    if limits.max_user_memories is None and limits.max_user_bytes is None:
+def quota_of(quota: Quota) -> UserQuota | None:
+    """Return how much one user may have; None is as much as they like."""
+    if quota.memories is None and quota.bytes is None:
         return None
-    return UserQuota(limits.max_user_memories, limits.max_user_bytes, limits.eviction)
+    return UserQuota(quota.memories, quota.bytes, quota.eviction)
 
 
 def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:
-    """Warn the caller if turns are embedded without a summary."""
+    """Warn the program that turns are embedded without a summary, if so."""
     if summarizer is None and not isinstance(trigger, Compaction):
         warn_caller(
             "turns are embedded as they are, without a summary", RawTurnsWarning

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from vecall.caller_warnings import warn_caller
+from vecall.clock import checked_clock
 from vecall.concurrency.at_exit import abandoned
 from vecall.concurrency.interruptible import Pool
 from vecall.concurrency.join import Join
@@ -20,21 +21,32 @@ from vecall.index.backfill import Backfill
 from vecall.index.embedding import EmbeddingQueue, model_of
 from vecall.index.newest_changes import NewestChanges
 from vecall.index.read_threads import ReadThreads
+from vecall.ingest.inner_parts import checked_include
 from vecall.limits import Limits
-from vecall.operations.options import ServiceOptions
+from vecall.operations.options import (
+    StorageOptions,
+    WritePolicy,
+    checked_seconds,
+    quota_of,
+)
 from vecall.operations.write_review import WriteReviewer
+from vecall.ranking.options import Ranking
 from vecall.scopes import Owner
-from vecall.search.ranking_options import NO_FLOOR, RankingOptions
+from vecall.search.options import (
+    NO_FLOOR,
+    SearchOptions,
+    favoured_authors,
+    scoring_of,
+)
 from vecall.search.search_index import SearchIndex, Use
 from vecall.store import (
-    Durability,
     EmbeddingModel,
     open_storage,
     require_same,
 )
 from vecall.telemetry import Telemetry
 from vecall.types import check_share
-from vecall.validation import check_min_similarity, check_name, check_path, check_top_k
+from vecall.validation import check_name, check_path, check_top_k
 
 T = TypeVar("T")
 
@@ -61,38 +73,34 @@ class Runtime:
         *,
         embedder: Embedder | Literal["auto"] | None,
         top_k: int,
-        min_similarity: float | None,
         min_confidence: float | None,
-        recall: RankingOptions,
-        rules: ServiceOptions,
-        durability: Durability,
-        memory_budget: object,
-        limits: object,
-        allow_network_filesystem: bool,
+        ttl: float | None,
+        read_only: bool,
+        search: SearchOptions,
+        storage: StorageOptions,
+        writes: WritePolicy,
+        limits: Limits,
     ) -> None:
         """Open the file and start the threads; see `MemoryService`."""
-        if not isinstance(limits, Limits):
-            msg = "limits: expected vecall.Limits"
-            raise ConfigError(msg)
-        if type(memory_budget) is not int or memory_budget < 0:
-            msg = "memory_budget: must be a number of bytes"
-            raise ConfigError(msg)
         self.limits = limits
         self.top_k = check_top_k(top_k, limits)
-        if durability not in ("full", "process"):
-            msg = 'durability: must be "full" or "process"'
-            raise ConfigError(msg)
-        self.min_similarity = (
-            None if min_similarity is None else check_min_similarity(min_similarity)
+        self.min_similarity = search.min_similarity
+        self.ranking = search.ranking or Ranking()
+        self.authors = favoured_authors(search)
+        self.read_only = read_only
+        self.ttl = ttl
+        self.history_ttl = checked_seconds(writes.history_ttl, "history_ttl")
+        self.quota = quota_of(writes.quota)
+        self.scopes = writes.scopes
+        self.include = checked_include(writes.include)
+        self._on_write = writes.on_write
+        self.maintenance_interval = checked_seconds(
+            storage.maintenance_interval, "maintenance_interval"
         )
-        self.ranking = recall.ranking
-        self.authors = recall.authors
-        self._recall = recall
-        self.rules = rules
+        self._search_options = search
+        self._storage_options = storage
+        self._clock = checked_clock(storage.clock)
         self._path = check_path(path)
-        self._durability: Durability = durability
-        self._allow_network = allow_network_filesystem
-        self._budget = memory_budget
         self._embedder: Embedder | Literal["auto"] | None = embedder
         self.closed = False
         self.is_finished = False
@@ -113,11 +121,11 @@ class Runtime:
         """Open the file, in this process."""
         self.storage = open_storage(
             self._path,
-            self._durability,
-            read_only=self.rules.read_only,
-            min_free_bytes=self.limits.min_free_bytes,
-            allow_network_filesystem=self._allow_network,
-            clock=self.rules.clock,
+            self._storage_options.durability,
+            read_only=self.read_only,
+            min_free_bytes=self._storage_options.min_free_bytes,
+            allow_network_filesystem=self._storage_options.allow_network_filesystem,
+            clock=self._clock,
         )
         self.threads = ReadThreads()
         self._newest = NewestChanges() if self._path is None else None
@@ -129,7 +137,7 @@ class Runtime:
                 embedding = EmbeddingQueue(embedder)
             self.search_index = self._serve(model, embedding)
             number = None if model is None else model.id
-            filling = None if self.rules.read_only else embedding
+            filling = None if self.read_only else embedding
             self._backfill = Backfill(self.storage, filling, number)
         except BaseException:
             self.storage.close()
@@ -137,7 +145,7 @@ class Runtime:
         self._retired: dict[SearchIndex, threading.Thread] = {}
         self.reader = Pool(1, thread_name_prefix="vecall-reader")
         self.care = Pool(1, thread_name_prefix="vecall-care")
-        self.gate = WriteReviewer(self.rules.on_write, self.limits)
+        self.gate = WriteReviewer(self._on_write, self.limits)
         self._process = os.getpid()
         self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
 
@@ -150,10 +158,10 @@ class Runtime:
             self._newest,
             model=model,
             embedding=embedding,
-            scoring=self._recall.scoring(
-                None if embedding is None else embedding.embedder
+            scoring=scoring_of(
+                self._search_options, None if embedding is None else embedding.embedder
             ),
-            budget=self._budget,
+            budget=self._storage_options.cache_bytes,
         )
         self.storage.publish = search_index.partitions.publish
         return search_index
@@ -230,7 +238,7 @@ class Runtime:
                 stored = reads.active_model()
                 filled = reads.has_memories()
             # A read-only service cannot embed the memories of the file.
-            filled = filled or self.rules.read_only
+            filled = filled or self.read_only
             name = None if stored is None else stored.name
             self._embedder = automatic(name, has_memories=filled)
             self._check_floors()
@@ -251,7 +259,7 @@ class Runtime:
                 )
             return None
         given = model_of(embedder)
-        if stored is None and self.rules.read_only:
+        if stored is None and self.read_only:
             return None  # a read-only file without vectors
         if stored is not None:
             require_same(stored, given)
@@ -363,17 +371,17 @@ class Runtime:
             self.check_writable()
         check_name(app_name, "app_name", self.limits)
         check_name(user_id, "user_id", self.limits)
-        return self.rules.scopes.key(scope, app_name, user_id, write=write)
+        return self.scopes.key(scope, app_name, user_id, write=write)
 
     def owner(self, app_name: str, user_id: str) -> Owner:
         """Return the names of an app and a user, checked."""
         check_name(app_name, "app_name", self.limits)
         check_name(user_id, "user_id", self.limits)
-        self.rules.scopes.key("user", app_name, user_id, write=False)
+        self.scopes.key("user", app_name, user_id, write=False)
         return {"app_name": app_name, "user_id": user_id}
 
     def check_writable(self) -> None:
         """Raise ReadOnlyError if the service is read-only."""
-        if self.rules.read_only:
+        if self.read_only:
             msg = "this memory service was opened with read_only=True"
             raise ReadOnlyError(msg)

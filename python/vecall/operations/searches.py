@@ -24,7 +24,7 @@ from vecall.ranking.options import Ranking
 from vecall.search.filtered_rows import needs_rows, passing_rows
 from vecall.search.merge import merge_scopes
 from vecall.search.query_vector import checked_query_vector
-from vecall.search.ranking_options import FLOOR_OF_WORDS, NO_FLOOR
+from vecall.search.options import FLOOR_OF_WORDS, NO_FLOOR
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import RetiredModelError, SearchRequest
 from vecall.telemetry import observed
@@ -165,7 +165,7 @@ class Searches(Runtime):
 
     def _other_keys(self, arguments: SearchArguments) -> dict[str, tuple[str, str]]:
         """Return the other partitions that a search reads, by scope."""
-        scopes = self.rules.scopes
+        scopes = self.scopes
         if arguments.scopes is None and not scopes.read:
             return {}
         if arguments.scopes is None:

@@ -26,7 +26,6 @@ from vecall.ingest.buffered_turns import (
 from vecall.ingest.drafts import session_head
 from vecall.ingest.summaries import SUMMARY, summary_drafts
 from vecall.operations.memory import Memory
-from vecall.operations.options import quota_of
 from vecall.operations.summarizing import SummarizerCalls
 from vecall.operations.write_request import WriteRequest
 from vecall.store import (
@@ -202,8 +201,8 @@ class SessionObserver:
             return
         reviewed = await self._memory.gate.review(due.app, due.user, drafts)
         turns = await self._memory.read_through(events_of, new, reviewed)
-        bounds = quota_of(self._memory.limits)
-        keep = BufferTurns(*due, turns, delay, count, bounds, ends)
+        quota = self._memory.quota
+        keep = BufferTurns(*due, turns, delay, count, quota, ends)
         await Join(self._memory.storage.submit(keep))
         self.on_buffered()
 

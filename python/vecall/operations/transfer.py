@@ -22,12 +22,12 @@ from vecall.errors import (
 from vecall.ingest.import_lines import LineReader
 from vecall.limits import Limits
 from vecall.operations.import_review import ImportReviewer
-from vecall.operations.options import quota_of
 from vecall.store import (
     Change,
     EmbeddingModel,
     ImportLines,
     Storage,
+    UserQuota,
     free_lines,
     require_same,
 )
@@ -175,6 +175,7 @@ def import_(
     storage: Storage,
     source: Path | LineSource,
     limits: Limits,
+    quota: UserQuota | None,
     how: ImportOptions,
     gate: ImportReviewer | None,
 ) -> Imported:
@@ -188,6 +189,7 @@ def import_(
         storage: The file.
         source: The export.
         limits: What a text, a name and metadata may have.
+        quota: How much each user may store; None is any amount.
         how: How to import.
         gate: Judges what is written; None writes it as it is.
 
@@ -219,7 +221,7 @@ def import_(
                 except VecallError as error:
                     lines.error = error
                     break
-            job.bounds = quota_of(limits)
+            job.bounds = quota
             waiting.append(storage.submit(job))  # several jobs share one sync
             if len(waiting) == _JOBS_AHEAD:
                 count += len(waiting.popleft().result().ids)

@@ -29,7 +29,6 @@ from vecall.ingest.drafts import (
     turns_of,
 )
 from vecall.operations.draft_vectors import give_vectors
-from vecall.operations.options import quota_of
 from vecall.operations.runtime import Runtime
 from vecall.operations.write_request import WriteRequest
 from vecall.search.search_index import SearchIndex
@@ -134,7 +133,7 @@ class Writes(Runtime):
     async def _turns(
         self, raw_turns: list[Any], session_id: str | None, scope: CallMetadata
     ) -> GivenTurns:
-        scope = scope._replace(include=self.rules.include)
+        scope = scope._replace(include=self.include)
         return await self.read_through(
             turns_of, raw_turns, session_id, scope, self.limits
         )
@@ -224,9 +223,9 @@ class Writes(Runtime):
             request.restore,
             request.replace_session,
             request.idempotency_key,
-            self.rules.ttl,
-            self.rules.history_ttl,
-            quota_of(self.limits),
+            self.ttl,
+            self.history_ttl,
+            self.quota,
             request.corrects,
             request.consumed_turns,
             request.folds,

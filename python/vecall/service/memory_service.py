@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.clock import Clock
 from vecall.concurrency.at_exit import close_at_exit
 from vecall.concurrency.closing import ClosesOnExit
 from vecall.concurrency.join import run_async, run_sync
 from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
-from vecall.hooks import WriteHook
 from vecall.ingest.drafts import events_of
-from vecall.ingest.inner_parts import Inner
 from vecall.limits import Limits
 from vecall.operations.admin import Admin
 from vecall.operations.consolidation import (
@@ -34,7 +31,11 @@ from vecall.operations.housekeeping import Housekeeping
 from vecall.operations.known_options import known_options
 from vecall.operations.memory import Memory
 from vecall.operations.options import (
-    checked_rules,
+    StorageOptions,
+    WritePolicy,
+    checked_flag,
+    checked_group,
+    checked_seconds,
     checked_summarizer,
     warn_of_raw_turns,
 )
@@ -43,15 +44,13 @@ from vecall.operations.searches import SearchArguments
 from vecall.operations.sessions import SessionObserver
 from vecall.operations.write_request import WriteRequest, fact_request
 from vecall.protocols import BaseMemoryService
-from vecall.ranking.calibration import Calibration
 from vecall.ranking.options import Ranking
-from vecall.scopes import Scope, Scopes
-from vecall.search.confidence import Scorer
-from vecall.search.ranking_options import recall_options
+from vecall.scopes import Scope
+from vecall.search.options import SearchOptions
 from vecall.service._sync import SyncMemoryService
 from vecall.service.admin import MemoryAdmin
 from vecall.service.user import UserMemory
-from vecall.store import Durability, State
+from vecall.store import State
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import Time
 from vecall.triggers import Trigger, checked_trigger
@@ -71,8 +70,6 @@ from vecall.types import (
     without_unset,
 )
 
-DEFAULT_MEMORY_BUDGET = 256 * 1024 * 1024
-
 
 class MemoryService(ClosesOnExit, BaseMemoryService):
     """Long-term memory: durable in one file, searched in memory, one wall a user.
@@ -88,42 +85,20 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             The first embedder given to a file becomes the file's. "auto" is local where
             that is installed; see `vecall.embedders.automatic` for files that exist.
         top_k: Memories in an answer, unless a search says otherwise.
-        min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; needs an
-            embedder.
         min_confidence: Floor on the confidence in [0, 1], inclusive, so that a search
             where nothing seems relevant enough returns nothing.
-        ranking: How memories are ranked.
-        authors: Whose memories come first where several say the same: at most 64 names
-            of authors, () for none. None is the ranking's, else ("user",).
-        calibration: What turns scores to confidence, or a file that
-            `Calibration.save` wrote; what comes with vecall knows searches by words,
-            the local embedder, and other embedders without looking at their cosines.
-        scorer: Post-processor of a memory's confidence and importance.
-        durability: "full" syncs every write, so that it survives a power cut; "process"
-            syncs at checkpoints, so that a write survives the end of the process but a
-            power cut may take back the newest.
-        memory_budget: Bytes of memory for users' partitions and texts. Partitions that
-            were not searched lately are evicted, and loaded again by their next search.
-            Running searches may exceed it. Not for a service without a file.
-        limits: How large requests may be.
-        allow_network_filesystem: Open a file on another machine's disk, where one
-            process at a time may be safe and two are not.
         summarizer: Makes the summaries that are remembered of a session in place of its
             turns, such as an `LlmSummaryProvider`.
         trigger: When buffered turns of `observe_session` become memories: `SessionEnd`,
             `Inactivity`, `MessageCount`, `Compaction`, or their names.
         ttl: Default TTL of memories: seconds, a timedelta or "3600s".
-        history_ttl: TTL of overwritten versions; None keeps them for ever.
         read_only: Refuse every write.
-        on_write: Judges every memory but imported ones; see `vecall.hooks`.
-        scopes: Places beside a user's own memories that may be read and written.
-        clock: The source of the time.
-        sweep_interval: Seconds between two looks, in the background, for what has
-            expired or is due; None looks only when `admin.run_due` is called.
+        search: Floor on the similarity, ranking, authors, calibration, scorer.
+        storage: Durability, cache, free disk space, maintenance, clock.
+        writes: Write hook, history, quota of each user, scopes, inner parts.
+        limits: How large requests may be.
         consolidation: What is merged and summed up on a schedule, once for all
-            processes on the file, at the looks of `sweep_interval`; None is nothing.
-        include: What of a turn is remembered beside what was said: "thoughts", and
-            "calls" for function calls and responses, each cut to 1,000 characters.
+            processes on the file, by the maintenance thread; None is nothing.
 
     Raises:
         ConfigError: An argument that cannot be used, or a folder that does not exist.
@@ -153,27 +128,16 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         *,
         embedder: EmbedderLike = AUTO,
         top_k: int = 5,
-        min_similarity: float | None = None,
         min_confidence: float | None = None,
-        ranking: Ranking | None = None,
-        calibration: Calibration | str | Path | None = None,
-        scorer: Scorer | None = None,
-        durability: Durability = "full",
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
-        limits: Limits | None = None,
-        allow_network_filesystem: bool = False,
         summarizer: SummaryProvider | None = None,
         trigger: Trigger | str | Mapping[str, Any] | None = None,
         ttl: float | timedelta | str | None = None,
-        history_ttl: float | timedelta | str | None = None,
         read_only: bool = False,
-        on_write: WriteHook | None = None,
-        scopes: Scopes | None = None,
-        clock: Clock | None = None,
-        sweep_interval: float | None = 60.0,
+        search: SearchOptions | None = None,
+        storage: StorageOptions | None = None,
+        writes: WritePolicy | None = None,
+        limits: Limits | None = None,
         consolidation: ConsolidationPlan | None = None,
-        include: Sequence[Inner] = (),
-        authors: Sequence[str] | None = None,
     ) -> None:
         """Open the file, or make it."""
         chosen = resolve_later(embedder)
@@ -181,28 +145,17 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         provider = checked_summarizer(summarizer)
         if self._warns_of_raw_turns and chosen is not None:
             warn_of_raw_turns(provider, when)
-        rules = checked_rules(
-            clock=clock,
-            ttl=ttl,
-            history_ttl=history_ttl,
-            read_only=read_only,
-            on_write=on_write,
-            scopes=scopes,
-            sweep_interval=sweep_interval,
-            include=include,
-        )
         self._memory = self._memory_type(
             path,
             embedder=chosen,
             top_k=top_k,
-            min_similarity=min_similarity,
             min_confidence=min_confidence,
-            recall=recall_options(ranking, calibration, scorer, authors),
-            rules=rules,
-            durability=durability,
-            memory_budget=memory_budget,
-            limits=limits or Limits(),
-            allow_network_filesystem=allow_network_filesystem,
+            ttl=checked_seconds(ttl, "ttl"),
+            read_only=checked_flag(read_only, "read_only"),
+            search=checked_group(search, SearchOptions, "search"),
+            storage=checked_group(storage, StorageOptions, "storage"),
+            writes=checked_group(writes, WritePolicy, "writes"),
+            limits=checked_group(limits, Limits, "limits"),
         )
         self._reads = Reads(self._memory)
         self._deletion = Deletion(self._memory)
@@ -236,9 +189,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
 
     def _begin(self) -> None:
         """Start what goes on in the background; a forked child has to do it again."""
-        rules = self._memory.rules
         self._sessions.restart()
-        interval = None if rules.read_only else rules.sweep_interval
+        memory = self._memory
+        interval = None if memory.read_only else memory.maintenance_interval
         work = self._housekeeping.next_run
         self._worker = PeriodicWorker(lambda: run_sync(work()), interval)
         self._sessions.on_buffered = self._worker.wake

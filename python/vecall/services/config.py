@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from vecall.embedders.base import Embedder
 from vecall.embedders.resolve import EmbedderLike
@@ -16,6 +16,11 @@ from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.summaries import SummaryProvider
 from vecall.triggers import Trigger, checked_trigger
 from vecall.vector_store import VectorStore
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from vecall.service.keywords import BuildKeywords
 
 _FIELDS = {
     "path": "vector_store",
@@ -77,13 +82,15 @@ class MemoryConfig:
             msg = "embedding: a vector_store of your own needs one"
             raise ConfigError(msg)
 
-    def build(self, **options: Any) -> MemoryService | VectorStoreMemoryService:
+    def build(
+        self, **options: Unpack[BuildKeywords]
+    ) -> MemoryService | VectorStoreMemoryService:
         """Return a new service that is made of these parts.
 
         Args:
-            **options: What else the service takes, such as `durability`; of a
-                `VectorStoreMemoryService` that is `min_similarity`, `ttl`, `clock`,
-                `sweep_interval` and `include`.
+            **options: What else the service takes, such as `storage`; a
+                `VectorStoreMemoryService` takes `ttl`, and some fields of `search`,
+                `storage` and `writes`.
 
         Raises:
             ConfigError: An option that is a part of the configuration, or that the
@@ -93,6 +100,7 @@ class MemoryConfig:
             msg = f"{option}: say it in the configuration, as {_FIELDS[option]}"
             raise ConfigError(msg)
         store, top_k = self.vector_store, self.search_top_k
+        rest: dict[str, Any] = {**options}
         own = isinstance(store, str | Path | None)
         _check_options(MemoryService if own else VectorStoreMemoryService, options)
         if not isinstance(store, str | Path | None):
@@ -102,7 +110,7 @@ class MemoryConfig:
                 summarizer=self._summarizer(),
                 trigger=self.trigger,
                 top_k=top_k,
-                **options,
+                **rest,
             )
         return MemoryService(
             store,
@@ -110,7 +118,7 @@ class MemoryConfig:
             summarizer=self._summarizer(),
             trigger=self.trigger,
             top_k=top_k,
-            **options,
+            **rest,
         )
 
     def _summarizer(self) -> SummaryProvider | None:

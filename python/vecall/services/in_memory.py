@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
@@ -20,9 +20,11 @@ from vecall.filters.labels import passes as passes_stored
 from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word, stream_safe
 from vecall.operations.memory import Memory
+from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
 from vecall.search.confidence import importance_of
 from vecall.search.entries import entry_from_row
+from vecall.search.options import SearchOptions
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import Searcher, SearchRequest
 from vecall.service.memory_service import MemoryService
@@ -30,6 +32,11 @@ from vecall.store import EmbeddingModel, Row, Storage, stored_object
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
 from vecall.validation import check_top_k
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from vecall.service.keywords import ServiceKeywords
 
 Matcher = Callable[[str], float]
 """Takes a memory's text; returns the share of the query that it matches, 0 for none."""
@@ -231,9 +238,10 @@ class InMemoryMemoryService(MemoryService):
         match: "substring" finds memories that contain the whole query, in any case, the
             newest first. "words" finds memories that share a word with the query, the
             ones with the most shared words first, then the newest.
+        embedder: None; texts are matched, not embedded.
         top_k: The number of memories that a search returns.
-        **options: Options of `MemoryService`, except a path, an embedder, a ranking,
-            authors, a calibration or a floor on the score.
+        search: Search options; only `scorer` may be set.
+        **options: Options of `MemoryService`.
 
     Raises:
         ConfigError: An option that cannot be used.
@@ -243,20 +251,27 @@ class InMemoryMemoryService(MemoryService):
         self,
         match: Literal["substring", "words"] = "substring",
         *,
+        embedder: None = None,
         top_k: int = 5,
-        **options: Any,
+        search: SearchOptions | None = None,
+        **options: Unpack[ServiceKeywords],
     ) -> None:
         """Create an empty service."""
         given: object = match
         if not isinstance(given, str) or given not in _MEMORIES:
             msg = 'match: must be "substring" or "words"'
             raise ConfigError(msg)
-        for name in ("embedder", "ranking", "calibration", "authors"):
-            if options.pop(name, None) is not None:
-                msg = f"{name}: {_ONLY_MATCHES}"
+        unused: object = embedder
+        if unused is not None:
+            msg = f"embedder: {_ONLY_MATCHES}"
+            raise ConfigError(msg)
+        chosen = checked_group(search, SearchOptions, "search")
+        for name in ("ranking", "calibration", "authors"):
+            if getattr(chosen, name) is not None:
+                msg = f"search.{name}: {_ONLY_MATCHES}"
                 raise ConfigError(msg)
         self._memory_type = _MEMORIES[match]
-        super().__init__(None, embedder=None, top_k=top_k, **options)
+        super().__init__(None, embedder=None, top_k=top_k, search=chosen, **options)
 
     def with_top_k(self, k: int) -> InMemoryMemoryService:
         """Set the number of memories that a search returns; return this service.

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vecall.embedders.resolve import EmbedderLike
 from vecall.errors import ConfigError
+from vecall.operations.options import checked_group
 from vecall.ranking.options import COSINE_ALONE, Ranking
+from vecall.search.options import SearchOptions
 from vecall.service.memory_service import MemoryService
 from vecall.validation import check_min_similarity, check_top_k
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from vecall.service.keywords import ServiceKeywords
 
 
 class VectorMemoryService(MemoryService):
@@ -20,9 +28,8 @@ class VectorMemoryService(MemoryService):
     Args:
         embedder: What embeds; see `MemoryService`.
         top_k: Memories in an answer.
-        min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; None is
-            none.
-        **options: As of `MemoryService`, but a path.
+        search: As of `MemoryService`; a ranking takes the place of the cosine alone.
+        **options: As of `MemoryService`.
 
     Raises:
         ConfigError: No embedder, or an option that cannot be used.
@@ -35,21 +42,18 @@ class VectorMemoryService(MemoryService):
         embedder: EmbedderLike,
         *,
         top_k: int = 5,
-        min_similarity: float | None = None,
-        **options: Any,
+        search: SearchOptions | None = None,
+        **options: Unpack[ServiceKeywords],
     ) -> None:
         """Start without memories."""
         if embedder is None:
             msg = "embedder: VectorMemoryService needs one"
             raise ConfigError(msg)
-        cosine = Ranking(fusion="vectors", weights=COSINE_ALONE)
-        super().__init__(
-            None,
-            embedder=embedder,
-            top_k=top_k,
-            min_similarity=min_similarity,
-            **{"ranking": cosine, **options},
-        )
+        chosen = checked_group(search, SearchOptions, "search")
+        if chosen.ranking is None:
+            cosine = Ranking(fusion="vectors", weights=COSINE_ALONE)
+            chosen = replace(chosen, ranking=cosine)
+        super().__init__(None, embedder=embedder, top_k=top_k, search=chosen, **options)
 
     def with_top_k(self, k: int) -> VectorMemoryService:
         """Return this service, which returns at most `k` memories from now on.

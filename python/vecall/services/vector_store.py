@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vecall.clock import Clock, ExpiryClock, checked_clock
+from vecall.clock import ExpiryClock, checked_clock
 from vecall.concurrency.at_exit import abandoned, close_at_exit
 from vecall.concurrency.closing import ClosesOnExit
 from vecall.concurrency.join import run_async
@@ -17,11 +17,18 @@ from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.index.embedding import EmbeddingQueue
-from vecall.ingest.inner_parts import Inner, checked_include
+from vecall.ingest.inner_parts import checked_include
 from vecall.limits import Limits
 from vecall.operations.known_options import known_options
-from vecall.operations.options import checked_seconds, checked_summarizer
+from vecall.operations.options import (
+    StorageOptions,
+    WritePolicy,
+    checked_only,
+    checked_seconds,
+    checked_summarizer,
+)
 from vecall.protocols import BaseMemoryService
+from vecall.search.options import SearchOptions
 from vecall.services._vector_store_sync import SyncVectorStoreMemoryService
 from vecall.services.vector_store_admin import VectorStoreAdmin
 from vecall.services.vector_store_memory import VectorStoreMemory
@@ -69,21 +76,19 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         store: The vector store.
         embedder: The embedder; see `MemoryService`.
         top_k: The default number of memories that a search returns.
-        min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; None: no
-            floor.
         summarizer: Makes summaries of a session, which are stored instead of its turns.
         trigger: When memories are made of the turns that `observe_session` buffers.
         ttl: The default TTL of memories: seconds, a timedelta or "3600s". A search that
             finds an expired memory deletes it.
-        clock: The clock; None uses the system's.
-        sweep_interval: Seconds between background runs of `admin.run_due`; None
-            disables them.
-        include: The parts of a turn to store besides its text: "thoughts", "calls".
+        search: Search options; only `min_similarity` may be set.
+        storage: Storage options; only `clock` and `maintenance_interval` may be set.
+            The background thread runs `admin.run_due`.
+        writes: Write policy; only `include` may be set.
 
     Raises:
-        ConfigError: No store, no embedder, or an option that needs a method that the
-            store does not have.
-        InvalidArgumentError: top_k or min_similarity out of range.
+        ConfigError: No store, no embedder, an option that this service does not have,
+            or one that needs a method that the store does not have.
+        InvalidArgumentError: top_k out of range.
     """
 
     _memory: VectorStoreMemory
@@ -98,13 +103,12 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         embedder: EmbedderLike,
         *,
         top_k: int = 5,
-        min_similarity: float | None = None,
         summarizer: SummaryProvider | None = None,
         trigger: Trigger | str | Mapping[str, Any] | None = None,
         ttl: float | timedelta | str | None = None,
-        clock: Clock | None = None,
-        sweep_interval: float | None = 60.0,
-        include: Sequence[Inner] = (),
+        search: SearchOptions | None = None,
+        storage: StorageOptions | None = None,
+        writes: WritePolicy | None = None,
     ) -> None:
         """Create a service over a store."""
         given: object = store
@@ -118,18 +122,22 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         when = checked_trigger(trigger)
         provider = checked_summarizer(summarizer)
         time_to_live = checked_seconds(ttl, "ttl")
-        interval = checked_seconds(sweep_interval, "sweep_interval")
-        expiry_clock = ExpiryClock(checked_clock(clock))
+        floor = checked_only(search, SearchOptions, "search", {"min_similarity"})
+        kept = checked_only(
+            storage, StorageOptions, "storage", {"clock", "maintenance_interval"}
+        )
+        policy = checked_only(writes, WritePolicy, "writes", {"include"})
+        interval = checked_seconds(kept.maintenance_interval, "storage")
         if time_to_live is not None:
             needed_method(store, "delete", "ttl")
         self._memory = VectorStoreMemory(
             store,
             EmbeddingQueue(chosen),
-            expiry_clock,
+            ExpiryClock(checked_clock(kept.clock)),
             top_k=top_k,
-            min_similarity=min_similarity,
+            min_similarity=floor.min_similarity,
             ttl=time_to_live,
-            include=checked_include(include),
+            include=checked_include(policy.include),
         )
         self._sessions = sessions = VectorStoreSessions(self._memory, when, provider)
         self._operations = VectorStoreOperations(self._memory, sessions)

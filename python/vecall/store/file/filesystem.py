@@ -111,8 +111,8 @@ def require_local(folder: Path) -> None:
     if kind is not None and _NETWORK.fullmatch(kind):
         msg = (
             f"path: lies on a network file system ({kind}), whose locks cannot be "
-            "trusted; allow_network_filesystem=True opens it at your own risk, and "
-            "then one process at a time"
+            "trusted; StorageOptions(allow_network_filesystem=True) opens it at your "
+            "own risk, and then one process at a time"
         )
         raise NetworkFilesystemError(msg)
 

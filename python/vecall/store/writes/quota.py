@@ -94,8 +94,8 @@ def evict(
 def _exceeded(
     bounds: UserQuota, count: int, size: int, waits: Waits
 ) -> LimitExceededError:
-    limits = [f"max_user_memories = {bounds.memories}"] if count else []
-    limits += [f"max_user_bytes = {bounds.nbytes} of text"] if size else []
+    limits = [f"quota.memories = {bounds.memories}"] if count else []
+    limits += [f"quota.bytes = {bounds.nbytes} of text"] if size else []
     msg = f"a user's memories: at most {', '.join(limits)}; nothing was written"
     if waits.turns:
         msg += (

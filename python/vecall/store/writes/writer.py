@@ -188,8 +188,8 @@ class Writer:
         with suppress(VecallError):
             self._database.checkpoint()
         msg = (
-            "the disk is nearly full (limits.min_free_bytes); nothing was written, and "
-            "deleting still works"
+            "the disk is nearly full (storage.min_free_bytes); nothing was written, "
+            "and deleting still works"
         )
         for pending in group:
             if pending.job.estimated_bytes:
