@@ -67,7 +67,8 @@ def test_what_is_asked_for_is_remembered_in_the_order_of_the_parts(include, way)
     trigger = MessageCount(1) if way == "count" else None
     make = InMemoryMemoryService if way == "matching" else MemoryService
     more = {} if way == "matching" else {"embedder": None}
-    with make(include=include, trigger=trigger, **more) as service:
+    writes = WritePolicy(include=include)
+    with make(writes=writes, trigger=trigger, **more) as service:
         sync = service.sync
         if way in ("events", "matching"):
             sync.add_events_to_memory(**ALICE, events=[event(*PARTS)])

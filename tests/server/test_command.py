@@ -194,7 +194,7 @@ def test_every_limit_of_the_server_is_an_option_of_the_command():
         ["--backups", "no/such/folder"],
         ["--session-loader", "no_such:find"],
         ["--on-write", "no_such:judge"],
-        ["--max-user-memories", "-1"],
+        ["--quota-memories", "-1"],
         ["--on-write", "json:__name__"],
     ],
 )

@@ -146,7 +146,7 @@ with opened() as service:
     assert not service.sync.search_memory(**BOB, query="zebra").memories
     expect(ReadOnlyError, lambda: service.sync.add_memory(**ALICE, memories=["x"]))
     expect(ReadOnlyError, service.sync.admin.purge)
-with opened(embedder="auto", durability="process") as service:
+with opened(embedder="auto", storage=StorageOptions(durability="process")) as service:
     assert texts(service)
 """
 

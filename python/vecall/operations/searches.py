@@ -23,8 +23,8 @@ from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
 from vecall.search.filtered_rows import needs_rows, passing_rows
 from vecall.search.merge import merge_scopes
-from vecall.search.query_vector import checked_query_vector
 from vecall.search.options import FLOOR_OF_WORDS, NO_FLOOR
+from vecall.search.query_vector import checked_query_vector
 from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import RetiredModelError, SearchRequest
 from vecall.telemetry import observed
