@@ -9,11 +9,11 @@
 
 #include "bindings.hpp"
 #include "casters.hpp"
-#include "gil.hpp"
 #include "gil_release.hpp"
 #include "index_arguments.hpp"
 #include "instances.hpp"
 #include "options.hpp"
+#include "release_on_wait.hpp"
 #include "results.hpp"
 #include "strict.hpp"
 #include "vecall/errors.hpp"

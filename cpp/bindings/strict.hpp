@@ -16,6 +16,9 @@
 
 #include "vecall/errors.hpp"
 
+// KeptDoc and the overload for __init__ use what pybind11 does not promise to keep.
+static_assert(PYBIND11_VERSION_MAJOR == 3, "read strict.hpp again for this pybind11");
+
 namespace vecall::bindings {
 
 namespace py = pybind11;

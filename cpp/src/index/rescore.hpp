@@ -1,7 +1,8 @@
 #pragma once
 
 // The second look: rows that an estimate from the high plane let pass are scored from
-// all planes.
+// all planes. Not thread-safe: one rescorer a query; callers hold the lock of the
+// rows' partition.
 
 #include <algorithm>
 #include <cstddef>

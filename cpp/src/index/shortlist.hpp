@@ -12,6 +12,8 @@
 // The k-th best estimate is bounded from below by bisection: to count how many
 // estimates reach a value takes one comparison each and no branch, where a heap
 // mispredicts.
+//
+// Not thread-safe: one a query.
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 
 // Keeps the best k of a stream of scored slots. Equal scores are ordered by the rows'
 // own rule (newer, then smaller id), so that an answer does not depend on where rows
-// lie.
+// lie. Not thread-safe: one a query; callers hold the lock of the rows' partition.
 
 #include <algorithm>
 #include <cstddef>

@@ -2,6 +2,7 @@
 
 // Chooses the kernels once: the best instruction set that was compiled in and that the
 // CPU can run, or the one that the environment variable VECALL_ISA names.
+// Any thread may call this at any time; the choice does not change.
 
 #include <string_view>
 #include <vector>

@@ -67,7 +67,7 @@ BackgroundLinker::BackgroundLinker() {
 }
 
 void BackgroundLinker::request(const Ref<Partition>& partition) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   push(partition);
   if (!started_) start();  // in a child of fork what was queued waits for this
   wanted_.notify_one();
@@ -105,15 +105,15 @@ void BackgroundLinker::run() noexcept {
   for (;;) {
     Ref<Partition> partition;
     {
-      std::unique_lock lock(mutex_);
-      wanted_.wait(lock, [this] { return static_cast<bool>(first_); });
+      const MutexLock lock(mutex_);
+      while (!first_) mutex_.wait(wanted_);
       partition = pop();
     }
     if (partition.is_last()) continue;
     bool more = false;
     bool failed = false;
     {
-      const std::lock_guard working(working_);
+      const MutexLock working(working_);
       try {
         more = partition->link_some();
       } catch (const std::exception&) {

@@ -2,13 +2,15 @@
 
 // The one background thread of the process that links rows into graphs. Started when
 // the first partition needs it and never joined: it holds no files and no locks of the
-// interpreter, and ends with the process.
+// interpreter, and ends with the process. Thread safety: every function here may be
+// called from any thread, by a caller that holds no partition's lock.
 
 #include <condition_variable>
-#include <mutex>
 #include <span>
 
+#include "sync/mutex.hpp"
 #include "sync/ref.hpp"
+#include "sync/thread_annotations.hpp"
 #include "vecall/types.hpp"
 
 namespace vecall {
@@ -32,25 +34,25 @@ class BackgroundLinker {
 
  private:
   BackgroundLinker();
-  void start() noexcept;
+  void start() noexcept VECALL_REQUIRES(mutex_);
   [[noreturn]] void run() noexcept;
-  // The following need mutex_.
-  void push(const Ref<Partition>& partition) noexcept;
-  Ref<Partition> pop() noexcept;
+  void push(const Ref<Partition>& partition) noexcept VECALL_REQUIRES(mutex_);
+  Ref<Partition> pop() noexcept VECALL_REQUIRES(mutex_);
 
   // A child of fork has no such thread: `before` waits for it to hold no lock, `after`
   // in the child starts it again when it is needed.
-  static void before_fork();
-  static void after_fork_in_parent();
-  static void after_fork_in_child();
+  // The locks are held from one function to another, which the analysis cannot follow.
+  static void before_fork() VECALL_NO_THREAD_SAFETY_ANALYSIS;
+  static void after_fork_in_parent() VECALL_NO_THREAD_SAFETY_ANALYSIS;
+  static void after_fork_in_child() VECALL_NO_THREAD_SAFETY_ANALYSIS;
 
-  std::mutex working_;  // held while rows are linked
-  std::mutex mutex_;    // guards what follows
-  std::condition_variable wanted_;
+  Mutex working_;  // held while rows are linked; taken before mutex_
+  Mutex mutex_;
+  std::condition_variable wanted_;  // with mutex_
   // Partitions that wait, each linked to the next one by itself.
-  Ref<Partition> first_;
-  Partition* last_ = nullptr;
-  bool started_ = false;
+  Ref<Partition> first_ VECALL_GUARDED_BY(mutex_);
+  Partition* last_ VECALL_GUARDED_BY(mutex_) = nullptr;
+  bool started_ VECALL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace vecall

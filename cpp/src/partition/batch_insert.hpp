@@ -2,7 +2,7 @@
 
 // Adding a batch of rows in two steps: first everything that can fail, where no
 // search sees it; then what cannot. If the first step runs out of memory, the partition
-// is as it was.
+// is as it was. Callers hold the partition's lock, unique, during both.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #pragma once
 
-// The names that the rows of one partition carry, as numbers of their own.
+// The names that the rows of one partition carry, as numbers of their own. Not
+// thread-safe: the partition's lock guards it.
 
 #include <cstddef>
 

@@ -2,6 +2,7 @@
 
 // Memory for large arrays that are read at random: on huge pages where the system gives
 // them, since a search of a graph would else miss the page table's cache at every row.
+// Any thread may allocate at any time.
 
 #include <cstddef>
 

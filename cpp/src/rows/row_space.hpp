@@ -1,7 +1,8 @@
 #pragma once
 
 // What all row tables of an engine share: the vectors' form and the two layouts of a
-// chunk, for bare vectors and for rows with times, sessions and authors.
+// chunk, for bare vectors and for rows with times, sessions and authors. Immutable
+// after construction, so it is read without a lock.
 
 #include <cstddef>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // The rows of a table as sections of a snapshot, by slot. Names, expiries' meaning and
-// the order of sessions are the partition's.
+// the order of sessions are the partition's. Callers hold the partition's lock.
 
 #include <functional>
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Snapshots as files. What stands under a name is a whole snapshot or none.
+// Snapshots as files. What stands under a name is a whole snapshot or none,
+// however many threads and processes write it.
 
 #include <cstddef>
 #include <span>

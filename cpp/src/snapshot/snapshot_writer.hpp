@@ -1,6 +1,6 @@
 #pragma once
 
-// Puts the bytes of a snapshot together.
+// Puts the bytes of a snapshot together. Not thread-safe: one a snapshot.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #pragma once
 
-// The words of a partition as sections of a snapshot.
+// The words of a partition as sections of a snapshot. Callers hold the partition's
+// lock.
 
 #include <functional>
 

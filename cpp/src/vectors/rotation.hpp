@@ -1,9 +1,9 @@
 #pragma once
 
 // A random rotation that is the same for all vectors of one length and one seed, on
-// every machine.
-// It spreads what stands out in single dimensions over all of them, so that a few bits
-// a dimension describe any vector about equally well, and changes no cosine.
+// every machine. Immutable after construction: all threads share it. It spreads what
+// stands out in single dimensions over all of them, so that a few bits a dimension
+// describe any vector about equally well, and changes no cosine.
 
 #include <cstddef>
 #include <cstdint>

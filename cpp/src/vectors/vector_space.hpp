@@ -2,6 +2,7 @@
 
 // What all vectors of an engine have in common: their length, how many bits of each
 // value stay in memory, and the rotation that is applied before they are taken.
+// Immutable after construction, so it is read without a lock.
 
 #include <cstddef>
 #include <cstdint>

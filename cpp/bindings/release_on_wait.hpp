@@ -1,9 +1,10 @@
 #pragma once
 
-// When the interpreter lock is given away. Releasing it for a few microseconds of work
-// costs milliseconds at the 99th percentile, because a busy Python thread then keeps it
-// for its whole switch interval; keeping it for long work stops every other thread. So
-// the engine says when a call waits or gets long, and no thread that holds a
+// Gives the interpreter lock away only when a call of the engine waits or gets long.
+// `GilRelease` gives it away for a whole scope. Releasing it for a few microseconds of
+// work costs milliseconds at the 99th percentile, because a busy Python thread then
+// keeps it for its whole switch interval; keeping it for long work stops every other
+// thread. So the engine says when a call waits or gets long, and no thread that holds a
 // partition's lock ever waits for the interpreter.
 
 #include <optional>
