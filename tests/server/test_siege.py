@@ -85,7 +85,7 @@ def test_of_too_many_handshakes_the_oldest_are_given_up():
     """What the server knows of already is none of them."""
     with listen(Binding(port=0)) as listener, ExitStack() as opened:
         assert isinstance(listener, Listener)
-        listener.most = 2
+        listener.limit = 2
 
         def connect() -> tuple[socket.socket, socket.socket]:
             client = socket.create_connection(listener.getsockname(), timeout=5.0)

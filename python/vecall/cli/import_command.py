@@ -119,10 +119,10 @@ def run(options: argparse.Namespace) -> int:
 @contextmanager
 def _source(options: argparse.Namespace) -> Iterator[_Source]:
     """Open the input and read its first line; create no database."""
-    most = _LINE_TEXTS * Limits().max_text_bytes + 1
+    limit = _LINE_TEXTS * Limits().max_text_bytes + 1
     if options.file == "-":
         stream = sys.stdin.buffer
-        yield _Source("standard input", stream, stream.readline(most), 0)
+        yield _Source("standard input", stream, stream.readline(limit), 0)
         return
     path = Path(options.file)
     if path.is_dir() or not path.exists():
@@ -132,7 +132,7 @@ def _source(options: argparse.Namespace) -> Iterator[_Source]:
         require_unrelated(path, Path(options.path))
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        yield _Source(options.file, file, file.readline(most), size)
+        yield _Source(options.file, file, file.readline(limit), size)
 
 
 def _import_export(options: argparse.Namespace, source: _Source) -> int:
@@ -179,10 +179,10 @@ class _Counting:
         self._first: bytes | None = source.first
         self.memories = 0
 
-    def readline(self, most: int) -> bytes:
+    def readline(self, limit: int) -> bytes:
         line, self._first = self._first, None
         if line is None:
-            line = self._source.readline(most)
+            line = self._source.readline(limit)
         self.memories += line.startswith(b'{"mem":')
         return line
 
@@ -287,17 +287,17 @@ class _Import:
         self._progress.add(sum(line.size for line in batch))
 
     def _lines(self) -> Iterator[Line]:
-        most = _LINE_TEXTS * Limits().max_text_bytes
+        limit = _LINE_TEXTS * Limits().max_text_bytes
         raw, number = self._source.first, 1
         while raw:
-            if len(raw) > most:
-                msg = f"line {number}: at most {most:,} bytes; split a long session"
+            if len(raw) > limit:
+                msg = f"line {number}: at most {limit:,} bytes; split a long session"
                 raise LimitExceededError(msg)
             if raw.strip():
                 item = self._item(raw, number)
                 self._last = number
                 yield Line(number, item, len(raw))
-            raw, number = self._source.readline(most + 1), number + 1
+            raw, number = self._source.readline(limit + 1), number + 1
 
     def _item(self, raw: bytes, number: int) -> dict[str, Any]:
         try:

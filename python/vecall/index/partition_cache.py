@@ -285,7 +285,7 @@ class PartitionCache:
 
     def _run(self, key: Key, done: Done) -> None:
         try:
-            with suppress(MovedModelError):  # whoever searches begins again
+            with suppress(MovedModelError):  # the search starts again
                 self._load_changes(key)
             self._evict_to_budget()
         except BaseException as error:

@@ -125,8 +125,8 @@ class PartitionLoader:
             if newest is None:
                 reads.require_gone(*key)
                 return None
-            # Now that the state is fixed which is read: rows that somebody else reads
-            # from here on are as new or newer.
+            # The transaction has fixed the state to read. Rows that another thread
+            # reads from here on are as new or newer.
             self._cache.forget_partition(part)
             changed = None
             if not from_rows:

@@ -46,8 +46,8 @@ def without_recalled(text: str) -> str:
 
     A tag or a sentence that is only mentioned ("what is <PAST_CONVERSATIONS>?") stays,
     and so does a piece of a frame that was cut off before any recalled text. A block
-    that was changed on the way (quoted, moved in, wrapped) is not recognised; one that
-    somebody quotes whole goes.
+    that was changed on the way (quoted, indented, wrapped) is not recognised. A block
+    that a user quotes whole is removed.
     """
     found = {mark: at for mark in _BLOCKS if (at := text.find(mark)) >= 0}
     if not found:

@@ -153,7 +153,7 @@ class Searcher:
         return self._embedding.knows_letters(request.query)
 
     async def candidates(self, request: SearchRequest) -> SearchMemoryResponse:
-        """Return memories that somebody may want to delete, each explained."""
+        """Return candidates for deletion, with explanations."""
         return await self.search(request)
 
     async def _fetch(self, hits: list[Hit]) -> None:

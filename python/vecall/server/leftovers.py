@@ -24,11 +24,11 @@ _AGE_S = 86_400.0  # a server of an older version may still be running
 def remove_old_exports(folder: Path | None = None) -> int:
     """Delete abandoned exports; return how many.
 
-    Only a folder of this user goes that nobody else may enter, that has this one file
-    and nothing more, and that is a day old.
+    A folder is deleted if it belongs to this user, only this user may enter it, it has
+    this one file and nothing else, and it is at least a day old.
 
     Args:
-        folder: Where to look; the system's folder of temporary files.
+        folder: The folder to search; None: the system's folder of temporary files.
     """
     count = 0
     for each in (folder or Path(tempfile.gettempdir())).glob(_FOLDERS):

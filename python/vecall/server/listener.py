@@ -7,12 +7,13 @@ from contextlib import suppress
 
 
 class Listener(socket.socket):
-    """Lets go of the oldest of too many connections whose TLS handshake is not over.
+    """Closes the oldest of too many connections in their TLS handshake.
 
-    The server knows no connection before that, and waits a minute for each.
+    uvicorn does not count connections before the end of the handshake, and waits a
+    minute for each.
     """
 
-    most: int = 256
+    limit: int = 256
 
     def __init__(self, *args: int, **more: int) -> None:
         """Create the object without connections."""
@@ -24,7 +25,7 @@ class Listener(socket.socket):
         connection, address = super().accept()
         self._begun.pop(connection.fileno(), None)  # a reused file descriptor
         self._begun[connection.fileno()] = connection
-        if len(self._begun) > self.most:
+        if len(self._begun) > self.limit:
             oldest = self._begun.pop(next(iter(self._begun)))
             with suppress(OSError):  # closed already, or the client has disconnected
                 oldest.shutdown(socket.SHUT_RDWR)

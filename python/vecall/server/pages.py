@@ -31,7 +31,7 @@ async def one(entry: MemoryEntry) -> Response:
 
 async def answered(
     call: RequestContext,
-    most: int | None,
+    limit: int | None,
     ask: Callable[[], Awaitable[list[T]]],
     write: Callable[[RequestContext, list[T]], Awaitable[Response]],
 ) -> Response:
@@ -39,11 +39,11 @@ async def answered(
 
     Args:
         call: The request.
-        most: How many there are at most; None is any number.
+        limit: The maximum number of memories; None: any number.
         ask: Asks the memory service.
         write: Makes the answer.
     """
-    if most is not None and most <= MANY:
+    if limit is not None and limit <= MANY:
         return await write(call, await ask())
     async with call.state.large.place(call.by.id):
         return await write(call, await ask())
@@ -115,14 +115,14 @@ async def _written(
     return await asyncio.to_thread(write, in_slices)
 
 
-def _fitting(values: Iterable[object], most: int) -> list[str]:
+def _fitting(values: Iterable[object], limit: int) -> list[str]:
     """Return the first values as JSON: as many as fit, but at least one."""
     texts: list[str] = []
     size = 0
     for value in values:
         text = as_json(value)
         size += len(text) + 1
-        if texts and size > most:
+        if texts and size > limit:
             break
         texts.append(text)
     return texts

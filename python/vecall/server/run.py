@@ -103,7 +103,7 @@ def serve(
         ConfigError: The address, the certificate or the key cannot be used.
     """
     listener = listen(binding)
-    listener.most = limits.max_connections
+    listener.limit = limits.max_connections
     port = listener.getsockname()[1]
     scheme = "http" if binding.certificate is None else "https"
     shown = f"[{binding.host}]" if ":" in binding.host else binding.host

@@ -49,9 +49,9 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def page_size(most: int) -> Schema:
+def page_size(limit: int) -> Schema:
     """Return the schema of a number of memories."""
-    return {"type": "integer", "minimum": 1, "maximum": most}
+    return {"type": "integer", "minimum": 1, "maximum": limit}
 
 
 def _closed(properties: dict[str, Schema], *required: str) -> Schema:
@@ -232,12 +232,12 @@ _ERROR = _open(
 )
 
 
-def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
+def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
     """Return all schemas by name.
 
     Args:
         limits: How large requests may be.
-        most: The largest k.
+        max_top_k: The largest k.
     """
     ids = _open({"ids": {"type": "array", "items": _WORD}}, "ids")
     added = _open(
@@ -289,7 +289,7 @@ def shared_schemas(limits: HttpLimits, most: int) -> dict[str, Schema]:
         "Search": _closed(
             {
                 "query": {"type": "string"},
-                "k": {**page_size(most), "default": 5},
+                "k": {**page_size(max_top_k), "default": 5},
                 "min_similarity": {"type": "number", "minimum": -1, "maximum": 1},
                 "min_confidence": _SHARE,
                 "filter": ref("Filter"),

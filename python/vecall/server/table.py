@@ -10,21 +10,21 @@ from vecall.server.schemas import FLAG, NAME, STATE, YES, page_size
 _USER = "/apps/{app}/users/{user}"
 
 
-def all_operations(most: int) -> list[Operation]:
+def all_operations(max_top_k: int) -> list[Operation]:
     """Return the operations.
 
     Args:
-        most: The largest page of memories.
+        max_top_k: The largest page of memories.
     """
     return [
         *_of_sessions(),
-        *_of_memories(most),
+        *_of_memories(max_top_k),
         *_of_one_memory(),
         *_of_the_server(),
     ]
 
 
-def _of_memories(most: int) -> list[Operation]:
+def _of_memories(max_top_k: int) -> list[Operation]:
     """Operations on a user's memories."""
     return [
         Operation(
@@ -57,7 +57,7 @@ def _of_memories(most: int) -> list[Operation]:
             summary="List memories in the order in which they were stored.",
             access="read",
             handler=handlers.list_memories,
-            query={"state": STATE, "cursor": NAME, "limit": page_size(most)},
+            query={"state": STATE, "cursor": NAME, "limit": page_size(max_top_k)},
             answer="Page",
             errors=(404,),
         ),

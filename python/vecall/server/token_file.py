@@ -43,7 +43,7 @@ class TokenFile:
             try:
                 self._tokens = Tokens(self.read())
             except (ConfigError, StorageError):
-                _log.error("tokens: the file cannot be used; nobody is let in")
+                _log.error("tokens: the file cannot be used; all requests are refused")
         return self._tokens.find(bearer)
 
     def read(self) -> list[Token]:

@@ -143,8 +143,8 @@ def checksum(row: Row, vec: bytes | None) -> int:
 def is_whole(row: Row, vec: object, crc: object) -> bool:
     """Whether a row that was read has its checksum, and values that vecall writes.
 
-    Damage can also give a value another type than the column's, and whoever makes a
-    file can set the checksum right.
+    Damage can also give a value another type than the column's, and the author of a
+    hostile file can set the checksum right.
     """
     try:
         return (

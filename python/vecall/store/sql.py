@@ -25,9 +25,9 @@ def insert_many(
         return
     width = len(rows[0])
     one = f"({', '.join('?' * width)})"
-    most = max(1, _VARIABLES // width)
-    for start in range(0, len(rows), most):
-        some = rows[start : start + most]
+    limit = max(1, _VARIABLES // width)
+    for start in range(0, len(rows), limit):
+        some = rows[start : start + limit]
         values = [value for row in some for value in row]
         connection.execute(
             f"{verb} INTO {into} VALUES {', '.join([one] * len(some))}", values
@@ -48,8 +48,8 @@ def select_in(
         before: Values of the question marks in it.
         among: Values of which the last column must have one.
     """
-    most = _VARIABLES - len(before)
-    for start in range(0, len(among), most):
-        some = among[start : start + most]
+    limit = _VARIABLES - len(before)
+    for start in range(0, len(among), limit):
+        some = among[start : start + limit]
         marks = f"({', '.join('?' * len(some))})"
         yield from connection.execute(f"{query} {marks}", (*before, *some)).fetchall()

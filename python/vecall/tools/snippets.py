@@ -62,7 +62,7 @@ def bounded(
 
     All texts shorter than some length stay whole, and all others are cut to it around
     what the query is about. No text is cut below some 48 tokens, so the pieces may take
-    more than `most`; whoever shows them leaves out what does not fit.
+    more than `most`; the caller leaves out those that do not fit.
 
     Args:
         memories: What a search found.

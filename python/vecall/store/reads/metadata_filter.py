@@ -1,7 +1,7 @@
 """Rows by labels and custom_metadata, which the engine does not know.
 
-SQL only leaves out most of the rows that cannot pass; whoever reads decides on the
-metadata as Python reads them.
+SQL excludes most of the rows that cannot pass. The caller decides on the metadata as
+Python reads them.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def spread(
     count: int,
     first: float | None,
     last: float | None,
-    least: float,
+    minimum: float,
 ) -> list[float] | None:
     """Return other numbers for some that are in order, evenly apart, but at most by 1.
 
@@ -39,7 +39,7 @@ def spread(
         count: For how many more.
         first: What the first one has to stay; None if it may become less.
         last: What the last one has to stay; None if it may become more.
-        least: The least step.
+        minimum: The minimum step.
 
     Returns:
         As many numbers; None if they would be closer than `least`.
@@ -48,7 +48,7 @@ def spread(
     step = 1.0
     if first is not None and last is not None:
         step = min(1.0, (last - first) / steps)
-    if step < least:
+    if step < minimum:
         return None
     if first is not None:
         begin = first
