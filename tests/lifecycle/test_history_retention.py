@@ -10,7 +10,13 @@ import pytest
 from helpers.clocks import YEAR, SettableClock
 from helpers.memories import ALICE, texts
 from helpers.sessions import session, turn, turns
-from vecall import ConfigError, MemoryEntry, MemoryService, WritePolicy
+from vecall import (
+    ConfigError,
+    InvalidArgumentError,
+    MemoryEntry,
+    MemoryService,
+    WritePolicy,
+)
 from vecall.store import examine
 
 
@@ -47,11 +53,11 @@ def said(service: MemoryService, id_: str) -> list[str]:
     return [each.memory.text for each in past]
 
 
-@pytest.mark.parametrize("way", ["service", "call"])
+@pytest.mark.parametrize("way", ["service", "history_ttl", "revision_ttl"])
 def test_what_an_update_overwrote_is_gone_after_its_time(
     open_service, path, clock, way
 ):
-    """S1.21: history_ttl of a service, revision_ttl of a call; not a trace is left."""
+    """S1.21: history_ttl of a service or of a call; not a trace is left."""
     by_service, by_call = ("3600s", None) if way == "service" else (None, 3_600)
     service = open_service(
         path, clock=clock, maintenance_interval=None, history_ttl=by_service
@@ -60,7 +66,7 @@ def test_what_an_update_overwrote_is_gone_after_its_time(
         service.sync.add_memory(
             **ALICE,
             memories=[MemoryEntry(text, id="z")],
-            custom_metadata={"revision_ttl": by_call},
+            custom_metadata={} if way == "service" else {way: by_call},
         )
     clock.let_pass(3_599.5)
     service.sync.admin.run_due()
@@ -73,6 +79,25 @@ def test_what_an_update_overwrote_is_gone_after_its_time(
     service.close()
     assert not is_in_a_file(path, "xyzzyold")
     assert all(finding.level != "error" for finding in examine(path))
+
+
+def test_of_both_names_of_a_time_history_ttl_counts(open_service, path, clock):
+    """S1.21: neither is stored as metadata."""
+    service = open_service(path, clock=clock, maintenance_interval=None)
+    names = {"history_ttl": 50, "revision_ttl": 100}
+    for text in ("zebra old", "zebra new"):
+        service.sync.add_memory(
+            **ALICE, memories=[MemoryEntry(text, id="z")], custom_metadata=names
+        )
+    assert service.sync.get_memory(**ALICE, memory_id="z").custom_metadata == {}
+    clock.let_pass(50.0)
+    service.sync.admin.run_due()
+    assert said(service, "z") == ["zebra new"]
+    for name in names:
+        with pytest.raises(InvalidArgumentError):
+            service.sync.add_memory(
+                **ALICE, memories=["okapi"], custom_metadata={name: 0}
+            )
 
 
 def test_without_a_time_it_is_kept_for_ever(open_service, path, clock):
@@ -94,7 +119,7 @@ def test_a_calls_time_counts_before_the_services(open_service, path, clock):
         service.sync.add_memory(
             **ALICE,
             memories=[MemoryEntry(text, id="z")],
-            custom_metadata={"revision_ttl": ttl},
+            custom_metadata={"history_ttl": ttl},
         )
     clock.let_pass(50.0)
     service.sync.admin.run_due()

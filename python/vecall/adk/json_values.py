@@ -14,7 +14,7 @@ def to_metadata(metadata: object) -> Any:
     if not isinstance(metadata, Mapping):
         return metadata  # None, or refused where all arguments are checked
     safe = to_json(metadata)
-    for name in ("ttl", "revision_ttl"):
+    for name in ("ttl", "history_ttl", "revision_ttl"):
         if name in metadata:
             safe[name] = metadata[name]
     return safe

@@ -52,10 +52,10 @@ def call_metadata(
 ) -> CallMetadata:
     """Read a call's custom_metadata.
 
-    `ttl` is the TTL of the memories, `revision_ttl` that of the revisions which they
-    overwrite. The values of `metadata` are stored with each memory, as all other keys
-    are.
-    `wait_for_completion` is always so, and not stored.
+    `ttl` is the TTL of the memories, `history_ttl` that of the revisions which they
+    overwrite; `revision_ttl` is its name in Vertex AI and counts where `history_ttl`
+    is absent. The values of `metadata` are stored with each memory, as all other keys
+    are. `wait_for_completion` is always so, and not stored.
 
     Raises:
         InvalidTypeError: Not a mapping, or a ttl of another type.
@@ -73,13 +73,17 @@ def _scope(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
     elif inner is not None:
         meta["metadata"] = inner
     meta.pop("wait_for_completion", None)
-    ttls = []
-    for name in ("ttl", "revision_ttl"):
-        given = meta.pop(name, None)
-        ttls.append(getattr(outer, name) if given is None else ttl_seconds(given))
-    ttl, revision_ttl = ttls
-    meta = {**outer.meta, **meta}
-    return outer._replace(meta=meta, ttl=ttl, revision_ttl=revision_ttl)
+    given = {
+        name: ttl_seconds(value)
+        for name in ("ttl", "revision_ttl", "history_ttl")
+        if (value := meta.pop(name, None)) is not None
+    }
+    vertex_name = given.get("revision_ttl", outer.revision_ttl)
+    return outer._replace(
+        meta={**outer.meta, **meta},
+        ttl=given.get("ttl", outer.ttl),
+        revision_ttl=given.get("history_ttl", vertex_name),
+    )
 
 
 class SessionHead(NamedTuple):
