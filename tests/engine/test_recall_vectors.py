@@ -84,6 +84,24 @@ def test_search_is_exact_with_and_without_filters(references, dim):
             references.assert_nearest(found, expected, k, rows)
 
 
+@pytest.mark.parametrize("dim", [4, 128, 384])
+@pytest.mark.parametrize("rows", [1, 2, 3, 64])
+@pytest.mark.parametrize("filtered", [False, True])
+def test_mean_and_deviation_of_few_cosines_have_no_noise(dim, rows, filtered):
+    """A summary of one row has its cosine as mean, and no deviation."""
+    rng = np.random.default_rng(6)
+    vectors = rng.standard_normal((rows + 500 * filtered, dim)).astype(np.float32)
+    query = rng.standard_normal(dim).astype(np.float32)
+    engine = Engine(dim, kind="flat")
+    engine.add(KEY, np.arange(len(vectors)), vectors)
+    only = np.arange(rows) if filtered else None
+    *_, (_, _, mean, deviation, _) = engine.recall(KEY, query, [], 5, only=only)
+    few = vectors[:rows].astype(np.float64)
+    cosines = few @ query / (np.linalg.norm(few, axis=1) * np.linalg.norm(query))
+    assert mean == pytest.approx(cosines.mean(), abs=2e-4)
+    assert deviation == pytest.approx(cosines.std(), abs=2e-4)
+
+
 @pytest.mark.parametrize("dim", [4, 64, 128, 384])
 @pytest.mark.parametrize(
     ("spread", "error"), [(0.1, 0.15), (0.3, 0.02), (1.0, 0.02), (10.0, 0.02)]

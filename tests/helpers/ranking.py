@@ -142,7 +142,9 @@ def trust(answer: Answer) -> float:
     if not weight:
         return 0.0 if all(math.isnan(e.similarity) for e in found) else 1.0
     weighted = sum(e.lexical * e.similarity for e in agreeing) / weight
-    lift = (weighted - summary.mean) / max(summary.deviation, 1e-9)
+    if summary.deviation < 1e-3:
+        return 1.0  # all rows are alike to the vectors
+    lift = (weighted - summary.mean) / summary.deviation
     return min(1.0, max(2 * lift, (1 - summary.coverage) ** 2, 0.0))
 
 

