@@ -53,9 +53,9 @@ class MemoryEntry:
         created_at: Seconds since 1970 at which it was first stored.
         updated_at: Seconds since 1970 at which it was last changed.
         valid_until: Seconds since 1970 from which on it is no longer true; it is then
-            kept, but not found. Converted as the timestamp is.
+            stored, but not found. Converted as the timestamp is.
         supersedes: The id of the memory of this user that this one contradicts, which
-            is then kept, but not found.
+            is then stored, but not found.
         scope: Where it was found: "user", or "shared" or "app" as in `Scopes`.
     """
 
@@ -259,7 +259,7 @@ class Revision:
 
     Attributes:
         memory: What it says.
-        state: "live"; "archived", kept but not found; "quarantined", held until
+        state: "live"; "archived", stored but not found; "quarantined", held until
             `release_memory`, or, with a time in `at`, held until it was overwritten; or
             "overwritten", by the revision that follows.
         at: Seconds since 1970 at which it was overwritten or archived; None for what
@@ -297,7 +297,7 @@ class DuplicateGroup:
     """Memories that say or mean the same.
 
     Attributes:
-        kept: The id of the newest, which stays.
+        kept: The id of the newest memory, which stays.
         merged: The ids of the others.
         similarity: The lowest cosine between one of the others and the newest; None
             where they are the same word for word, but for fillers.

@@ -1,4 +1,4 @@
-"""Options of a service: how the file is kept, and what may be written to it."""
+"""Options of a service: storage of the file, and checks on writes."""
 
 from __future__ import annotations
 

@@ -123,17 +123,17 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         provider = checked_summarizer(summarizer)
         time_to_live = checked_seconds(ttl, "ttl")
         floor = checked_only(search, SearchOptions, "search", {"min_similarity"})
-        kept = checked_only(
+        storage_options = checked_only(
             storage, StorageOptions, "storage", {"clock", "maintenance_interval"}
         )
         policy = checked_only(writes, WritePolicy, "writes", {"include"})
-        interval = checked_seconds(kept.maintenance_interval, "storage")
+        interval = checked_seconds(storage_options.maintenance_interval, "storage")
         if time_to_live is not None:
             needed_method(store, "delete", "ttl")
         self._memory = VectorStoreMemory(
             store,
             EmbeddingQueue(chosen),
-            ExpiryClock(checked_clock(kept.clock)),
+            ExpiryClock(checked_clock(storage_options.clock)),
             top_k=top_k,
             min_similarity=floor.min_similarity,
             ttl=time_to_live,
