@@ -30,7 +30,7 @@ from helpers.storage_work import (
     Run,
     acknowledged,
     calls_there,
-    limits,
+    roomy,
     stored,
 )
 from vecall import MemoryService
@@ -91,7 +91,7 @@ def _losses(run: Run, library: Path, folder: Path) -> list[int]:
 
 
 def _lost(path: Path, calls: dict[str, Any], promised: dict[str, int]) -> int:
-    MemoryService(path, limits=limits(), embedder=None).close()
+    MemoryService(path, embedder=None, **roomy()).close()
     kept = stored(path)
     lost = 0
     for user, planned in calls.items():
