@@ -49,12 +49,12 @@ def test_what_a_user_said_comes_before_a_reply_that_repeats_it(open_service):
 def test_favoured_authors_that_cannot_be_are_refused(authors):
     with pytest.raises(ConfigError, match=r"^ranking\.authors: "):
         Ranking(authors=authors)
-    with pytest.raises(ConfigError, match=r"^authors: "):
+    with pytest.raises(ConfigError, match=r"^search\.authors: "):
         MemoryService(search=SearchOptions(authors=authors))
 
 
 def test_a_service_favours_the_authors_that_it_is_given(open_service):
-    """MemoryService(authors=): for all its searches, but where a ranking names some."""
+    """SearchOptions(authors=): for all its searches, but where a ranking names some."""
     for authors, first in ((None, "e1"), (("agent",), "e2"), (("kim", "agent"), "e2")):
         service = open_service(authors=authors)
         service.sync.add_session_to_memory(
@@ -92,5 +92,5 @@ def test_authors_that_would_change_nothing_are_refused():
             lambda texts: [[1.0]] * len(texts), search=SearchOptions(authors=("a",))
         ),
     ):
-        with pytest.raises(ConfigError, match=r"^authors: "):
+        with pytest.raises(ConfigError, match=r"^search\.authors: "):
             refused()
