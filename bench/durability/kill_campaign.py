@@ -28,17 +28,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
     parser.add_argument("--folder", type=Path, help="on the disk to be tried")
     parser.add_argument("--only", action="append", choices=WORKLOADS)
-    asked = parser.parse_args()
-    print(f"seed {asked.seed}")
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
     logging.getLogger("vecall").setLevel(logging.ERROR)  # damaged snapshots are meant
     total = Tally()
     with ForkPool("helpers.workloads") as pool:
         for name, workload in WORKLOADS.items():
-            if asked.only and name not in asked.only:
+            if options.only and name not in options.only:
                 continue
-            with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
-                campaign = Campaign(pool, Path(folder), workload, asked.seed)
-                for _ in range(asked.kills):
+            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+                campaign = Campaign(pool, Path(folder), workload, options.seed)
+                for _ in range(options.kills):
                     campaign.kill()
             print(f"{name:28}{campaign.tally.row()}", flush=True)
             for problem in campaign.tally.problems[:5]:

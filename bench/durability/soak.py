@@ -36,14 +36,14 @@ def main() -> int:
     parser.add_argument("--durability", default="full", choices=("full", "process"))
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="on the disk to be tried")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with (
-        tempfile.TemporaryDirectory(dir=asked.folder) as folder,
+        tempfile.TemporaryDirectory(dir=options.folder) as folder,
         ForkPool("helpers.soak") as pool,
     ):
         path = Path(folder) / "m.db"
-        soak = Soak(pool, path, asked.seed, durability=asked.durability)
-        seen = soak.go(asked.seconds, asked.writers, asked.readers)
+        soak = Soak(pool, path, options.seed, durability=options.durability)
+        seen = soak.go(options.seconds, options.writers, options.readers)
         size = path.stat().st_size
     busy = sum("BusyError" in error for error in seen.errors)
     print(f"{seen.seconds:.0f} s, {seen.kills} kills, file {size / 1e6:.1f} MB")

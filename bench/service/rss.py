@@ -153,28 +153,34 @@ def main() -> None:
     parser.add_argument("--ids", type=int, default=50)
     parser.add_argument("--budget-mb", type=float, default=64.0)
     parser.add_argument("--file", type=Path, help="a file that `partitions` made")
-    asked = parser.parse_args()
-    budget = int(asked.budget_mb * MB)
+    options = parser.parse_args()
+    budget = int(options.budget_mb * MB)
     print(f"vecall {vecall.__version__}")
-    if asked.what == "growth":
-        growth(asked.operations, asked.users, asked.ids, budget)
+    if options.what == "growth":
+        growth(options.operations, options.users, options.ids, budget)
         return
     with tempfile.TemporaryDirectory() as folder:
-        path = asked.file or Path(folder) / "m.db"
-        if asked.what == "partitions":
+        path = options.file or Path(folder) / "m.db"
+        if options.what == "partitions":
             if not path.exists():
                 begin = time.perf_counter()
-                asyncio.run(build(path, asked.partitions, asked.memories))
+                asyncio.run(build(path, options.partitions, options.memories))
                 size = path.stat().st_size / MB
                 print(f"built {size:.0f} MB in {time.perf_counter() - begin:.0f} s")
             # In a process that built nothing: what the building took is not measured.
-            told = ["visit", "--file", str(path), "--budget-mb", str(asked.budget_mb)]
-            told += ["--partitions", str(asked.partitions)]
+            visit_args = [
+                "visit",
+                "--file",
+                str(path),
+                "--budget-mb",
+                str(options.budget_mb),
+            ]
+            visit_args += ["--partitions", str(options.partitions)]
             subprocess.run(
-                [sys.executable, "-m", "bench.service.rss", *told], check=True
+                [sys.executable, "-m", "bench.service.rss", *visit_args], check=True
             )
         else:
-            visit(path, asked.partitions, budget)
+            visit(path, options.partitions, budget)
 
 
 if __name__ == "__main__":
