@@ -66,7 +66,7 @@ def test_writing_elsewhere_is_refused_until_switched_on(
     furnished(open_service(path, scopes=BOTH)).close()
     (other,) = set(PLACES) - {place}
     scopes = {
-        None: None,
+        None: Scopes(),
         "other place": Scopes(read=PLACES, write={other}),
         "read only": Scopes(read=PLACES),
     }[given]
@@ -87,12 +87,12 @@ def test_reading_elsewhere_is_refused_until_switched_on(open_service, place, giv
     """S4.61: and a search that names no place does not look there."""
     (other,) = set(PLACES) - {place}
     scopes = {
-        None: None,
+        None: Scopes(),
         "other place": Scopes(read={other}, write=PLACES),
         "write only": Scopes(write=PLACES),
     }[given]
     service = open_service(scopes=scopes)
-    for scope in ("user", *(() if scopes is None else PLACES)):
+    for scope in ("user", *(() if given is None else PLACES)):
         service.sync.add_memory(
             **ALICE, memories=[entry(f"zebra {scope}")], scope=scope
         )
