@@ -31,8 +31,10 @@ std::vector<std::byte> SnapshotWriter::finish() && {
   header_.sections = static_cast<std::uint32_t>(table_.size());
   header_.crc = 0;
   std::memcpy(bytes_.data(), &header_, sizeof(header_));
-  std::memcpy(bytes_.data() + sizeof(header_), table_.data(),
-              table_.size() * sizeof(SectionEntry));
+  if (!table_.empty()) {
+    std::memcpy(bytes_.data() + sizeof(header_), table_.data(),
+                table_.size() * sizeof(SectionEntry));
+  }
   header_.crc =
       crc32c(0, reinterpret_cast<const std::uint8_t*>(bytes_.data()), kSnapshotFront);
   std::memcpy(bytes_.data(), &header_, sizeof(header_));

@@ -13,6 +13,7 @@ namespace vecall {
 class VECALL_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
+  ~Mutex() = default;
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
