@@ -251,8 +251,11 @@ def _become(job: Job, files: list[int]) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
+    path = os.environ.get("PYTHONPATH")  # in sys.path already
     os.environ.clear()
     os.environ.update(job.environment)
+    if (added := job.environment.get("PYTHONPATH")) and added != path:
+        sys.path[1:1] = added.split(os.pathsep)
     os.chdir(job.folder)
     sys.argv = ["-c", *job.arguments]
     sys.modules["__main__"] = types.ModuleType("__main__")

@@ -10,6 +10,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
 from helpers.http import ALICE, SECRET, TURN, door_to, error_of, load_session, refused
+from helpers.snapshots import until
 from vecall import MessageCount
 from vecall.server import HttpLimits
 
@@ -242,6 +243,7 @@ def test_observed_turns_are_remembered_when_the_trigger_says_so(door, open_servi
         assert listed(opened) == []
     opened.ask("POST", path, json={"events": turns})
     memory.sync.admin.run_due()
+    until(lambda: listed(opened))  # the background worker may have claimed the session
     assert [entry["content"] for entry in listed(opened)] == [
         turn["content"] for turn in turns
     ]
