@@ -14,15 +14,15 @@ from vecall.ingest.summaries import (
     lowest_trust,
     summary_drafts,
 )
+from vecall.operations.consolidation_duplicates import duplicates
+from vecall.operations.consolidation_near_duplicates import near_duplicates
 from vecall.operations.consolidation_plan import (
     SESSIONS,
     ConsolidationPlan,
     checked_fold,
     checked_similarity,
 )
-from vecall.operations.duplicates import duplicates
 from vecall.operations.memory import Memory
-from vecall.operations.near_duplicates import near_duplicates
 from vecall.operations.sessions import SessionObserver
 from vecall.operations.write_request import WriteRequest
 from vecall.store import (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.lexical.tokenizer import stream_safe, words
-from vecall.operations.duplicates import origin
+from vecall.operations.consolidation_duplicates import origin
 from vecall.store import RowWithVector
 from vecall.types import DuplicateGroup
 
