@@ -66,7 +66,7 @@ from vecall.summaries import (
     SessionSummary,
     SummaryProvider,
 )
-from vecall.triggers import Compaction, Inactivity, MessageCount, SessionEnd
+from vecall.trigger_options import Compaction, Inactivity, MessageCount, SessionEnd
 from vecall.types import (
     AddedIds,
     Consolidation,

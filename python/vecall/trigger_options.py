@@ -1,4 +1,4 @@
-"""What makes memories of an observed session."""
+"""The options of `trigger=`: what makes memories of an observed session."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-import vecall.operations.sessions
+import vecall.operations.session_triggers
 import vecall.operations.writes
 from helpers.embedders import Recorder
 from helpers.memories import ALICE, Held, texts, until
@@ -247,13 +247,13 @@ def test_turns_of_a_long_session_that_wait_are_worked_on_on_no_event_loop(
     threads: dict[str, set[int]] = {}
 
     def watched(name: str) -> None:
-        plain = getattr(vecall.operations.sessions, name)
+        plain = getattr(vecall.operations.session_triggers, name)
 
         def work(*args: Any) -> Any:
             threads.setdefault(name, set()).add(threading.get_ident())
             return plain(*args)
 
-        monkeypatch.setattr(vecall.operations.sessions, name, work)
+        monkeypatch.setattr(vecall.operations.session_triggers, name, work)
 
     names = ["parted_by_compaction", "events_of", "drafts_of", "in_slices"]
     for name in names:

@@ -22,7 +22,7 @@ from vecall import (
     VectorStoreMemoryService,
 )
 from vecall.services.config import MemoryConfig
-from vecall.triggers import Compaction, SessionEnd
+from vecall.trigger_options import Compaction, SessionEnd
 from vecall.vector_store import InMemoryVectorStore
 
 ROOM = compaction("zebra room", 1.0, 2.0)

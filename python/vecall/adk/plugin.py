@@ -20,7 +20,7 @@ from vecall.adk.artifact_text import text_of
 from vecall.adk.memory_service import VecallMemoryService
 from vecall.adk.session_tracker import Ingest, Key, SessionTracker
 from vecall.errors import ConfigError
-from vecall.triggers import SessionEnd
+from vecall.trigger_options import SessionEnd
 
 _MAX_EVENTS = 50_000  # of all tracked sessions; 4 kB each, plus their blobs
 

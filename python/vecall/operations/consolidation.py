@@ -23,7 +23,7 @@ from vecall.operations.consolidation_plan import (
     checked_similarity,
 )
 from vecall.operations.memory import Memory
-from vecall.operations.sessions import SessionObserver
+from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest
 from vecall.store import (
     Change,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vecall.concurrency.join import Join
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.memory import Memory
-from vecall.operations.sessions import SessionObserver
+from vecall.operations.session_triggers import SessionObserver
 from vecall.store import Change, Sweep
 from vecall.telemetry import observed
 

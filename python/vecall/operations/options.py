@@ -17,7 +17,7 @@ from vecall.scopes import Scopes
 from vecall.store import Durability, UserQuota
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import ttl_seconds
-from vecall.triggers import Compaction
+from vecall.trigger_options import Compaction
 
 T = TypeVar("T")
 

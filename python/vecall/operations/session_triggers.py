@@ -39,7 +39,7 @@ from vecall.store import (
 )
 from vecall.summaries import SessionSummary, SummaryProvider
 from vecall.telemetry import observed
-from vecall.triggers import Compaction, Inactivity, MessageCount, Trigger
+from vecall.trigger_options import Compaction, Inactivity, MessageCount, Trigger
 from vecall.types import AddedIds
 from vecall.validation import check_name
 

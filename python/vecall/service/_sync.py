@@ -23,7 +23,7 @@ from vecall.operations.forgetting import Forgetting
 from vecall.operations.memory import Memory
 from vecall.operations.reads import Reads
 from vecall.operations.searches import SearchArguments
-from vecall.operations.sessions import SessionObserver
+from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest, fact_request
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scope

@@ -11,7 +11,7 @@ from vecall.operations.consolidation_plan import ConsolidationPlan
 from vecall.operations.options import StorageOptions, WritePolicy
 from vecall.search.options import SearchOptions
 from vecall.summaries import SummaryProvider
-from vecall.triggers import Trigger
+from vecall.trigger_options import Trigger
 
 
 class ServiceKeywords(TypedDict, total=False):

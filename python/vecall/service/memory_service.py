@@ -41,7 +41,7 @@ from vecall.operations.options import (
 )
 from vecall.operations.reads import Reads
 from vecall.operations.searches import SearchArguments
-from vecall.operations.sessions import SessionObserver
+from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest, fact_request
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.options import Ranking
@@ -53,7 +53,7 @@ from vecall.service.user import UserMemory
 from vecall.store import State
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import Time
-from vecall.triggers import Trigger, checked_trigger
+from vecall.trigger_options import Trigger, checked_trigger
 from vecall.types import (
     UNSET,
     AddedIds,

@@ -14,7 +14,7 @@ from vecall.errors import ConfigError
 from vecall.service.memory_service import MemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
 from vecall.summaries import SummaryProvider
-from vecall.triggers import Trigger, checked_trigger
+from vecall.trigger_options import Trigger, checked_trigger
 from vecall.vector_store import VectorStore
 
 if TYPE_CHECKING:

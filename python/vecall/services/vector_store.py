@@ -35,7 +35,7 @@ from vecall.services.vector_store_memory import VectorStoreMemory
 from vecall.services.vector_store_operations import VectorStoreOperations
 from vecall.services.vector_store_sessions import VectorStoreSessions
 from vecall.summaries import SummaryProvider
-from vecall.triggers import (
+from vecall.trigger_options import (
     Inactivity,
     MessageCount,
     Trigger,

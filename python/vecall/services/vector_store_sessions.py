@@ -30,7 +30,7 @@ from vecall.services.session_buffer import SessionBuffer
 from vecall.services.vector_store_memory import VectorStoreMemory
 from vecall.store import Draft, DueSession
 from vecall.summaries import SessionSummary, SummaryProvider, compaction_of
-from vecall.triggers import Compaction, Inactivity, MessageCount, Trigger
+from vecall.trigger_options import Compaction, Inactivity, MessageCount, Trigger
 from vecall.types import AddedIds
 from vecall.validation import check_name
 
