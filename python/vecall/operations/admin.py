@@ -13,7 +13,8 @@ from vecall.concurrency.join import Join
 from vecall.embedders import Embedder
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError
-from vecall.operations import transfer as _transfer
+from vecall.operations.export_jsonl import LineTarget, export
+from vecall.operations.import_jsonl import ImportOptions, LineSource, import_
 from vecall.operations.import_review import ImportReviewer
 from vecall.operations.reembed import Reembedding
 from vecall.operations.runtime import Runtime
@@ -65,7 +66,7 @@ class Admin:
         runtime.key(app_name or "-", user_id or "-", write=False)
         count: int = await Join(
             self._submit(
-                _transfer.export,
+                export,
                 runtime.storage,
                 path if takes_lines(path) else _target(path),
                 vectors=vectors,
@@ -77,9 +78,7 @@ class Admin:
         return count
 
     @observed("import", int)
-    async def import_jsonl(
-        self, path: object, how: _transfer.ImportOptions
-    ) -> Imported:
+    async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
         """Read what `export_jsonl` wrote."""
         runtime = self._runtime
         runtime.check_open()
@@ -94,7 +93,7 @@ class Admin:
             raise ConfigError(msg)
         count: Imported = await Join(
             self._submit(
-                _transfer.import_,
+                import_,
                 runtime.storage,
                 path if has_lines(path) else _target(path),
                 runtime.limits,
@@ -175,12 +174,12 @@ class Admin:
             raise ClosedError(msg) from None
 
 
-def takes_lines(target: object) -> TypeGuard[_transfer.LineTarget]:
+def takes_lines(target: object) -> TypeGuard[LineTarget]:
     """Whether something is a stream to write to, and no name of a file."""
     return callable(getattr(target, "write", None))
 
 
-def has_lines(source: object) -> TypeGuard[_transfer.LineSource]:
+def has_lines(source: object) -> TypeGuard[LineSource]:
     """Whether something is a stream, and no name of a file."""
     return callable(getattr(source, "readline", None))
 

@@ -9,8 +9,9 @@ from vecall.concurrency.join import run_sync
 from vecall.embedders.resolve import EmbedderLike
 from vecall.operations.admin import Admin
 from vecall.operations.deletion import Deletion
+from vecall.operations.export_jsonl import LineTarget
 from vecall.operations.housekeeping import Housekeeping
-from vecall.operations.transfer import ImportOptions, LineSource, LineTarget
+from vecall.operations.import_jsonl import ImportOptions, LineSource
 from vecall.types import Imported
 
 

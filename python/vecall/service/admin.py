@@ -9,8 +9,9 @@ from vecall.concurrency.join import run_async
 from vecall.embedders.resolve import EmbedderLike
 from vecall.operations.admin import Admin
 from vecall.operations.deletion import Deletion
+from vecall.operations.export_jsonl import LineTarget
 from vecall.operations.housekeeping import Housekeeping
-from vecall.operations.transfer import ImportOptions, LineSource, LineTarget
+from vecall.operations.import_jsonl import ImportOptions, LineSource
 from vecall.service._admin_sync import SyncMemoryAdmin
 from vecall.types import Imported
 
