@@ -64,9 +64,9 @@ class Backfill:
                 return True
         return self._embedding is not None and bool(self._next(0, 1))
 
-    def _next(self, after: int, most: int) -> list[RowWithVector]:
+    def _next(self, after: int, limit: int) -> list[RowWithVector]:
         with self._storage.read() as reads:
-            return reads.without_vector(after, most)
+            return reads.without_vector(after, limit)
 
     def _work(self) -> None:
         last = 0

@@ -16,11 +16,11 @@ _SAME_MODEL = 0.99  # cosine of the same text's vectors from any two machines
 
 
 def is_print(value: object, dim: int) -> bool:
-    """Whether a value is the vector of a model of so many dimensions, as float32.
+    """Whether a value is a finite float32 vector of `dim` dimensions.
 
     Args:
         value: The value.
-        dim: The dimensions, at least 1.
+        dim: The number of dimensions, at least 1.
     """
     if not isinstance(value, bytes) or len(value) != 4 * dim:
         return False
@@ -28,13 +28,13 @@ def is_print(value: object, dim: int) -> bool:
 
 
 def checked_model(row: tuple[Any, ...]) -> EmbeddingModel:
-    """Return a model as a row of the file says.
+    """Return the model of one row of the table `model`.
 
     Args:
-        row: Its name, dimensions, number and fingerprint.
+        row: Name, dimensions, number and fingerprint.
 
     Raises:
-        CorruptFileError: What the file says of it is not as vecall writes it.
+        CorruptFileError: A value has a type or range that vecall never writes.
     """
     name, dim, id_, print_ = row
     require_counts(dim, id_)
@@ -49,7 +49,7 @@ def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
     """Return the model of the file's vectors, or None if it has none.
 
     Raises:
-        CorruptFileError: What the file says of it is not as vecall writes it.
+        CorruptFileError: A value has a type or range that vecall never writes.
     """
     row = connection.execute(
         "SELECT name, dim, id, fingerprint FROM model WHERE state = 'active'"
@@ -63,22 +63,22 @@ def has_memories(connection: sqlite3.Connection) -> bool:
     return bool(found[0])
 
 
-def require_same(stored: EmbeddingModel, given: EmbeddingModel) -> None:
-    """Check that a file's vectors and an embedder fit.
+def require_same(stored: EmbeddingModel, candidate: EmbeddingModel) -> None:
+    """Check that an embedder produces the vectors of the file's model.
 
     Raises:
-        EmbeddingMismatchError: Another name or dimension.
+        EmbeddingMismatchError: Name, dimension or fingerprint differ.
     """
-    if (stored.name, stored.dim) != (given.name, given.dim):
+    if (stored.name, stored.dim) != (candidate.name, candidate.dim):
         msg = (
             f"embedder: the file's vectors come from {stored}, the embedder given is "
-            f"{given}; open it with the former, or move the file to the latter with "
-            "`vecall reembed`"
+            f"{candidate}; open it with the former, or move the file to the latter "
+            "with `vecall reembed`"
         )
         raise EmbeddingMismatchError(msg)
-    if stored.fingerprint and given.fingerprint:
+    if stored.fingerprint and candidate.fingerprint:
         before = np.frombuffer(stored.fingerprint, "<f4").astype(np.float64)
-        now = np.frombuffer(given.fingerprint, "<f4").astype(np.float64)
+        now = np.frombuffer(candidate.fingerprint, "<f4").astype(np.float64)
         norms = float(np.linalg.norm(before) * np.linalg.norm(now))
         if norms > 0 and float(before @ now) < _SAME_MODEL * norms:
             msg = (
@@ -89,10 +89,10 @@ def require_same(stored: EmbeddingModel, given: EmbeddingModel) -> None:
 
 
 def require_active(connection: sqlite3.Connection, model: int | None) -> None:
-    """Check, inside a transaction, that vectors of a model may still be written.
+    """Check, inside a transaction, that `model` is still the active model.
 
     Raises:
-        EmbeddingMismatchError: The file was moved to another model meanwhile.
+        EmbeddingMismatchError: The file was migrated to another model.
     """
     if model is None:
         return
@@ -105,19 +105,19 @@ def require_active(connection: sqlite3.Connection, model: int | None) -> None:
         raise EmbeddingMismatchError(msg)
 
 
-def adopt(connection: sqlite3.Connection, given: EmbeddingModel) -> EmbeddingModel:
-    """Make `given` the model of a file that has none, inside a transaction.
+def adopt(connection: sqlite3.Connection, candidate: EmbeddingModel) -> EmbeddingModel:
+    """Make `candidate` the model of a file that has none, inside a transaction.
 
     Raises:
-        EmbeddingMismatchError: The file has another one by now.
+        EmbeddingMismatchError: The file already has another model.
     """
     stored = active_model(connection)
     if stored is not None:
-        require_same(stored, given)
+        require_same(stored, candidate)
         return stored
     connection.execute(
         "INSERT INTO model (name, dim, fingerprint, state) VALUES (?, ?, ?, 'active')",
-        (given.name, given.dim, given.fingerprint),
+        (candidate.name, candidate.dim, candidate.fingerprint),
     )
     adopted = active_model(connection)
     assert adopted is not None

@@ -1,4 +1,4 @@
-"""Looks up the partition of one (app, user), and checks it by two indexes."""
+"""Looks up the partition of an (app, user), and checks it by two indexes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from vecall.store.values import require_counts
 def partition_state(
     connection: sqlite3.Connection, part: int, app: str, user: str
 ) -> PartitionState | None:
-    """Return the state of a partition that was found by its names.
+    """Return the state of a partition, and check that it belongs to (app, user).
 
-    None if there is no such partition any more, or its names were hidden.
+    None if the partition was deleted, or a purge hid its names.
 
     Raises:
-        CorruptFileError: The number is another user's: the index that gave it is
-            damaged.
+        CorruptFileError: The partition belongs to another user: the index that
+            returned the number is damaged.
     """
     found = connection.execute(
         "SELECT seq, snap, live, app, user FROM part WHERE id = ?", (part,)
@@ -41,10 +41,10 @@ WRONG_USER = (
 
 
 def require_gone(connection: sqlite3.Connection, app: str, user: str) -> None:
-    """Check that a user whose entry led nowhere is indeed forgotten.
+    """Check that no index has an entry of a user whose partition is missing.
 
     Raises:
-        CorruptFileError: An index still has the user.
+        CorruptFileError: An index has an entry of the user.
     """
     found = connection.execute(
         "SELECT 1 FROM part INDEXED BY sqlite_autoindex_part_1 "
@@ -57,7 +57,7 @@ def require_gone(connection: sqlite3.Connection, app: str, user: str) -> None:
 
 
 def find_part(connection: sqlite3.Connection, app: str, user: str) -> Version | None:
-    """Look for a partition; costs a few microseconds."""
+    """Look up a partition in a few microseconds."""
     row: Version | None = connection.execute(
         "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
     ).fetchone()
@@ -67,9 +67,10 @@ def find_part(connection: sqlite3.Connection, app: str, user: str) -> Version | 
 
 
 def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Version | None:
-    """Look once more for a user who was not there, by both indexes at one moment.
+    """Look up a user that was not found, by both indexes in one transaction.
 
-    At two moments a writer may make the user in between, which is no damage.
+    Without the transaction, a writer could add the user between the two look-ups, and
+    the indexes would seem to differ.
     """
     own = not connection.in_transaction
     if own:
@@ -87,10 +88,10 @@ def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Version 
 
 
 def require_absent(connection: sqlite3.Connection, app: str, user: str) -> None:
-    """Check by a second index that a user is unknown, as the first one says.
+    """Check that the second index has no entry of a user either.
 
     Raises:
-        CorruptFileError: They do not agree.
+        CorruptFileError: It has one, so the two indexes differ.
     """
     found = connection.execute(
         "SELECT 1 FROM part INDEXED BY part_user WHERE user = ? AND app = ?",
@@ -103,7 +104,7 @@ def require_absent(connection: sqlite3.Connection, app: str, user: str) -> None:
 def partition_names(
     connection: sqlite3.Connection, part: int
 ) -> tuple[str, str] | None:
-    """Return the app and the user of a partition; None if it is gone."""
+    """Return the app and the user of a partition; None if it does not exist."""
     names: tuple[str, str] | None = connection.execute(
         "SELECT app, user FROM part WHERE id = ?", (part,)
     ).fetchone()

@@ -9,16 +9,16 @@ from vecall.store.digests import was_overwritten
 from vecall.store.rows import Draft, Row
 
 Version = tuple[int, int]
-"""A partition's number and its newest change."""
+"""(part, seq): a partition's number and its newest change."""
 
 
 class PartitionState(NamedTuple):
-    """What the file says of a partition.
+    """The state of a partition.
 
     Attributes:
         seq: Its newest change.
-        snap: The nonce of its snapshot, if there is one.
-        live: How many memories it has.
+        snap: The record of its snapshot; None if it has no snapshot.
+        live: The number of its live memories.
     """
 
     seq: int
@@ -27,11 +27,11 @@ class PartitionState(NamedTuple):
 
 
 class ChangedRows(NamedTuple):
-    """Rows that changed, by number.
+    """The numbers of changed rows.
 
     Attributes:
-        written: Those that were written or deleted.
-        marked: Those of which nothing changed but their use.
+        written: Rows that were written or deleted.
+        marked: Rows of which only the usage counters changed.
     """
 
     written: list[int]
@@ -39,15 +39,15 @@ class ChangedRows(NamedTuple):
 
 
 class RevisionRow(NamedTuple):
-    """A memory as it was, or is.
+    """One revision of a memory: the current one, or an overwritten one.
 
     Attributes:
-        row: What it says.
-        state: "live", "archived" or "quarantined" as it is now; for what was
-            overwritten "overwritten", or "quarantined" where it was so until then.
-        at: When it was overwritten or archived, in seconds; None for the current one.
-        why: The operation that did it, or the reason why it is archived.
-        by: The id of the memory that replaces it.
+        row: The content of the revision.
+        state: Of the current revision "live", "archived" or "quarantined". Of an
+            older one "overwritten", or "quarantined" if it was so when overwritten.
+        at: When the revision was overwritten or archived, in seconds; otherwise None.
+        why: The operation that overwrote it, or the reason for its archiving.
+        by: The id of the memory that replaced it.
     """
 
     row: Row
@@ -58,10 +58,10 @@ class RevisionRow(NamedTuple):
 
 
 class BufferedTurn(NamedTuple):
-    """A turn that waits.
+    """A turn in a session's buffer, which is not a memory yet.
 
     Attributes:
-        id: What names it in its session.
+        id: Its id, unique in its session.
         event: The turn as a mapping.
     """
 
@@ -70,7 +70,7 @@ class BufferedTurn(NamedTuple):
 
 
 class DueSession(NamedTuple):
-    """A session of which memories are to be made."""
+    """A session whose buffered turns are due to become memories."""
 
     app: str
     user: str
@@ -78,33 +78,33 @@ class DueSession(NamedTuple):
 
 
 class EmbeddingModel(NamedTuple):
-    """A model as the file knows it."""
+    """An embedding model on record; `id` is its number in the storage."""
 
     name: str
     dim: int
     id: int = 0
-    fingerprint: bytes | None = None  # its vector of one known text, float32
+    fingerprint: bytes | None = None  # its vector of a fixed text, float32
 
     def __str__(self) -> str:
-        """Return name and dimension, for messages."""
+        """Return name and dimension, for error messages."""
         return f"{self.name} ({self.dim} dimensions)"
 
 
 Said = tuple[bytes, str | None]
-"""The hash of a text, and its author: the embedder's input."""
+"""(hash, author) of a text: equal pairs get the same vector from the embedder."""
 
 
 @dataclass(slots=True)
 class ExistingMemories:
-    """What is known of some memories of one user.
+    """What a storage has on record about the ids and texts of some drafts.
 
     Attributes:
-        texts: Hash of the text, and author, of those that have a vector.
-        deleted: Those that stay away unless a fact is to be stored again.
-        let_go: Those that stay away if they are turns of a session.
-        corrected: Digests of what corrections have overwritten.
-        vectors: Vectors of texts that other memories of the user say as well, by hash
-            of the text, and author.
+        texts: (hash, author) of each stored memory that has a vector, by id.
+        deleted: Ids that a caller deleted. Only a fact that is added again comes back.
+        let_go: Ids that expired or were evicted. A turn with such an id is skipped.
+        corrected: Digests of the revisions that corrections overwrote, by id.
+        vectors: Vectors of equal texts in other memories of the user, by (hash,
+            author).
     """
 
     texts: dict[str, Said] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class ExistingMemories:
     vectors: dict[Said, bytes] = field(default_factory=dict)
 
     def needs_vector(self, draft: Draft, *, restore: bool, again: bool) -> bool:
-        """Whether writing a draft takes a vector that the file does not have."""
+        """Whether the draft will be written and needs a vector that is not stored."""
         if not restore:
             fact = not draft.ordered
             if draft.id in self.deleted and not (fact and again):

@@ -1,4 +1,4 @@
-"""A memory on its way into the file, and out of it."""
+"""The records of a memory: to be written, as stored, and as changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0
 
 
 def text_hash(text: str) -> bytes:
-    """Return the hash by which equal texts are known, 16 bytes."""
+    """Return the 16-byte hash that identifies equal texts."""
     return blake2b(text.encode(), digest_size=16).digest()
 
 
@@ -20,9 +20,9 @@ def memory_id(*parts: str | float | None) -> str:
     """Return the durable id of a memory: 32 hexadecimal digits.
 
     Args:
-        *parts: (session id, event id), or (session id, author, timestamp, text) where
-            the event has no id. Each part goes in with its length, so no two lists of
-            parts run into one another.
+        *parts: (session id, event id), or (session id, author, timestamp, text) if
+            the event has no id. Each part is hashed with its length, so two different
+            lists of parts never hash the same bytes.
     """
     digest = blake2b(digest_size=16)
     for part in parts:
@@ -37,7 +37,7 @@ def memory_id(*parts: str | float | None) -> str:
 
 @dataclass(slots=True)
 class Draft:
-    """A memory to be written, all of it checked."""
+    """A memory to be written; all fields are validated."""
 
     id: str
     text: str
@@ -57,11 +57,11 @@ class Draft:
     ttl: float | None = None
     """TTL in seconds."""
     revision_ttl: float | None = None
-    """TTL of the revision that it overwrites, in seconds."""
+    """TTL of the revision that this memory overwrites, in seconds."""
     ordered: bool = field(default=False, kw_only=True)
-    """Whether it is a turn of a conversation, with neighbours."""
+    """Whether it is a turn of a session, with a position among the other turns."""
     quarantined: bool = field(default=False, kw_only=True)
-    """Whether it is stored, but not found until it is released."""
+    """Whether it is quarantined: stored, but not found until it is released."""
 
     @property
     def hash(self) -> bytes:
@@ -70,7 +70,7 @@ class Draft:
 
 
 class Row(NamedTuple):
-    """A memory as the file holds it, without its vector."""
+    """A stored memory without its vector."""
 
     rid: int
     id: str
@@ -96,7 +96,7 @@ class Row(NamedTuple):
 
     @property
     def time(self) -> float:
-        """When it was said, or else stored, in seconds."""
+        """Its timestamp, or else the time when it was stored, in seconds."""
         return self.created_at if self.ts is None else self.ts
 
     @property
@@ -121,10 +121,10 @@ _ALWAYS_SUMMED = Row._fields.index("uses")
 
 
 def checksum(row: Row, vec: bytes | None) -> int:
-    """Return the CRC-32 that a row carries over all that it is read for.
+    """Return the CRC-32 of a row: of its vector and all columns but `updated_at`.
 
-    A row that was never used has the one that it had before uses were counted, and so
-    on; when it was updated is in none.
+    Columns that were added to the format later are included only if they have a value.
+    So rows from before keep their checksum.
     """
     summed: list[object] = list(row[:_ALWAYS_SUMMED])
     if row.uses is not None or row.last_used is not None:
@@ -141,10 +141,10 @@ def checksum(row: Row, vec: bytes | None) -> int:
 
 
 def is_whole(row: Row, vec: object, crc: object) -> bool:
-    """Whether a row that was read has its checksum, and values that vecall writes.
+    """Whether a row has its checksum, and only values that vecall can have written.
 
-    Damage can also give a value another type than the column's, and the author of a
-    hostile file can set the checksum right.
+    Types and ranges are checked too: the author of a hostile file can compute a valid
+    checksum.
     """
     try:
         return (
@@ -172,7 +172,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 _ALLOWED = [_TYPES.get(name, _STRING) for name in Row._fields]
 _NUMBERS = [at for at, types in enumerate(_ALLOWED) if float in types]
-_known_types: set[tuple[type, ...]] = set()  # of rows that were allowed; a few dozen
+_known_types: set[tuple[type, ...]] = set()  # of valid rows; a few dozen
 
 
 def _has_values(row: Row) -> bool:
@@ -184,7 +184,7 @@ def _has_values(row: Row) -> bool:
             _known_types.add(types)
     for at in _NUMBERS:
         value = row[at]
-        # The years 1 to 9999; false for NaN, too.
+        # The years 1 to 9999. The comparison is false for NaN.
         if value is not None and not _EARLIEST <= value <= _LATEST:  # type: ignore[operator]
             return False
     share, uses = row.importance, row.uses
@@ -200,7 +200,7 @@ class RowWithVector(NamedTuple):
 
 
 def names_checksum(part: int, app: str, user: str) -> int:
-    """Return the CRC-32 that a partition's row carries over its names."""
+    """Return the CRC-32 of a partition's number and names."""
     return zlib.crc32(repr((part, app, user)).encode())
 
 
@@ -215,10 +215,10 @@ class Change:
         seq_before: Its newest change before the transaction.
         seq: Its newest change after it.
         stored: Rows added or replaced, with their vectors.
-        removed: Row numbers that are gone.
-        ids: The ids of the memories that the call was about.
-        forgotten: Whether there is no such partition any more.
-        marked: Rows of which nothing changed but their use.
+        removed: The numbers of deleted rows.
+        ids: The ids of the memories that the job was about.
+        forgotten: Whether the partition was deleted.
+        marked: Rows of which only the usage counters changed.
     """
 
     app: str

@@ -1,10 +1,10 @@
-"""What makes a snapshot valid: its tag, and what the file has on record of it.
+"""The tag of a snapshot, and the record in the file that makes the snapshot valid.
 
-A snapshot is believed if the file has its nonce and its digest on record for the
-partition, so only a process that can write the file makes a snapshot. Since the nonce
-is new for every snapshot and recorded after the snapshot is in place, the record
-proves that the file's history contains the very state of the snapshot, also after a
-backup was put in the file's place.
+A snapshot is valid if the file records its nonce and its digest for the partition. So
+only a process that can write the file can make a valid snapshot. Every snapshot has a
+new nonce, which is recorded after the snapshot is in place. So the record proves that
+the file's history contains the state of the snapshot, also after the file was replaced
+by a backup.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from vecall.lexical import ANALYSIS_VERSION
 
 NONCE_BYTES = 8
 _DIGEST_BYTES = 16
-_TAG = struct.Struct("<16sQQ8sII")  # 48 bytes, as many as a snapshot's tag has
+_TAG = struct.Struct("<16sQQ8sII")  # 48 bytes, the size of the engine's tag
 _ANALYSIS = zlib.crc32(ANALYSIS_VERSION.encode())
 
 
 class SnapshotTag(NamedTuple):
-    """What a snapshot is of.
+    """Identifies the state that a snapshot holds.
 
     Attributes:
         uuid: The identity of the storage.
         part: The number of the partition.
-        seq: The newest change that the snapshot has.
+        seq: The newest change that the snapshot contains.
         nonce: Random bytes, new for every snapshot.
-        model: The number of the model of its vectors, 0 without vectors.
-        analysis: The version of the analysis that made its words.
+        model: The number of the model of its vectors; 0 without vectors.
+        analysis: The version of the text analysis that produced its terms.
     """
 
     uuid: bytes
@@ -50,7 +50,7 @@ class SnapshotTag(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes) -> SnapshotTag:
-        """Read a tag."""
+        """Return the tag that 48 bytes encode."""
         return cls(*_TAG.unpack(data))
 
     def pack(self) -> bytes:
@@ -58,11 +58,11 @@ class SnapshotTag(NamedTuple):
         return _TAG.pack(*self)
 
     def is_of(self, uuid: bytes, part: int, record: bytes, model: int) -> bool:
-        """Whether the snapshot is the one on record for a partition."""
+        """Whether the tag belongs to the snapshot that is on record for a partition."""
         nonce = record[:NONCE_BYTES]
         return self._replace(seq=0) == (uuid, part, 0, nonce, model, _ANALYSIS)
 
 
 def recorded(nonce: bytes, data: bytes) -> bytes:
-    """Return what the file stores of a snapshot: its nonce and its digest."""
+    """Return the record that the file stores of a snapshot: nonce and digest."""
     return nonce + blake2b(data, digest_size=_DIGEST_BYTES).digest()

@@ -1,1 +1,1 @@
-"""The storage protocol: what vecall needs of the place where memories are the truth."""
+"""The storage protocol: the operations that vecall needs of its source of truth."""

@@ -19,102 +19,109 @@ from vecall.types import Filter
 
 
 class PartitionReads(Protocol):
-    """A partition, and what changed in it: what the engine is loaded from."""
+    """Reads that load a partition into the engine and keep it current."""
 
     def version(self, app: str, user: str) -> Version | None:
-        """Return what `Storage.version` does, of this state."""
+        """Return what `Storage.version` returns, for the state of this block."""
         ...
 
     def partition_state(self, part: int, app: str, user: str) -> PartitionState | None:
-        """Return the state of a partition that was found by its names.
+        """Return the state of a partition, and check that it belongs to (app, user).
 
-        None if it is gone, or its names were hidden by a purge.
+        Returns:
+            The state; None if the partition was deleted, or a purge hid its names.
 
         Raises:
-            CorruptFileError: The number is another user's.
+            CorruptFileError: The partition belongs to another user.
         """
         ...
 
     def require_gone(self, app: str, user: str) -> None:
-        """Check that a user whose number leads nowhere is indeed forgotten.
+        """Check that no index has an entry of a user whose partition is missing.
 
         Raises:
-            CorruptFileError: An index still has the user.
+            CorruptFileError: An index has an entry of the user.
         """
         ...
 
     def partition_names(self, part: int) -> tuple[str, str] | None:
-        """Return the app and the user of a partition; None if it is gone."""
+        """Return app and user of a partition; None if it does not exist."""
         ...
 
     def changed_since(self, part: int, seq: int) -> ChangedRows | None:
-        """Return the rows that changed after `seq`, deleted ones included.
+        """Return the rows that changed after `seq`, including deleted ones.
 
         Args:
             part: The partition.
-            seq: Older than its newest change.
+            seq: A change of the partition that is older than its newest one.
 
         Returns:
-            Their numbers, each once; None if the log of changes does not reach back.
+            The row numbers, without duplicates; None if the change log no longer
+            reaches back to `seq`.
         """
         ...
 
     def load_partition(self, part: int) -> Generator[RowWithVector, None, None]:
-        """Yield the live memories of a partition by row number.
+        """Yield the live memories of a partition in order of row number.
 
-        To be closed where it is not read to its end.
+        The caller closes the generator unless it reads it to the end.
         """
         ...
 
     def load_rows(
         self, rids: Iterable[int], *, any_state: bool = False
     ) -> list[RowWithVector]:
-        """Return those of the rows that are live, in no particular order.
+        """Return the rows that exist and are live, in any order.
 
-        With `any_state` also archived and quarantined ones, but for what a repair has
-        set aside as damaged.
+        With `any_state`, archived and quarantined rows are included. Rows that a
+        repair set aside as damaged are not.
         """
         ...
 
     def likely_rows(
         self, part: int, conditions: Filter
     ) -> Iterator[tuple[int, str | None]]:
-        """Yield number and metadata of the live rows that may pass a filter.
+        """Yield the live rows of a partition that may pass a filter.
 
-        All rows that pass are among them. Their labels are what the filter wants; their
-        metadata may still fail it.
+        Every row that passes is yielded. The labels of yielded rows match the filter.
+        The caller must still check their metadata.
 
         Args:
             part: The partition.
-            conditions: Of which labels and metadata count.
+            conditions: The filter; only its labels and metadata are used.
 
         Yields:
-            The metadata as JSON; None where there are none, or the filter has no
-            condition on metadata.
+            The row number, and the metadata as JSON. The latter is None if the row has
+            no metadata or the filter has no condition on metadata.
         """
         ...
 
 
 class MemoryReads(Protocol):
-    """Single memories, their history, and pages of them."""
+    """Reads of single memories, their history, and pages of memories."""
 
     def find(self, app: str, user: str, id_: str, now: float) -> Row | None:
-        """Return a live memory by its id, unless it has expired or is valid no more."""
+        """Return a live memory by id; None if `expires_at` or `valid_until` passed."""
         ...
 
     def as_it_stands(self, app: str, user: str, id_: str, now: float) -> Row | None:
-        """Return a memory in any state, unless it has expired."""
+        """Return a memory in any state; None if it does not exist or has expired."""
         ...
 
     def turns_around(self, row: Row, before: int, after: int, now: float) -> list[Row]:
-        """Return a row with the turns before and after it in its session, in order.
+        """Return a turn with its neighbours in the session, in order.
 
-        Turns that are gone or have expired are not counted.
+        Args:
+            row: The turn. Without a session, it is returned alone.
+            before: Maximum number of turns before it.
+            after: Maximum number of turns after it.
+            now: The time by which memories expire. Only live turns that have not
+                expired are counted.
         """
         ...
 
     def history(self, app: str, user: str, id_: str, now: float) -> list[RevisionRow]:
-        """Return what is known of a memory and of those it replaced, oldest first."""
+        """Return the revisions of a memory and of those it replaced, oldest first."""
         ...
 
     def listed(
@@ -123,77 +130,82 @@ class MemoryReads(Protocol):
         user: str,
         state: str,
         cursor: str | None,
-        most: int,
+        limit: int,
         now: float,
     ) -> list[Row]:
-        """Return memories of one state in the order of their making.
+        """Return a page of a user's memories in one state, in order of creation.
 
         Args:
             app: The app.
             user: The user.
-            state: Only of this one.
-            cursor: Only those made after the one of this id.
-            most: At most so many; -1 is all.
+            state: The state: "live", "archived" or "quarantined".
+            cursor: The id of the last memory of the page before; None starts at the
+                beginning.
+            limit: Maximum number of memories; -1 returns all.
             now: The time by which memories expire.
 
         Raises:
-            NotFoundError: `cursor` is none of this user's, or not any more.
+            NotFoundError: The user has no memory with the id `cursor`.
         """
         ...
 
     def old_sessions(
         self, app: str, user: str, before: float, now: float
     ) -> list[tuple[str, list[Row]]]:
-        """Return sessions without a turn since `before`, with their live turns.
+        """Return the sessions without a turn since `before`, with their live turns.
 
-        Turns that will expire are among them only where all of a session do.
+        Turns with a TTL are left out, unless all turns of the session have one.
         """
         ...
 
 
 class WriteReads(Protocol):
-    """What is looked up before a write, so that less is embedded."""
+    """Lookups before a write, which avoid embedding a text again."""
 
     def is_used(self, app: str, user: str, key: str) -> bool:
-        """Whether a call of this user had this idempotency key."""
+        """Whether a call of this user has used this idempotency key."""
         ...
 
     def lookup_existing(
         self, app: str, user: str, drafts: Sequence[Draft], now: float, model: int
     ) -> ExistingMemories:
-        """Return what is known of memories that are to be added.
+        """Return what is on record about the ids and texts of drafts.
 
         Args:
             app: The app.
             user: The user.
-            drafts: The memories.
+            drafts: The memories to be added.
             now: The time by which memories expire.
-            model: The model of the vectors that can be used.
+            model: Only vectors of the model with this number are returned.
         """
         ...
 
     def vectors_of(
         self, part: int, said: Iterable[Said], model: int
     ) -> dict[Said, bytes]:
-        """Return the vectors that memories of a partition have of some texts.
+        """Return vectors that are already stored in a partition for equal texts.
 
         Args:
             part: The partition.
-            said: Hash and author of each text.
-            model: The model of the vectors.
+            said: (hash, author) of each text.
+            model: Only vectors of the model with this number are returned.
+
+        Returns:
+            Vectors by (hash, author), float32 little-endian. Texts without a stored
+            vector are left out.
         """
         ...
 
 
 class SessionReads(Protocol):
-    """Turns that wait in a session."""
+    """Reads of the turns that are buffered for a session."""
 
     def buffered_turns(self, app: str, user: str, session: str) -> list[BufferedTurn]:
-        """Return the turns of a session that wait, in order."""
+        """Return the buffered turns of a session, in order."""
         ...
 
     def seen_turn_ids(
         self, app: str, user: str, session: str, ids: Sequence[str]
     ) -> set[str]:
-        """Return those of some turns that were buffered before."""
+        """Return those of `ids` that the session has buffered before."""
         ...

@@ -1,4 +1,4 @@
-"""All that can be read of one state."""
+"""All read operations of the storage protocol."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class StorageReads(
     ExportReads,
     Protocol,
 ):
-    """The read operations of one state; valid inside the block of `Storage.read`.
+    """The read operations on one state; valid inside the block of `Storage.read`.
 
-    `now` is a time of `Storage.expiry_clock`: what has expired by then is left out.
-    Every operation may raise CorruptFileError, where what it reads is damaged, and
-    ClosedError after the block.
+    `now` is a time of `Storage.expiry_clock`, in seconds since 1970. Memories that
+    expired by `now` are left out. Every operation raises CorruptFileError if the data
+    that it reads is damaged, and ClosedError after the block.
     """

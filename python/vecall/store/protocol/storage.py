@@ -1,18 +1,19 @@
-"""What a storage is: one consistent read, one queue of writes, one version a user.
+"""The storage protocol: consistent reads, one write queue, one version per partition.
 
-Everything above `vecall.store` is written against these protocols. It names operations
-and typed values; it never sees SQL, a cursor or a connection. `open_storage` returns
-the implementation. `tests/store/conformance` checks what is promised here.
+All code above `vecall.store` uses these protocols only. They consist of operations and
+typed values; SQL, cursors and connections never appear. `open_storage` returns the
+implementation. `tests/store/conformance` tests every promise made here.
 
-Numbers of an implementation that callers may rely on:
+Callers may rely on these numbers:
 
-- A partition is the data of one (app, user). It has a number `part` of 1 or more.
-- A row number is `part << 32 | n`. It is never used for another memory, as long as
-  the partition is not forgotten.
-- Each transaction that changes memories of a partition gives it a larger `seq`, and
-  nothing else does. The same (part, seq) never stands for two states of the memories,
-  also after a restore of an older backup: a storage whose history can go back while
-  it is open gives the partition another number then.
+- A partition holds the data of one (app, user). Its number `part` is 1 or more.
+- A row number is `part << 32 | n`. It is not reused for another memory while the
+  partition exists.
+- `seq` is the partition's change number. A transaction that changes memories of the
+  partition increases it; nothing else does.
+- A pair (part, seq) never identifies two different states of the memories. This holds
+  after a restore of an older backup, too: a storage whose history can go back while it
+  is open then gives the partition a new number.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from vecall.store.write_job import WriteJob
 
 
 class Snapshots(Protocol):
-    """Snapshots of large partitions: the engine's bytes, a cache of the rows.
+    """Snapshots of large partitions: serialized engine state, a cache of the rows.
 
-    A snapshot is used only if it is on record for its partition in the history that is
-    read. Every one of them may be gone at any time.
+    A snapshot is used only if the state that is read has it on record for the
+    partition. Any snapshot may disappear at any time.
     """
 
     def generation(self) -> int:
-        """Return a number that changes when all snapshots lose their record.
+        """Return a number that changes when all snapshots are invalidated.
 
-        To be read before a snapshot is taken.
+        Read it before you take a snapshot, and pass it to `write`.
         """
         ...
 
@@ -50,13 +51,14 @@ class Snapshots(Protocol):
 
         Args:
             part: The partition's number.
-            record: `PartitionState.snap`, read in one state with what is to be loaded.
+            record: `PartitionState.snap`, from the read that also loads the changes
+                since the snapshot.
 
         Returns:
-            Its bytes; None if there is none, or another one by now.
+            Its bytes; None if there is no snapshot, or it is not the recorded one.
 
         Raises:
-            CorruptFileError: It is the one on record, and its bytes were changed.
+            CorruptFileError: It is the recorded snapshot, but its bytes were altered.
         """
         ...
 
@@ -68,126 +70,126 @@ class Snapshots(Protocol):
         Args:
             app: The app.
             user: The user.
-            tag: What it is of; `SnapshotTag.new` made it before the bytes were taken.
-            data: The engine's bytes, the packed tag among them.
-            generation: What `generation` returned before.
+            tag: The state of the snapshot; made by `SnapshotTag.new` before the bytes
+                were taken.
+            data: The engine's bytes, which contain the packed tag.
+            generation: The value of `generation` before the bytes were taken.
 
         Returns:
-            Whether it is on record. If not, nothing of it is left: the partition is
-            another one by now, or what was purged meanwhile may be in it.
+            Whether it is on record. If not, the snapshot was deleted: the partition
+            was replaced meanwhile, or the bytes may contain purged data.
 
         Raises:
-            OSError: It could not be stored; an earlier one is still in place.
-            VecallError: As `Storage.submit`.
+            OSError: It could not be stored; the snapshot before it is still in place.
+            VecallError: As for `Storage.submit`.
         """
         ...
 
     def remove(self, part: int) -> None:
-        """Remove the snapshot of a partition, if there is one."""
+        """Remove the snapshot of a partition, if it has one."""
         ...
 
 
 class Maintenance(Protocol):
-    """Care of a whole storage."""
+    """Maintenance of a whole storage."""
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes of the parts of the storage by name.
+        """Return the sizes of the parts of the storage, in bytes.
 
         Returns:
-            "file_bytes", "wal_bytes" and "snapshot_bytes"; 0 for a part that the
-            storage does not have.
+            "file_bytes", "wal_bytes" and "snapshot_bytes"; 0 if the storage has no
+            such part.
         """
         ...
 
     def has_room(self, size: int) -> bool:
-        """Whether `size` more bytes may be added."""
+        """Whether the storage has room for `size` more bytes."""
         ...
 
     def purge(self) -> int:
-        """Remove every trace of what was deleted.
+        """Erase deleted data from the storage completely.
 
         Returns:
-            The bytes that were freed.
+            The number of bytes freed.
 
         Raises:
-            BusyError: A reader held an old state; purge again.
-            StorageFullError: There is no room for it; nothing changed.
-            ReadOnlyError: The storage is only read.
+            BusyError: A reader still uses an older state; purge again.
+            StorageFullError: A purge needs more disk space; nothing changed.
+            ReadOnlyError: The storage is open read-only.
         """
         ...
 
     def backup(self, target: Path) -> None:
-        """Copy one state to a new file, while others read and write.
+        """Copy one state to a new file. Reads and writes go on meanwhile.
 
         Raises:
-            ConfigError: There is a file of that name, or no such folder.
-            StorageFullError: The disk has no room for it.
+            ConfigError: The target exists, or its folder does not.
+            StorageFullError: The disk is full.
         """
         ...
 
     def require_unrelated(self, path: Path) -> None:
-        """Check that a file to read from is no part of the storage.
+        """Check that a file, such as one to import, is not part of the storage.
 
         Raises:
-            ConfigError: It is.
+            ConfigError: It is part of the storage.
         """
         ...
 
 
 class Storage(Protocol):
-    """One place where memories are the truth. Thread-safe.
+    """The source of truth for memories. Thread-safe.
 
-    Order of a write: it is committed, then published, then acknowledged. Who waits for
-    an acknowledgement finds the write in every version and every read that begins
-    afterwards, in this process and in others.
+    A write is committed, then published, then acknowledged. After the acknowledgement,
+    every call of `version` and `read` sees the write, in this and other processes.
     """
 
     publish: Callable[[Change], None]
-    """Receives every change of this storage object after its commit and before its
-    acknowledgement, one at a time, in the order of the commits. An error in it is
-    logged and does not undo the change."""
+    """Called with every change of this storage object, after its commit and before its
+    acknowledgement. Calls do not overlap and come in the order of the commits. An error
+    is logged and does not undo the change."""
 
     @property
     def identity(self) -> bytes:
-        """16 bytes that no other storage has; a copy has others."""
+        """16 bytes that are unique to this storage; a copy has different ones."""
         ...
 
     @property
     def expiry_clock(self) -> ExpiryClock:
-        """The time by which memories expire. It does not go back between openings."""
+        """The clock by which memories expire. It never goes back, also after reopen."""
         ...
 
     @property
     def in_memory(self) -> bool:
-        """Whether this object is the only user of the storage, which ends with it."""
+        """Whether the storage belongs to this object alone and ends with it."""
         ...
 
     @property
     def closed_before_fork(self) -> bool:
-        """In a forked child: whether the storage held nothing open at the fork.
+        """In a forked child: whether the storage had nothing open at the fork.
 
-        Then the child may open the storage again. It uses nothing of this object.
+        If so, the child may open the storage again. It must not use this object.
         """
         ...
 
     @property
     def snapshots(self) -> Snapshots | None:
-        """Its snapshots; None for a storage that has none."""
+        """The snapshots; None if the storage does not support them."""
         ...
 
     @property
     def maintenance(self) -> Maintenance:
-        """Care of all of it."""
+        """Maintenance of the whole storage."""
         ...
 
     def version(self, app: str, user: str) -> Version | None:
         """Return the number and the newest change of a partition, as of now.
 
-        Every search calls it: it costs microseconds and waits for no writer.
+        Every search calls this. It takes microseconds and never waits for a writer.
 
         Returns:
             (part, seq) of a committed state that is no older than the call; None if
-            the storage does not know the user.
+            the user has no partition.
 
         Raises:
             ClosedError: The storage is closed.
@@ -199,89 +201,92 @@ class Storage(Protocol):
     def read(self) -> AbstractContextManager[StorageReads]:
         """Read one committed state, no older than the call.
 
-        All operations of one block see the same state, whatever is committed meanwhile.
-        After the block its reads raise ClosedError. Iterators that they returned must
-        not be used any more.
+        All operations in one block see the same state, even if writes are committed
+        meanwhile. After the block, operations raise ClosedError, and iterators that
+        they returned must not be used.
 
         Raises:
             ClosedError: The storage is closed.
             CorruptFileError: The storage is damaged.
-            StorageError: It cannot be read.
+            StorageError: The storage cannot be read.
         """
         ...
 
     def submit(
         self, job: WriteJob, then: Callable[[Change], None] | None = None
     ) -> Future[Change]:
-        """Write in the background.
+        """Queue a write job, to be executed in the background.
 
-        A job is one of the dataclasses that `vecall.store` exports. It is carried out
-        whole or not at all. A job that fails takes no other job with it. Jobs of this
-        object are carried out in the order of their submission; those that wait
-        may share a commit. A job of an (app, user) excludes other jobs of the same
-        (app, user) for as long as it runs, also those of other processes.
+        A job is one of the dataclasses that `vecall.store` exports.
+
+        - A job is atomic. Its failure does not affect other jobs.
+        - Jobs of this object run in the order of submission. Queued jobs may share a
+          commit.
+        - Jobs of the same (app, user) never run at the same time, also not in
+          different processes.
 
         Args:
-            job: What to write. It belongs to the storage until the future is done.
-            then: Is called after the commit and `publish`, before the
-                acknowledgement, on the thread that publishes.
+            job: The job. The caller must not use it until the future is done.
+            then: Called after the commit and `publish`, before the acknowledgement,
+                on the thread that publishes.
 
         Returns:
-            The change, once it is committed and published; or the error of the job,
-            and then nothing of it was written. It cannot be cancelled.
+            A future of the change, done after commit and `publish`. If the job fails,
+            the future has its error, and nothing was written. It cannot be cancelled.
 
         Raises:
-            ClosedError: The storage takes no more writes.
+            ClosedError: The storage accepts no more writes.
         """
         ...
 
-    def adopt_model(self, given: EmbeddingModel) -> EmbeddingModel:
-        """Make `given` the model of the vectors, if there is none yet.
+    def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
+        """Make `model` the active model, unless one is on record.
 
         Returns:
             The model on record, with its number.
 
         Raises:
-            EmbeddingMismatchError: There is one, of another name, dimension or
+            EmbeddingMismatchError: The model on record has another name, dimension or
                 fingerprint.
-            ReadOnlyError: The storage is only read.
+            ReadOnlyError: The storage is open read-only.
         """
         ...
 
-    def begin_migration(self, given: EmbeddingModel) -> EmbeddingModel | None:
+    def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
         """Begin, or resume, the migration of all vectors to another model.
 
-        A migration to a third model is given up.
+        A running migration to a third model is abandoned.
 
         Returns:
-            The model on record as migrating; None where `given` is the active model,
-            or became it because there was none.
+            The migrating model, with its number. None if `model` is already active, or
+            became active because no model was on record.
 
         Raises:
-            ConflictError: Vectors of the migration before still wait to be moved.
-            ReadOnlyError: The storage is only read.
+            ConflictError: Vectors of the previous migration are still to be moved.
+            ReadOnlyError: The storage is open read-only.
         """
         ...
 
     def end_writes(self) -> None:
-        """Finish what was submitted, and take no more writes. Reads go on.
+        """Finish all submitted jobs and accept no more. Reads still work.
 
         A second call waits for the first.
         """
         ...
 
     def close(self) -> None:
-        """End the writes, then close. A second call does nothing, or goes on.
+        """End the writes, then close. Idempotent.
 
         Raises:
-            BusyError: Another process held the storage for too long; close it again.
+            BusyError: Another process held the storage for too long. Call `close`
+                again to finish.
         """
         ...
 
     def abandon(self) -> Callable[[], None]:
-        """Return what ends a storage that was dropped without `close`.
+        """Return a finalizer for a storage that is dropped without `close`.
 
-        The function does not wait, and holds neither this object nor `publish`. What
-        was submitted before it is called is written.
+        The finalizer does not wait. It holds no reference to this object or to
+        `publish`. Jobs that were submitted before it is called are still written.
         """
         ...

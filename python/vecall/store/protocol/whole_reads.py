@@ -10,101 +10,106 @@ from vecall.store.rows import Row, RowWithVector
 
 
 class OwnerReads(Protocol):
-    """Users and sessions for which something is to be done, and totals."""
+    """Reads of users and sessions that need work, and totals."""
 
     def users_of(self, app: str) -> list[str]:
         """Return the users of an app."""
         ...
 
     def hidden_in_app(self, app: str) -> list[str]:
-        """Return the names that a purge has put in place of users' names of an app.
+        """Return the digests that purges stored instead of an app's user names.
 
-        Their partitions are those of the app `HIDDEN_APP`.
+        The partitions of these users belong to the app `HIDDEN_APP`.
         """
         ...
 
     def due_users(self, now: float) -> list[tuple[str, str]]:
-        """Return app and user of those who have something that expired."""
+        """Return (app, user) of the users who have expired data."""
         ...
 
     def due_sessions(self, now: float) -> list[DueSession]:
-        """Return the sessions of which memories are to be made by now, oldest first."""
+        """Return the sessions whose buffered turns are due, earliest due time first."""
         ...
 
     def next_due(self) -> float | None:
-        """Return when the next session is due, in seconds; None if none is."""
+        """Return the earliest due time of a session, in seconds; None if none."""
         ...
 
     def totals(self) -> dict[str, int]:
-        """Return counts over all users, without those whose names are hidden."""
+        """Return counts by name over all users whose names a purge did not hide."""
         ...
 
 
 class ModelReads(Protocol):
-    """The embedding model, and rows whose vectors are missing or to be replaced."""
+    """Reads of the embedding model and of rows that need a vector."""
 
     def active_model(self) -> EmbeddingModel | None:
-        """Return the model of the vectors; None if there is none."""
+        """Return the model of the stored vectors; None if none is on record."""
         ...
 
     def has_memories(self) -> bool:
-        """Whether there is any memory, in any state."""
+        """Whether the storage has a memory in any state."""
         ...
 
-    def without_vector(self, after: int, most: int) -> list[RowWithVector]:
-        """Return at most so many live rows after row `after` that have no vector.
+    def without_vector(self, after: int, limit: int) -> list[RowWithVector]:
+        """Return live rows without a vector, in order of row number.
 
-        In the order of row numbers.
+        Args:
+            after: Only rows with a larger number.
+            limit: Maximum number of rows.
         """
         ...
 
     def unmoved_vectors(self) -> bool:
-        """Whether vectors of the active model wait for `MoveVectors`."""
+        """Whether `MoveVectors` still has vectors of the active model to move."""
         ...
 
     def require_migrating(self, model: int) -> None:
-        """Check that the vectors are still being migrated to a model.
+        """Check that the migration to a model is still running.
 
         Raises:
-            ConflictError: They are not.
+            ConflictError: It is not.
         """
         ...
 
-    def to_be_embedded(self, most: int) -> tuple[list[RowWithVector], int | None]:
+    def to_be_embedded(self, limit: int) -> tuple[list[RowWithVector], int | None]:
         """Return rows that still need a vector of the migrating model.
 
+        The rows come in order of row number. After the last row of this pass come the
+        rows that changed behind its cursor.
+
         Returns:
-            At most so many rows, and the row number up to which all are done once these
-            are; None for the latter if they were written behind the pass.
+            At most `limit` rows, and the new cursor: once these rows are embedded, all
+            rows up to it are done. The cursor is None after the pass.
         """
         ...
 
 
 class ConsolidationReads(Protocol):
-    """What consolidation looks at."""
+    """Reads for consolidation."""
 
     def facts_of(self, app: str, user: str, now: float) -> list[RowWithVector]:
-        """Return a user's live memories that are no turns, with their vectors."""
+        """Return a user's live memories that are not turns, with their vectors."""
         ...
 
     def old_facts(self, app: str, user: str, before: float, now: float) -> list[Row]:
         """Return live facts and summaries from before a time, oldest first.
 
-        What expires, or is valid until some time only, is not among them.
+        Memories with a TTL or a `valid_until` are left out.
         """
         ...
 
     def changed_users(self, since: float | None) -> list[tuple[str, str]]:
-        """Return the owners of live memories that were written since a time."""
+        """Return (app, user) of the users with live memories written since a time."""
         ...
 
     def last_consolidation(self) -> float | None:
-        """Return when a scheduled run was claimed last, in seconds since 1970."""
+        """Return when a scheduled run was last claimed, in seconds since 1970."""
         ...
 
 
 class ExportReads(Protocol):
-    """The contents as plain values."""
+    """Reads of the contents as plain values, for export."""
 
     def export_header(self, vectors: bool) -> dict[str, Any]:
         """Return the first line of an export."""
@@ -113,19 +118,24 @@ class ExportReads(Protocol):
     def export_partitions(
         self, app: str | None, user: str | None
     ) -> list[tuple[int, str, str, float]]:
-        """Return number, app, user and time of making of all or some partitions.
+        """Return number, app, user and creation time of partitions.
 
-        Users whose names are hidden are not among them.
+        Users whose names a purge hid are left out.
+
+        Args:
+            app: Only this app; None is every app.
+            user: Only this user; None is every user.
         """
         ...
 
     def export_lines(
         self, part: int, model: int | None
     ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield kind and values of each line of one partition, memories first.
+        """Yield kind and values of each export line of a partition, memories first.
 
         Args:
             part: The partition.
-            model: Export the vectors of this model; None exports none.
+            model: Include the vectors of the model with this number; None includes no
+                vectors.
         """
         ...

@@ -116,7 +116,7 @@ def listed(
     user: str,
     state: str,
     cursor: str | None,
-    most: int,
+    limit: int,
     now: float,
 ) -> list[Row]:
     """Return a user's memories of one state in the order of their making.
@@ -129,7 +129,7 @@ def listed(
         user: The user.
         state: Only of this one.
         cursor: Only those made after the one of this id.
-        most: At most so many; -1 is all.
+        limit: Maximum number of memories; -1 returns all.
         now: The time by which memories expire.
 
     Raises:
@@ -147,13 +147,13 @@ def listed(
         f"SELECT rid FROM mem WHERE {own} AND state = :state "
         "AND rid > :begin AND ifnull(expires_at, 9e99) > :now "
         "AND (state <> 'live' OR ifnull(valid_until, 9e99) > :now) "
-        "ORDER BY rid LIMIT :most",
+        "ORDER BY rid LIMIT :limit",
         {
             **named,
             "state": state,
             "begin": begin[0] if begin else 0,
             "now": now,
-            "most": most,
+            "limit": limit,
         },
     )
     found = load_rows(connection, [rid for (rid,) in rids], any_state=True)

@@ -133,27 +133,27 @@ def turns_around(
     if row.session is None or row.pos is None:
         return [row]
     found = [row]
-    for step, order, most in (("<", "DESC", before), (">", "ASC", after)):
-        if not most:
+    for step, order, limit in (("<", "DESC", before), (">", "ASC", after)):
+        if not limit:
             continue
         cursor = connection.execute(
             f"{_FROM} WHERE mem.part = ? AND mem.session = ? AND mem.pos {step} ? "
             f"AND mem.state = 'live' AND {END} > ? "
             f"ORDER BY mem.pos {order} LIMIT ?",
-            (row.rid >> 32, row.session, row.pos, now, most),
+            (row.rid >> 32, row.session, row.pos, now, limit),
         )
         found += [_checked(values).row for values in cursor]
     return sorted(found, key=lambda turn: turn.pos or 0)
 
 
 def without_vector(
-    connection: sqlite3.Connection, after: int, most: int
+    connection: sqlite3.Connection, after: int, limit: int
 ) -> list[RowWithVector]:
     """Return live rows after row `after` that have no vector, by row number."""
     cursor = connection.execute(
         f"{_FROM} WHERE mem.rid > ? AND mem.vec IS NULL AND mem.state = 'live' "
         "ORDER BY mem.rid LIMIT ?",
-        (after, most),
+        (after, limit),
     )
     return [_checked(values) for values in cursor]
 

@@ -107,10 +107,10 @@ class SqliteReads:
         user: str,
         state: str,
         cursor: str | None,
-        most: int,
+        limit: int,
         now: float,
     ) -> list[Row]:
-        return history.listed(self._connection, app, user, state, cursor, most, now)
+        return history.listed(self._connection, app, user, state, cursor, limit, now)
 
     def old_sessions(
         self, app: str, user: str, before: float, now: float
@@ -162,8 +162,8 @@ class SqliteReads:
     def has_memories(self) -> bool:
         return has_memories(self._connection)
 
-    def without_vector(self, after: int, most: int) -> list[RowWithVector]:
-        return partition_reads.without_vector(self._connection, after, most)
+    def without_vector(self, after: int, limit: int) -> list[RowWithVector]:
+        return partition_reads.without_vector(self._connection, after, limit)
 
     def unmoved_vectors(self) -> bool:
         return model_migration.unmoved_vectors(self._connection)
@@ -171,8 +171,8 @@ class SqliteReads:
     def require_migrating(self, model: int) -> None:
         model_migration.require_migrating(self._connection, model)
 
-    def to_be_embedded(self, most: int) -> tuple[list[RowWithVector], int | None]:
-        return model_migration.to_be_embedded(self._connection, most)
+    def to_be_embedded(self, limit: int) -> tuple[list[RowWithVector], int | None]:
+        return model_migration.to_be_embedded(self._connection, limit)
 
     def facts_of(self, app: str, user: str, now: float) -> list[RowWithVector]:
         return consolidation.facts_of(self._connection, app, user, now)

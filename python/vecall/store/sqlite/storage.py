@@ -43,7 +43,7 @@ def open_storage(
             be opened as well.
         min_free_bytes: Disk space below which nothing is added.
         allow_network_filesystem: Open a file on another machine's disk, too.
-        clock: Tells the time; the machine's, if none is given.
+        clock: The source of the time; default: the machine's clock.
 
     Raises:
         ConfigError: The folder is not there, or the path is one or a symbolic link.
@@ -117,22 +117,22 @@ class SqliteStorage:
         """Queue a job for the writer thread."""
         return self._writer.submit(job, then)
 
-    def adopt_model(self, given: EmbeddingModel) -> EmbeddingModel:
-        """Make `given` the file's model, if it has none."""
+    def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
+        """Make `model` the file's model, if it has none."""
         with self._database.write_transaction() as connection:
-            return adopt(connection, given)
+            return adopt(connection, model)
 
-    def begin_migration(self, given: EmbeddingModel) -> EmbeddingModel | None:
+    def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
         """Begin to move the file to another model; None if there is nothing to move."""
         with self._database.write_transaction() as connection:
             stored = active_model(connection)
             if stored is None:
-                adopt(connection, given)
+                adopt(connection, model)
                 return None
             try:
-                require_same(stored, given)
+                require_same(stored, model)
             except EmbeddingMismatchError:
-                return begin_migration(connection, given)
+                return begin_migration(connection, model)
             return None
 
     def end_writes(self) -> None:

@@ -30,9 +30,9 @@ class _Lightest:
     Rows are to come in their order.
     """
 
-    def __init__(self, now: float, most: int) -> None:
+    def __init__(self, now: float, limit: int) -> None:
         self._now = now
-        self._most = most
+        self._limit = limit
         self._weights: dict[tuple[float, int | None, float], float] = {}
         self._rows: list[tuple[float, int]] = []
         self._bound = math.inf  # what weighs as much comes after all that are wanted
@@ -49,8 +49,8 @@ class _Lightest:
                     weights[alike] = weight
             if weight < bound:
                 found.append((weight, rid))
-        if len(found) >= 2 * self._most:
-            self._rows = nsmallest(self._most, found)
+        if len(found) >= 2 * self._limit:
+            self._rows = nsmallest(self._limit, found)
             self._bound = self._rows[-1][0]
 
     def heavier(self) -> list[tuple[float, float]]:
@@ -85,19 +85,19 @@ class _Lightest:
 
     def rows(self) -> list[int]:
         """Return their numbers, the lightest first."""
-        return [rid for _, rid in nsmallest(self._most, self._rows)]
+        return [rid for _, rid in nsmallest(self._limit, self._rows)]
 
 
-def lowest_value(partition: PartitionWriter, most: int) -> list[int]:
+def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
     """Return the live rows of a user that weigh least, at most so many, in order."""
     execute = partition.connection.execute
     own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
     live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
     (begin,) = execute(f"SELECT min(rid) {live}", own).fetchone()
     (last,) = execute(f"SELECT max(rid) {live}", own).fetchone()
-    lightest = _Lightest(partition.now, most)
+    lightest = _Lightest(partition.now, limit)
     slices = Slices()
-    span = 2 * most
+    span = 2 * limit
     while begin is not None and begin <= last:
         # As many rows again as were looked at so far: then what is left out is known
         # better.

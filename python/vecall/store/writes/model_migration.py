@@ -35,7 +35,7 @@ def migrating_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
 
 
 def begin_migration(
-    connection: sqlite3.Connection, given: EmbeddingModel
+    connection: sqlite3.Connection, candidate: EmbeddingModel
 ) -> EmbeddingModel:
     """Put the new model on record, or take up a migration that was interrupted.
 
@@ -48,7 +48,7 @@ def begin_migration(
         msg = "the file's last change of model is not finished yet; try again"
         raise ConflictError(msg)
     known = migrating_model(connection)
-    if known is not None and _equal(known, given):
+    if known is not None and _equal(known, candidate):
         return known
     # Its row stays: who still migrates to it must not find its number on another model.
     connection.execute("UPDATE model SET state = 'retired' WHERE state = 'migrating'")
@@ -56,7 +56,7 @@ def begin_migration(
     connection.execute(
         "INSERT INTO model (name, dim, fingerprint, state) "
         "VALUES (?, ?, ?, 'migrating')",
-        (given.name, given.dim, given.fingerprint),
+        (candidate.name, candidate.dim, candidate.fingerprint),
     )
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('reembed_cursor', '0')")
     made = migrating_model(connection)
@@ -81,7 +81,7 @@ def _equal(a: EmbeddingModel, b: EmbeddingModel) -> bool:
 
 
 def to_be_embedded(
-    connection: sqlite3.Connection, most: int
+    connection: sqlite3.Connection, limit: int
 ) -> tuple[list[RowWithVector], int | None]:
     """Return rows that still need a vector of the new model.
 
@@ -97,13 +97,13 @@ def to_be_embedded(
     rids = [
         rid
         for (rid,) in connection.execute(
-            "SELECT rid FROM mem WHERE rid > ? ORDER BY rid LIMIT ?", (cursor, most)
+            "SELECT rid FROM mem WHERE rid > ? ORDER BY rid LIMIT ?", (cursor, limit)
         )
     ]
     if rids:
         return load_rows(connection, rids, any_state=True), rids[-1]
     left = connection.execute(
-        "SELECT rid FROM vec_next WHERE vec = x'' ORDER BY rid LIMIT ?", (most,)
+        "SELECT rid FROM vec_next WHERE vec = x'' ORDER BY rid LIMIT ?", (limit,)
     )
     return load_rows(connection, [rid for (rid,) in left], any_state=True), None
 

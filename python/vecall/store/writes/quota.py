@@ -117,19 +117,19 @@ def _first(
     if bounds.eviction != "oldest":
         more = (bounds.memories or 0) // _AT_ONCE if count else 0
         larger = (bounds.nbytes or 0) // _AT_ONCE if size else 0
-    most = count + more + len(new) + _MORE
+    limit = count + more + len(new) + _MORE
     if larger:  # nothing says how many rows have so many bytes: they are sorted once
-        most = _ALL
+        limit = _ALL
     while True:
-        order = _in_order(partition, bounds.eviction, most)
+        order = _in_order(partition, bounds.eviction, limit)
         old = [rid for rid in order if rid not in new]
         going, left = _take(partition, old, count + more, size + larger)
         enough = len(going) >= count + more and left <= 0
-        if enough or len(order) < most:
+        if enough or len(order) < limit:
             young = [rid for rid in order if rid in new]
             count, size = count - len(going), left - larger
             return going + _take(partition, young, count, size)[0]
-        most *= 8
+        limit *= 8
 
 
 def _take(
@@ -154,7 +154,7 @@ def _take(
     return going, size
 
 
-def _in_order(partition: PartitionWriter, eviction: Eviction, most: int) -> list[int]:
+def _in_order(partition: PartitionWriter, eviction: Eviction, limit: int) -> list[int]:
     """The live rows of a user, those first that go first, at most so many."""
     execute = partition.connection.execute
     if eviction == "oldest":
@@ -163,15 +163,15 @@ def _in_order(partition: PartitionWriter, eviction: Eviction, most: int) -> list
             for (rid,) in execute(
                 "SELECT rid FROM mem INDEXED BY mem_old WHERE part = ? AND "
                 f"state = 'live' ORDER BY {_OLDEST}, rid LIMIT ?",
-                (partition.id, most),
+                (partition.id, limit),
             )
         ]
     if eviction == "lowest_value":
-        return lowest_value(partition, most)
+        return lowest_value(partition, limit)
     live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"
     own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
     order = f"ORDER BY {_LAST_TOUCHED}, rid LIMIT ?"
-    return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, most))]
+    return [rid for (rid,) in execute(f"SELECT rid {live} {order}", (*own, limit))]
 
 
 def _rows(partition: PartitionWriter, rids: Sequence[int]) -> list[RowToDelete]:
