@@ -33,14 +33,14 @@ class SyncMemoryAdmin:
         self._housekeeping = housekeeping
 
     def backup(self, path: str | Path) -> None:
-        """Copy the file, consistently, while it is in use.
+        """Copy a consistent state of the file while it is in use.
 
         Args:
-            path: A file that does not exist yet; it appears when it is whole.
+            path: A file that does not exist yet; it appears when it is complete.
 
         Raises:
-            ConfigError: There is a file of that name, or no such folder.
-            StorageFullError: The disk has no room for it.
+            ConfigError: The file exists, or its folder does not.
+            StorageFullError: The disk has no room for the copy.
         """
         run_sync(self._admin.backup(path))
 
@@ -53,19 +53,18 @@ class SyncMemoryAdmin:
         user_id: str | None = None,
         quarantined: bool = True,
     ) -> int:
-        """Write memories to a new file of JSON lines; return how many.
+        """Write memories to a new file of JSON lines; return their number.
 
         Args:
-            path: A file that does not exist yet, or a stream of text that has `write`;
-                what goes to a stream is ASCII.
-            vectors: Whether vectors go with them, as base64 of float32.
-            app_name: Only this app's.
-            user_id: Only this user's.
-            quarantined: Whether memories, versions and waiting turns that are
-                quarantined go with them.
+            path: A file that does not exist yet, or a text stream with `write`. Text
+                written to a stream is ASCII.
+            vectors: Include vectors, as base64 of float32.
+            app_name: Only this app.
+            user_id: Only this user.
+            quarantined: Include quarantined memories, versions and buffered turns.
 
         Raises:
-            ConfigError: There is a file of that name.
+            ConfigError: The file exists.
         """
         return run_sync(
             self._admin.export_jsonl(path, vectors, app_name, user_id, quarantined)
@@ -81,28 +80,28 @@ class SyncMemoryAdmin:
         user_id: str | None = None,
         gate: bool = False,
     ) -> Imported:
-        """Read a file that `export_jsonl` wrote; return how many memories were written.
+        """Import a file of `export_jsonl`; return the number of memories written.
 
-        What is there already stays unless the export has a newer version; what was
-        deleted here stays deleted.
+        A stored memory is replaced only by a newer version. Memories that were deleted
+        here stay deleted.
 
         Args:
-            path: The file, or a stream of bytes that has `readline`.
-            vectors: Take its vectors; without them memories are embedded again.
-            restore: Bring back what was deleted here.
-            app_name: Only this app's; an export of another one is refused. Give both
-                names where the export comes from a user: an export can name anybody.
-            user_id: Only this user's; needs `app_name`.
-            gate: Ask `on_write` about every memory, former version and waiting turn.
-                What it refuses is left out, and what it quarantines is quarantined;
-                the count that is returned says how many. What was quarantined there
-                stays so.
+            path: The file, or a stream of bytes with `readline`.
+            vectors: Use the file's vectors; otherwise memories are embedded again.
+            restore: Also import memories that were deleted here.
+            app_name: Refuse memories of other apps. Pass both names if the export comes
+                from a user: an export can name any app and user.
+            user_id: Refuse memories of other users; needs `app_name`.
+            gate: Call `on_write` with every memory, former version and buffered turn.
+                Those it rejects are omitted, those it quarantines are quarantined. The
+                result counts both. Memories that were quarantined in the export stay
+                quarantined.
 
         Raises:
-            ConfigError: `gate` is true, and the service has no `on_write`.
-            WriteHookError: `on_write` failed; lines before are imported.
-            InvalidArgumentError: A line that no export has, or of another app or user;
-                those before it are imported.
+            ConfigError: `gate` is true, but the service has no `on_write`.
+            WriteHookError: `on_write` failed; earlier lines are imported.
+            InvalidArgumentError: An invalid line, or one of another app or user;
+                earlier lines are imported.
             EmbeddingMismatchError: The vectors come from another model.
         """
         return run_sync(
@@ -112,10 +111,10 @@ class SyncMemoryAdmin:
         )
 
     def purge(self) -> int:
-        """Rewrite the file so that nothing deleted is left in it; return bytes freed.
+        """Erase deleted data from the file; return the number of bytes freed.
 
-        Also gives the disk back what deletions freed inside the file. Writers of all
-        processes wait meanwhile, searches go on. Copies that you made are yours.
+        Rewrites the file, and returns unused space to the disk. Writers of all
+        processes wait meanwhile; searches continue. Backups and exports are not purged.
 
         Raises:
             BusyError: A reader held an old snapshot of the file; purge again.
@@ -126,13 +125,13 @@ class SyncMemoryAdmin:
     def reembed(self, embedder: EmbedderLike) -> int:
         """Move the file to another embedding model; return how many were embedded.
 
-        Searches go on with the old vectors until all new ones are there, then this
-        service uses the new embedder. Other processes must be restarted with it; until
-        then they search by words what they load, and their adds are refused. After an
-        interruption another call goes on where the first one stopped.
+        Searches use the old vectors until all new ones are stored. Then this service
+        uses the new embedder. Other processes must be restarted with it. Until then
+        they search newly loaded memories by words, and their adds are refused. After an
+        interruption, another call continues.
 
         Raises:
-            EmbedderError: The embedder failed; call again to go on.
+            EmbedderError: The embedder failed; call again to continue.
         """
         return run_sync(self._admin.reembed(embedder))
 
@@ -141,25 +140,25 @@ class SyncMemoryAdmin:
         return run_sync(self._admin.stats())
 
     def warm(self, *, app_name: str, user_id: str) -> None:
-        """Load a user's memories, so that the first search need not wait."""
+        """Load a user's memories, so that the first search does not wait."""
         run_sync(self._admin.warm(app_name, user_id))
 
     def run_due(self) -> int:
-        """Do now what else a thread does in the background.
+        """Run the background maintenance now.
 
-        Make memories of sessions that are due, delete what has expired.
+        It makes memories of sessions that are due and deletes expired memories.
 
         Returns:
-            How many memories were cleared away.
+            The number of deleted memories.
         """
         return run_sync(self._housekeeping.run_due())
 
     def delete_app(
         self, *, app_name: str, confirm: bool = False, forget: bool = False
     ) -> int:
-        """Delete all memories of all users of an app; return how many.
+        """Delete all memories of all users of an app; return their number.
 
-        Users go one by one, each in one transaction. If the process ends meanwhile,
+        Each user is deleted in a transaction of its own. If the process ends meanwhile,
         call it again.
 
         Args:

@@ -85,16 +85,16 @@ class SyncMemoryService(ClosesBlocking):
         return self._admin
 
     def user(self, app_name: str, user_id: str) -> SyncUserMemory:
-        """Return the memory of one user: methods that need no names.
+        """Return the memory of one user: the same methods with app and user bound.
 
-        It holds no state and needs no `close`. Making one costs about a microsecond.
+        It holds no state and needs no `close`. Creating one takes about a microsecond.
 
         Args:
             app_name: The app.
             user_id: The user.
 
         Raises:
-            InvalidArgumentError: A bad name.
+            InvalidArgumentError: An invalid name.
         """
         return SyncUserMemory(self, self._memory.owner(app_name, user_id))
 
@@ -106,30 +106,30 @@ class SyncMemoryService(ClosesBlocking):
         replace: bool = False,
         idempotency_key: str | None = None,
     ) -> AddedIds:
-        """Remember the turns of a session.
+        """Store the turns of a session.
 
-        An upsert: turns that are known already cost nothing, changed ones are replaced,
-        and turns that are absent stay remembered. Turns without text are skipped, and
-        so are google-adk's requests for a sign-in; what a rewind in the session took
-        back is not remembered, and is deleted if it was.
+        The call is an idempotent upsert. Stored turns cost nothing, changed turns are
+        replaced, and stored turns that the session lacks stay. Turns without text and
+        google-adk's sign-in requests are skipped. Turns that a rewind of the session
+        took back are not stored, and are deleted if they were.
 
         Args:
             session: A `Session`, a google-adk session, or a dict with app_name,
                 user_id, id and events (or messages), in snake_case or camelCase. An
                 event may be a chat message with role and content.
-            restore: Bring back turns that were deleted.
-            replace: Also delete remembered turns of this session that are absent.
-            idempotency_key: A call with the same key, within 30 days, changes nothing
-                and returns what the first one returned.
+            restore: Store deleted turns again.
+            replace: Also delete stored turns of this session that the call lacks.
+            idempotency_key: Another call with the same key within 30 days changes
+                nothing and returns the first call's result.
 
         Returns:
-            An id for each turn, in order; None, and a reason in `left_out`, for a turn
-            that is not stored. With a summarizer or a `Compaction`, the ids of the
+            The id of each turn, in order. A turn that is not stored has None, and a
+            reason in `left_out`. With a summarizer or a `Compaction`: the ids of the
             memories that were made.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text, or an unknown field;
-                nothing was written.
+            InvalidArgumentError: An invalid name, id, time or text, or an unknown
+                field; nothing was written.
             ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
@@ -149,27 +149,27 @@ class SyncMemoryService(ClosesBlocking):
         idempotency_key: str | None = None,
         messages: Sequence[Mapping[str, Any] | object] | None = None,
     ) -> AddedIds:
-        """Remember some turns, such as those that are new since the last call.
+        """Store some turns, such as the new ones since the last call.
 
         Args:
             app_name: The app.
             user_id: The user.
             events: Turns in order, as in `add_session_to_memory`.
             session_id: Their session, if it is known.
-            custom_metadata: JSON values stored with each; "ttl" (seconds, a timedelta
-                or "3600s") makes them expire.
-            restore: Bring back turns that were deleted.
+            custom_metadata: JSON values stored with each turn. "ttl" (seconds, a
+                timedelta or "3600s") makes the memories expire.
+            restore: Store deleted turns again.
             idempotency_key: As in `add_session_to_memory`.
             messages: Another name for `events`.
 
         Returns:
-            An id for each turn, in order; None, and a reason in `left_out`, for a turn
-            that is not stored. With a summarizer or a `Compaction`, the ids of the
+            The id of each turn, in order. A turn that is not stored has None, and a
+            reason in `left_out`. With a summarizer or a `Compaction`: the ids of the
             memories that were made.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text, or an unknown field;
-                nothing was written.
+            InvalidArgumentError: An invalid name, id, time or text, or an unknown
+                field; nothing was written.
             ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
@@ -196,29 +196,29 @@ class SyncMemoryService(ClosesBlocking):
         idempotency_key: str | None = None,
         scope: Scope = "user",
     ) -> AddedIds:
-        """Remember what was learned or decided, as strings or entries.
+        """Store facts, decisions or other memories, as strings or entries.
 
         Args:
             app_name: The app.
             user_id: The user.
-            memories: Texts, or `MemoryEntry` objects or dicts that say more. A dict
-                may also say text or memory for content, role for author, created_at
-                for timestamp, and metadata for custom_metadata.
+            memories: Texts, `MemoryEntry` objects, or dicts with the same fields. A
+                dict may use aliases: text or memory (content), role (author),
+                created_at (timestamp), metadata (custom_metadata).
             custom_metadata: As in `add_events_to_memory`.
-            restore: A memory that was deleted is stored again, unless this is False.
-                True also brings back what is archived, or was corrected since.
-            idempotency_key: As in `add_session_to_memory`; without one, equal texts
+            restore: None stores a deleted memory again. True also restores an archived
+                or corrected one. False does neither.
+            idempotency_key: As in `add_session_to_memory`. Without a key, equal texts
                 added twice are one memory only if they have the same id.
-            scope: Where to: the user's own memories, or a place that the service's
-                `scopes` allow to be written.
+            scope: The user's own memories, or a scope that the service's `scopes`
+                allow writing.
 
         Returns:
-            An id for each memory, in order; None, and a reason in `left_out`, for one
-            that is not stored.
+            The id of each memory, in order. A memory that is not stored has None, and a
+            reason in `left_out`.
 
         Raises:
-            InvalidArgumentError: A blank text, or a bad or unknown field; nothing was
-                written.
+            InvalidArgumentError: A blank text, or an invalid or unknown field; nothing
+                was written.
             ConflictError: The key was used for other memories.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
@@ -248,40 +248,40 @@ class SyncMemoryService(ClosesBlocking):
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
-        """Find what this user's past says about a query.
+        """Return a user's memories that are relevant to a query.
 
         Args:
-            app_name: The app; results never cross it.
-            user_id: The user; results never cross it.
-            query: Any text; one without a word finds nothing and costs nothing, unless
-                there is a vector.
-            top_k: At most this many, instead of the service's default.
-            min_similarity: Floor on the cosine similarity in [-1, 1], inclusive. The
-                service's floor does not apply where the ranking goes by words alone.
-            min_confidence: Floor on the confidence in [0, 1], inclusive: where nothing
-                seems relevant enough, nothing is returned.
+            app_name: The app. Only its memories are searched.
+            user_id: The user. Only their memories are searched.
+            query: Any text. Without a word and without `vector`, the search costs
+                nothing and returns nothing.
+            top_k: Maximum number of memories, at least 1; default: the service's.
+            min_similarity: Minimum cosine similarity in [-1, 1], inclusive. The
+                service's minimum does not apply to a ranking by words alone.
+            min_confidence: Minimum confidence in [0, 1], inclusive. Memories below it
+                are omitted.
             filter: Which memories may be returned: a `Filter`, or a mapping with its
                 fields.
-            ranking: How to rank, instead of the service's way.
-            explain: Whether each memory says what its score is made of.
-            scopes: Where to look beside the user's own memories; without it, wherever
+            ranking: The ranking, in place of the service's.
+            explain: Whether each memory has the parts of its score.
+            scopes: Scopes to search besides the user's own memories; default: all that
                 the service's `scopes` allow reading.
-            vector: The query's vector by the file's model, shape (dimensions,), finite
-                and not zero; the embedder is not called then. With query="" the search
-                goes by the vector alone.
+            vector: The query's vector by the file's model: shape (dimensions,), finite
+                and not zero. The embedder is not called. With query="" the search uses
+                the vector alone.
 
         Returns:
-            The memories, best first; an unknown user has none.
+            The memories, best first; none for an unknown user.
 
         Raises:
-            InvalidArgumentError: top_k < 1, a bad name, filter or vector.
-            DimensionError: The vector has another length than the file's vectors.
-            ConfigError: min_similarity or vector without an embedder or in a search by
+            InvalidArgumentError: top_k < 1, or an invalid name, filter or vector.
+            DimensionError: The vector's length differs from that of the file's vectors.
+            ConfigError: min_similarity or vector without an embedder, or in a search by
                 words alone.
             EmbedderError: The embedder failed.
             RewriterError: The ranking's rewriter failed.
             RerankerError: The ranking's reranker failed.
-            ScopeError: A scope that the service may not read.
+            ScopeError: The service does not allow reading a scope.
             ClosedError: The service was closed.
         """
         arguments = SearchArguments(
@@ -305,29 +305,29 @@ class SyncMemoryService(ClosesBlocking):
         """Return one memory by its id.
 
         Raises:
-            NotFoundError: This user has no memory of that id.
+            NotFoundError: The user has no memory with this id.
         """
         return run_sync(self._reads.get(app_name, user_id, memory_id, scope))
 
     def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
     ) -> int:
-        """Count that memories were put to use, for example in an answer.
+        """Record that memories were used, for example in an answer.
 
-        Each counts one use more, and now as the time of its last use. A change of its
-        text, or a session that is ingested again, keeps both.
+        Adds one to each memory's use count and sets its time of last use to now.
+        Correcting a memory or ingesting its session again resets neither.
 
         Args:
             app_name: The app.
             user_id: The user.
-            memory_ids: Their ids, as a search gave them. One that comes twice counts
-                once; what this user does not have, or no longer, is ignored.
+            memory_ids: Ids that a search returned. Duplicates count once. Ids that the
+                user does not have are ignored.
 
         Returns:
-            How many memories were marked.
+            The number of memories that were marked.
 
         Raises:
-            InvalidArgumentError: A bad name or id; nothing was marked.
+            InvalidArgumentError: An invalid name or id; nothing was marked.
             StorageFullError: The disk is full; nothing was marked.
         """
         return run_sync(self._reads.mark_used(app_name, user_id, memory_ids))
@@ -341,20 +341,20 @@ class SyncMemoryService(ClosesBlocking):
         turns_before: int = 2,
         turns_after: int = 2,
     ) -> list[MemoryEntry]:
-        """Return a memory with the turns before and after it, in their order.
+        """Return a memory with the turns before and after it, in order.
 
         Args:
             app_name: The app.
             user_id: The user.
             memory_id: A memory that a search returned.
-            turns_before: At most so many turns of its session before it.
-            turns_after: At most so many after it.
+            turns_before: Maximum number of preceding turns of its session, at least 0.
+            turns_after: Maximum number of following turns, at least 0.
 
         Returns:
-            The memory alone where it is not a turn of a session.
+            The turns; the memory alone if it is not a turn of a session.
 
         Raises:
-            NotFoundError: This user has no memory of that id.
+            NotFoundError: The user has no memory with this id.
         """
         return run_sync(
             self._reads.expand_session(
@@ -370,30 +370,30 @@ class SyncMemoryService(ClosesBlocking):
         memory_id: str | None = None,
         scope: Scope = "user",
     ) -> None:
-        """Delete one memory of this user for good.
+        """Delete one memory permanently.
 
-        A later ingest of the same turn does not bring it back. An unknown id, or None,
-        deletes nothing.
+        Ingesting its turn again does not bring it back. An unknown id, or None, deletes
+        nothing.
         """
         run_sync(self._deletion.delete(app_name, user_id, memory_id, scope))
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
-        """Delete for good what was remembered of one session; return how many.
+        """Delete the memories of one session permanently; return their number.
 
-        A later ingest of the session does not bring these memories back.
+        Ingesting the session again does not bring them back.
         """
         return run_sync(self._deletion.delete_session(app_name, user_id, session_id))
 
     def delete_where(
         self, *, app_name: str, user_id: str, filter: FilterLike, scope: Scope = "user"
     ) -> int:
-        """Delete for good the memories of this user that a filter lets through.
+        """Delete a user's memories that match a filter, permanently.
 
         Returns:
-            How many.
+            The number of deleted memories.
 
         Raises:
-            InvalidArgumentError: A bad filter, or one without a condition.
+            InvalidArgumentError: An invalid filter, or one without a condition.
         """
         return run_sync(self._deletion.delete_where(app_name, user_id, filter, scope))
 
@@ -405,33 +405,34 @@ class SyncMemoryService(ClosesBlocking):
         forget: bool = False,
         scope: Scope = "user",
     ) -> int:
-        """Delete all memories of a user; return how many.
+        """Delete all memories of a user; return their number.
 
         Args:
             app_name: The app.
             user_id: The user.
-            forget: Also forget that there was such a user, and which memories were
-                deleted. Ingesting their sessions again stores them again.
-            scope: Which memories: the user's own, or of a place beside them.
+            forget: Also delete the user's name and tombstones. Ingesting their sessions
+                again stores them again.
+            scope: The scope whose memories are deleted.
         """
         return run_sync(self._deletion.delete_user(app_name, user_id, forget, scope))
 
     def observe_session(
         self, session: Session | Mapping[str, Any] | object
     ) -> list[str]:
-        """Buffer the new turns of a session until the trigger makes memories of them.
+        """Buffer the new turns of a session until the trigger turns them into memories.
 
-        Call it after every turn. Turns that were observed before cost nothing. The
-        buffer survives a restart. A search does not find buffered turns.
+        Call it after every turn. It is idempotent. The buffer survives a restart.
+        Searches do not find buffered turns.
 
         Args:
             session: As in `add_session_to_memory`.
 
         Returns:
-            The ids of memories that were made at once, which only a `Compaction` does.
+            The ids of memories that this call made; only a `Compaction` makes any.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was buffered.
+            InvalidArgumentError: An invalid name, id, time or text; nothing was
+                buffered.
             StorageFullError: The disk is full; nothing was buffered.
         """
         return run_sync(self._sessions.observe(session))
@@ -446,12 +447,12 @@ class SyncMemoryService(ClosesBlocking):
     ) -> list[str]:
         """Make memories of all buffered turns of a session now.
 
-        A summarizer is called for the turns that are not memories yet, and
-        not called where there are none. Without one, turns are stored as they are.
+        The summarizer is called if there are new turns. Without a summarizer the turns
+        themselves are stored.
 
         Args:
-            session: The session, with turns that were perhaps not observed yet. Without
-                it, the three names say which one.
+            session: The session; turns that were not observed yet are added. Without
+                it, the three names identify the session.
             app_name: The app.
             user_id: The user.
             session_id: The session's id.
@@ -482,33 +483,33 @@ class SyncMemoryService(ClosesBlocking):
         importance: float | None | Unset = UNSET,
         valid_until: Time | None | Unset = UNSET,
     ) -> MemoryEntry:
-        """Correct one memory; what it said before stays in its history.
+        """Correct one memory; its history keeps the former version.
 
-        A later ingest of what was corrected does not undo the correction.
+        Ingesting the former version again does not undo the correction.
 
         Args:
             app_name: The app.
             user_id: The user.
-            memory_id: Its id, which stays.
-            scope: Where it is.
-            max_trust: The highest tier, of `vecall.TRUST_TIERS`, that the memory
-                has afterwards; its trust is lowered to it, and never raised.
-            content: The new text. Each of these arguments is as in `MemoryEntry`; what
-                is left out does not change.
+            memory_id: Its id, which does not change.
+            scope: The memory's scope.
+            max_trust: Upper bound of the memory's trust, one of `vecall.TRUST_TIERS`.
+                Lowers the trust, never raises it.
+            content: The new text. This and the following arguments are as in
+                `MemoryEntry`. Omitted ones do not change.
             author: The new author.
             timestamp: The new time, in seconds since 1970.
             kind: The new kind.
             source: The new source.
-            custom_metadata: The new metadata, in place of all that was there.
+            custom_metadata: The new metadata; replaces all of the old.
             importance: The new importance, in [0, 1].
             valid_until: The new end of its validity, in seconds since 1970.
 
         Returns:
-            The memory as it is now.
+            The corrected memory.
 
         Raises:
-            NotFoundError: This user has no memory of that id.
-            InvalidArgumentError: Nothing to change, or a value that cannot be.
+            NotFoundError: The user has no memory with this id.
+            InvalidArgumentError: Nothing to change, or an invalid value.
         """
         changes = without_unset(
             content=content,
@@ -529,10 +530,10 @@ class SyncMemoryService(ClosesBlocking):
     def memory_history(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> list[Revision]:
-        """Return what a memory was and is, and those that it replaced, oldest first.
+        """Return all revisions of a memory and of those it replaced, oldest first.
 
         Raises:
-            NotFoundError: This user has no memory of that id.
+            NotFoundError: The user has no memory with this id.
         """
         return run_sync(self._corrections.history(app_name, user_id, memory_id, scope))
 
@@ -546,18 +547,19 @@ class SyncMemoryService(ClosesBlocking):
         limit: int = 100,
         scope: Scope = "user",
     ) -> list[MemoryEntry]:
-        """Return a user's memories in the order in which they were made.
+        """Return a page of a user's memories in order of creation.
 
         Args:
             app_name: The app.
             user_id: The user.
-            state: "live", "archived" (not searched) or "quarantined" (held).
-            cursor: The id of the last memory of the page before.
-            limit: At most so many.
-            scope: Where they are.
+            state: "live", "archived" (not searched) or "quarantined" (held for review).
+            cursor: The id of the last memory of the previous page.
+            limit: Maximum number of memories.
+            scope: The memories' scope.
 
         Raises:
-            NotFoundError: `cursor` is none of this user's memories, or not any more.
+            NotFoundError: The user has no memory, or none any more, with the id
+                `cursor`.
         """
         return run_sync(
             self._corrections.listed(app_name, user_id, state, cursor, limit, scope)
@@ -566,10 +568,10 @@ class SyncMemoryService(ClosesBlocking):
     def archive_memory(
         self, *, app_name: str, user_id: str, memory_id: str, scope: Scope = "user"
     ) -> None:
-        """Keep a memory, but find it no more.
+        """Exclude a memory from searches, but keep it stored.
 
         Raises:
-            NotFoundError: This user has no live memory of that id.
+            NotFoundError: The user has no live memory with this id.
         """
         run_sync(self._corrections.archive(app_name, user_id, memory_id, scope))
 
@@ -578,14 +580,14 @@ class SyncMemoryService(ClosesBlocking):
     ) -> list[str]:
         """Make an archived memory live again.
 
-        Of a summary that took the place of turns, those turns come back and the summary
-        goes. A quarantined memory stays quarantined: see `release_memory`.
+        For a summary that replaced turns, the turns become live and the summary is
+        removed. A quarantined memory stays quarantined: see `release_memory`.
 
         Returns:
-            The ids of what is found again.
+            The ids of the restored memories.
 
         Raises:
-            NotFoundError: There is no archived memory of that id.
+            NotFoundError: The user has no archived memory with this id.
         """
         return run_sync(self._corrections.restore(app_name, user_id, memory_id, scope))
 
@@ -598,26 +600,26 @@ class SyncMemoryService(ClosesBlocking):
         updated_at: float | None = None,
         scope: Scope = "user",
     ) -> list[str]:
-        """Make a quarantined memory live: the act of a reviewer, not of its writer.
+        """Make a quarantined memory live, after a review.
 
-        The service does not know who calls: offer this method to reviewers alone. Over
-        HTTP it needs a token with the right "review".
+        The service does not check who calls: expose this method to reviewers only.
+        Over HTTP it needs a token with the right "review".
 
         Args:
             app_name: The app.
             user_id: The user.
             memory_id: Its id.
-            updated_at: The `updated_at` of the memory that was reviewed, as
-                `list_memories(state="quarantined")` returned it. Without it a text that
-                was written after the review is released, too.
-            scope: Where it is.
+            updated_at: The `updated_at` of the reviewed memory, as
+                `list_memories(state="quarantined")` returned it. Without it, a text
+                that was written after the review is released, too.
+            scope: The memory's scope.
 
         Returns:
-            The ids of what is found from now on.
+            The ids of the released memories.
 
         Raises:
-            NotFoundError: There is no quarantined memory of that id.
-            ConflictError: It was changed since `updated_at`.
+            NotFoundError: The user has no quarantined memory with this id.
+            ConflictError: The memory changed after `updated_at`.
         """
         return run_sync(
             self._corrections.restore(
@@ -633,16 +635,16 @@ class SyncMemoryService(ClosesBlocking):
         Args:
             app_name: The app.
             user_id: The user.
-            query: What it is about.
-            top_k: At most so many memories.
+            query: What to forget.
+            top_k: Maximum number of memories, at least 1.
 
         Returns:
             The memories that match about as well as the best one, and a token that
-            confirms it within ten minutes. Where the embedder fails, they are found by
-            words. The service's floors on score and confidence do not count here.
+            is valid for ten minutes. If the embedder fails, the search uses words
+            alone. The service's minimum similarity and confidence do not apply.
 
         Raises:
-            InvalidArgumentError: top_k < 1 or a bad name.
+            InvalidArgumentError: top_k < 1, or an invalid name.
         """
         return run_sync(self._forgetting.propose(app_name, user_id, query, top_k))
 
@@ -654,21 +656,21 @@ class SyncMemoryService(ClosesBlocking):
         token: str,
         ids: Sequence[str] | None = None,
     ) -> int:
-        """Delete for good what `propose_forget` returned; return how many.
+        """Delete memories of a proposal permanently; return their number.
 
-        A token counts once, whether all of its memories are deleted or some.
+        A token is valid for one deletion, of all or some of its memories.
 
         Args:
             app_name: The app.
             user_id: The user.
-            token: The proposal's token.
-            ids: Only these of its memories; without it, all of them.
+            token: The token that `propose_forget` returned.
+            ids: The memories to delete; default: all of the proposal.
 
         Raises:
-            NotFoundError: The token is unknown, used, too old, or another user's; or
-                one of the memories to delete says something else by now, and all stay.
-            InvalidArgumentError: No id, or one that is not of this proposal; nothing
-                was deleted, and the token still counts.
+            NotFoundError: The token is unknown, used, expired, or another user's; or a
+                memory to delete changed after the proposal. Nothing was deleted.
+            InvalidArgumentError: No id, or one that the proposal lacks. Nothing was
+                deleted, and the token stays valid.
         """
         return run_sync(self._forgetting.confirm(app_name, user_id, token, ids))
 
@@ -684,32 +686,33 @@ class SyncMemoryService(ClosesBlocking):
         fold: Collection[Fold] = SESSIONS,
         dry_run: bool = False,
     ) -> Consolidation:
-        """Keep a user's memory small: merge what is said twice, sum up what is old.
+        """Merge a user's duplicate memories and summarize the old ones.
 
-        What is merged or summed up is archived; `restore_memory` brings it back.
+        The merged and summarized memories are archived; `restore_memory` makes them
+        live again.
 
         Args:
             app_name: The app.
             user_id: The user.
-            older_than: Sum up sessions in which nothing was said for so long: seconds,
-                a timedelta or "3600s". None sums up nothing.
-            summarizer: Who does; the service's own, if not given.
-            merge: Merge facts that say the same word for word, but for fillers.
-            similarity: Merge facts, too, whose vectors have at least this cosine, above
-                0 and at most 1; None does not. Facts that differ in a number, a
-                negation or in whether they ask are never merged. Look at a dry run
-                first: which cosine means "the same" depends on the embedder.
-            fold: What is summed up: some of "sessions" (turns of old sessions),
+            older_than: Summarize sessions whose last turn is at least this old:
+                seconds, a timedelta or "3600s". None summarizes nothing.
+            summarizer: The summarizer; default: the service's.
+            merge: Merge facts with the same words, apart from filler words.
+            similarity: Also merge facts whose vectors have at least this cosine, in
+                (0, 1]; None does not. Facts that differ in a number, in a negation or
+                in being a question are never merged. Try a dry run first: the right
+                cosine depends on the embedder.
+            fold: What to summarize: some of "sessions" (turns of old sessions),
                 "summaries" (old summaries, also of sessions) and "facts".
             dry_run: Change nothing, and return what would be done.
 
         Returns:
-            What was done, with the groups that were merged.
+            What was done, with the merged groups.
 
         Raises:
-            ConfigError: Nobody to sum up, or no vectors to compare.
-            InvalidArgumentError: A threshold or a name that is not allowed.
-            SummaryError: The summarizer failed; sessions before it are summed up.
+            ConfigError: There is no summarizer, or there are no vectors to compare.
+            InvalidArgumentError: An invalid threshold or name.
+            SummaryError: The summarizer failed; earlier sessions are summarized.
         """
         return run_sync(
             self._consolidator.consolidate(

@@ -70,7 +70,7 @@ class SyncUserMemory:
         idempotency_key: str | None = None,
         scope: Scope = "user",
     ) -> AddedIds:
-        """Remember what was learned or decided, as strings or entries.
+        """Store facts, decisions or other memories, as strings or entries.
 
         See `MemoryService.add_memory`.
         """
@@ -93,7 +93,7 @@ class SyncUserMemory:
         idempotency_key: str | None = None,
         messages: Sequence[Mapping[str, Any] | object] | None = None,
     ) -> AddedIds:
-        """Remember some turns; see `MemoryService.add_events_to_memory`."""
+        """Store some turns; see `MemoryService.add_events_to_memory`."""
         return self._service.add_events_to_memory(
             **self._owner,
             events=events,
@@ -117,7 +117,7 @@ class SyncUserMemory:
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
-        """Find what this user's past says about a query.
+        """Return the user's memories that are relevant to a query.
 
         See `MemoryService.search_memory`.
         """
@@ -164,7 +164,7 @@ class SyncUserMemory:
         limit: int = 100,
         scope: Scope = "user",
     ) -> builtins.list[MemoryEntry]:
-        """Return a page of memories in the order in which they were made.
+        """Return a page of memories in order of creation.
 
         See `MemoryService.list_memories`.
         """
@@ -175,7 +175,7 @@ class SyncUserMemory:
     def history(
         self, memory_id: str, *, scope: Scope = "user"
     ) -> builtins.list[Revision]:
-        """Return what a memory was and is, oldest first.
+        """Return all revisions of a memory, oldest first.
 
         See `MemoryService.memory_history`.
         """
@@ -237,46 +237,46 @@ class SyncUserMemory:
         )
 
     def mark_used(self, memory_ids: Sequence[str]) -> int:
-        """Count that memories were put to use; return how many.
+        """Record that memories were used; return their number.
 
         See `MemoryService.mark_used`.
         """
         return self._service.mark_used(**self._owner, memory_ids=memory_ids)
 
     def delete(self, memory_id: str, *, scope: Scope = "user") -> None:
-        """Delete one memory for good; see `MemoryService.delete_memory`."""
+        """Delete one memory permanently; see `MemoryService.delete_memory`."""
         self._service.delete_memory(**self._owner, memory_id=memory_id, scope=scope)
 
     def delete_session(self, session_id: str) -> int:
-        """Delete what was remembered of one session; return how many.
+        """Delete the memories of one session; return their number.
 
         See `MemoryService.delete_session`.
         """
         return self._service.delete_session(**self._owner, session_id=session_id)
 
     def delete_where(self, filter: FilterLike, *, scope: Scope = "user") -> int:
-        """Delete the memories that a filter lets through; return how many.
+        """Delete the memories that match a filter; return their number.
 
         See `MemoryService.delete_where`.
         """
         return self._service.delete_where(**self._owner, filter=filter, scope=scope)
 
     def delete_all(self, *, forget: bool = False, scope: Scope = "user") -> int:
-        """Delete all memories of the user; return how many.
+        """Delete all memories of the user; return their number.
 
         See `MemoryService.delete_user`.
         """
         return self._service.delete_user(**self._owner, forget=forget, scope=scope)
 
     def propose_forget(self, query: str, *, top_k: int = 5) -> ForgetProposal:
-        """Find what is to be forgotten; delete nothing.
+        """Search for memories to forget, without deleting them.
 
         See `MemoryService.propose_forget`.
         """
         return self._service.propose_forget(**self._owner, query=query, top_k=top_k)
 
     def confirm_forget(self, token: str, *, ids: Sequence[str] | None = None) -> int:
-        """Delete what `propose_forget` returned; return how many.
+        """Delete memories that `propose_forget` returned; return their number.
 
         See `MemoryService.confirm_forget`.
         """
@@ -299,7 +299,7 @@ class SyncUserMemory:
         fold: Collection[Fold] = SESSIONS,
         dry_run: bool = False,
     ) -> Consolidation:
-        """Merge what is said twice, sum up what is old.
+        """Merge duplicate memories and summarize the old ones.
 
         See `MemoryService.consolidate`.
         """

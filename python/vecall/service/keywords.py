@@ -1,4 +1,4 @@
-"""The options that services built on `MemoryService` pass on to it, with types."""
+"""Types of the options that services pass to `MemoryService`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vecall.trigger_options import Trigger
 
 
 class ServiceKeywords(TypedDict, total=False):
-    """Options of `MemoryService` beside path, embedder, top_k and search."""
+    """Options of `MemoryService` except path, embedder, top_k and search."""
 
     min_confidence: float | None
     summarizer: SummaryProvider | None
@@ -29,7 +29,7 @@ class ServiceKeywords(TypedDict, total=False):
 
 
 class BuildKeywords(TypedDict, total=False):
-    """Options that `MemoryConfig.build` passes on: what the configuration lacks."""
+    """Options of `MemoryConfig.build` that the configuration lacks."""
 
     min_confidence: float | None
     ttl: float | timedelta | str | None

@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 class UserMemory:
     """The memory of one user: a service with the app and the user bound.
 
-    `MemoryService.user` makes it and checks both names. It holds nothing but the
-    service and the names, so there is nothing to close. Each method passes both names
-    to the method of the service that its docstring names, with the same arguments,
-    results and errors.
+    `MemoryService.user` checks both names and returns it. It holds no other state, so
+    there is nothing to close. Each method calls the method of the service that its
+    docstring names, with the same arguments, results and errors.
     """
 
     __slots__ = ("_owner", "_service")
@@ -72,7 +71,7 @@ class UserMemory:
         idempotency_key: str | None = None,
         scope: Scope = "user",
     ) -> AddedIds:
-        """Remember what was learned or decided, as strings or entries.
+        """Store facts, decisions or other memories, as strings or entries.
 
         See `MemoryService.add_memory`.
         """
@@ -95,7 +94,7 @@ class UserMemory:
         idempotency_key: str | None = None,
         messages: Sequence[Mapping[str, Any] | object] | None = None,
     ) -> AddedIds:
-        """Remember some turns; see `MemoryService.add_events_to_memory`."""
+        """Store some turns; see `MemoryService.add_events_to_memory`."""
         return await self._service.add_events_to_memory(
             **self._owner,
             events=events,
@@ -119,7 +118,7 @@ class UserMemory:
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> SearchMemoryResponse:
-        """Find what this user's past says about a query.
+        """Return the user's memories that are relevant to a query.
 
         See `MemoryService.search_memory`.
         """
@@ -168,7 +167,7 @@ class UserMemory:
         limit: int = 100,
         scope: Scope = "user",
     ) -> builtins.list[MemoryEntry]:
-        """Return a page of memories in the order in which they were made.
+        """Return a page of memories in order of creation.
 
         See `MemoryService.list_memories`.
         """
@@ -179,7 +178,7 @@ class UserMemory:
     async def history(
         self, memory_id: str, *, scope: Scope = "user"
     ) -> builtins.list[Revision]:
-        """Return what a memory was and is, oldest first.
+        """Return all revisions of a memory, oldest first.
 
         See `MemoryService.memory_history`.
         """
@@ -245,27 +244,27 @@ class UserMemory:
         )
 
     async def mark_used(self, memory_ids: Sequence[str]) -> int:
-        """Count that memories were put to use; return how many.
+        """Record that memories were used; return their number.
 
         See `MemoryService.mark_used`.
         """
         return await self._service.mark_used(**self._owner, memory_ids=memory_ids)
 
     async def delete(self, memory_id: str, *, scope: Scope = "user") -> None:
-        """Delete one memory for good; see `MemoryService.delete_memory`."""
+        """Delete one memory permanently; see `MemoryService.delete_memory`."""
         await self._service.delete_memory(
             **self._owner, memory_id=memory_id, scope=scope
         )
 
     async def delete_session(self, session_id: str) -> int:
-        """Delete what was remembered of one session; return how many.
+        """Delete the memories of one session; return their number.
 
         See `MemoryService.delete_session`.
         """
         return await self._service.delete_session(**self._owner, session_id=session_id)
 
     async def delete_where(self, filter: FilterLike, *, scope: Scope = "user") -> int:
-        """Delete the memories that a filter lets through; return how many.
+        """Delete the memories that match a filter; return their number.
 
         See `MemoryService.delete_where`.
         """
@@ -274,7 +273,7 @@ class UserMemory:
         )
 
     async def delete_all(self, *, forget: bool = False, scope: Scope = "user") -> int:
-        """Delete all memories of the user; return how many.
+        """Delete all memories of the user; return their number.
 
         See `MemoryService.delete_user`.
         """
@@ -283,7 +282,7 @@ class UserMemory:
         )
 
     async def propose_forget(self, query: str, *, top_k: int = 5) -> ForgetProposal:
-        """Find what is to be forgotten; delete nothing.
+        """Search for memories to forget, without deleting them.
 
         See `MemoryService.propose_forget`.
         """
@@ -294,7 +293,7 @@ class UserMemory:
     async def confirm_forget(
         self, token: str, *, ids: Sequence[str] | None = None
     ) -> int:
-        """Delete what `propose_forget` returned; return how many.
+        """Delete memories that `propose_forget` returned; return their number.
 
         See `MemoryService.confirm_forget`.
         """
@@ -317,7 +316,7 @@ class UserMemory:
         fold: Collection[Fold] = SESSIONS,
         dry_run: bool = False,
     ) -> Consolidation:
-        """Merge what is said twice, sum up what is old.
+        """Merge duplicate memories and summarize the old ones.
 
         See `MemoryService.consolidate`.
         """
