@@ -9,6 +9,7 @@ namespace vecall::bindings {
 void bind_errors(pybind11::module_& module);
 void bind_info(pybind11::module_& module);
 void bind_index(pybind11::module_& module);
+void bind_linear_map(pybind11::module_& module);
 void bind_ranking(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
 void bind_testing(pybind11::module_& module);

@@ -1,9 +1,9 @@
 #pragma once
 
-// An Engine, an Index or a Ranking as an argument. Python can make an object without
-// its __init__: by object.__new__, or in a subclass that does not call it yet. pybind11
-// would hand out memory that no constructor has filled, so such an object is refused
-// here.
+// An Engine, an Index, a LinearMap or a Ranking as an argument. Python can make an
+// object without its __init__: by object.__new__, or in a subclass that does not call
+// it yet. pybind11 would hand out memory that no constructor has filled, so such an
+// object is refused here.
 
 #include <pybind11/pybind11.h>
 
@@ -12,6 +12,7 @@
 #include "vecall/engine.hpp"
 #include "vecall/errors.hpp"
 #include "vecall/index.hpp"
+#include "vecall/linear_map.hpp"
 #include "vecall/types.hpp"
 
 namespace pybind11::detail {
@@ -43,6 +44,8 @@ template <>
 struct type_caster<vecall::Engine> : MadeInstanceCaster<vecall::Engine> {};
 template <>
 struct type_caster<vecall::Index> : MadeInstanceCaster<vecall::Index> {};
+template <>
+struct type_caster<vecall::LinearMap> : MadeInstanceCaster<vecall::LinearMap> {};
 template <>
 struct type_caster<vecall::Ranking> : type_caster_base<vecall::Ranking> {
   bool load(handle source, bool convert) {

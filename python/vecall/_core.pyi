@@ -9,7 +9,14 @@ import numpy.typing
 import os
 import typing
 
-__all__: list[str] = ["Engine", "Index", "Ranking", "build_info", "testing"]
+__all__: list[str] = [
+    "Engine",
+    "Index",
+    "LinearMap",
+    "Ranking",
+    "build_info",
+    "testing",
+]
 
 class Index:
     """
@@ -184,6 +191,50 @@ class Index:
     def nbytes(self) -> int:
         """
         Memory that the index holds.
+        """
+
+class LinearMap:
+    """
+    A matrix whose products have norm 1.
+
+    The rows are stored as 16-bit integers, half of the bytes of float32. Does not change
+    once it is made; safe to share between threads.
+
+    Args:
+        matrix: Numbers (n, m), finite as float32, n and m from 1 to 65,536. Rows whose norm is
+            below 1e-30 count as zero.
+
+    Raises:
+        InvalidArgumentError: a value is NaN or Inf, or there is none.
+        InvalidTypeError: no numbers, or another shape.
+        LimitExceededError: more rows or columns.
+        ConfigError: VECALL_ISA names an instruction set that cannot run here.
+    """
+    def __init__(self, matrix: numpy.typing.ArrayLike) -> None: ...
+    def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
+    def apply(
+        self, vectors: numpy.typing.ArrayLike
+    ) -> numpy.typing.NDArray[numpy.float32]:
+        """
+        Multiplies the matrix by each vector and scales the product to norm 1.
+
+        The same vector gives the same bits on each instruction set, alone and among others.
+
+        Args:
+            vectors: Numbers (count, m), finite as float32.
+
+        Returns:
+            float32 (count, n). The product with a zero vector is zero.
+
+        Raises:
+            InvalidArgumentError: a value is NaN or Inf.
+            InvalidTypeError: no numbers, or another shape.
+            DimensionError: vectors of another length.
+        """
+    @property
+    def nbytes(self) -> int:
+        """
+        Memory that the codes hold, in bytes.
         """
 
 class Ranking:

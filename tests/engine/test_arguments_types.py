@@ -14,7 +14,7 @@ from helpers.arrays import (
     engine_with_two_rows,
 )
 from vecall import Engine, Index
-from vecall._core import testing
+from vecall._core import LinearMap, testing
 from vecall.errors import InvalidTypeError
 
 WRONG_VECTORS = {
@@ -51,6 +51,8 @@ def index_calls(vector: object, matrix: object) -> list:
         lambda: index.search(vector, 5),
         lambda: index.search_batch(matrix, 5),
         lambda: index.add(np.array([1], dtype=np.int64), matrix),
+        lambda: LinearMap(matrix),
+        lambda: LinearMap(np.eye(3)).apply(matrix),
     ]
 
 

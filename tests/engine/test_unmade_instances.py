@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from vecall._core import Engine, Index
+from vecall._core import Engine, Index, LinearMap
 
 KEY = ("app", "user")
 IDS = np.array([1], np.int64)
@@ -23,6 +23,14 @@ def test_an_object_without_init_raises(made):
     arguments = (KEY, IDS, VECTORS) if made is Engine else (IDS, VECTORS)
     with pytest.raises(TypeError, match="__init__ was not called"):
         bare.add(*arguments)
+
+
+def test_a_linear_map_without_init_raises():
+    bare = LinearMap.__new__(LinearMap)
+    with pytest.raises(TypeError, match="__init__ was not called"):
+        _ = bare.nbytes
+    with pytest.raises(TypeError, match="__init__ was not called"):
+        bare.apply(VECTORS)
 
 
 @pytest.mark.parametrize("made", [Engine, Index])

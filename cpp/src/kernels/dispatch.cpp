@@ -58,6 +58,7 @@ void inherit(KernelTable& tier, const KernelTable& next) noexcept {
   if (tier.sum_high == nullptr) tier.sum_high = next.sum_high;
   if (tier.sum_high_rows == nullptr) tier.sum_high_rows = next.sum_high_rows;
   if (tier.sum_nibbles == nullptr) tier.sum_nibbles = next.sum_nibbles;
+  if (tier.sum_int16_rows == nullptr) tier.sum_int16_rows = next.sum_int16_rows;
   if (tier.rotate == nullptr) tier.rotate = next.rotate;
   if (tier.at_least == nullptr) tier.at_least = next.at_least;
   if (tier.crc32c == nullptr) tier.crc32c = next.crc32c;

@@ -73,6 +73,12 @@ struct KernelTable {
   // sum(nibble_i * q_i). REQUIRES: |q_i| <= 32,512.
   std::int64_t (*sum_nibbles)(const std::uint8_t* nibbles, const std::int16_t* q,
                               std::size_t width) noexcept = nullptr;
+  // sum(row_i * q_i) of `count` rows of `width` values that lie one after another;
+  // `width` is a multiple of 64, up to 65,536, and doubles hold such sums without
+  // error. REQUIRES: |row_i| <= 2,047 and |q_i| <= 4,095.
+  void (*sum_int16_rows)(const std::int16_t* rows, const std::int16_t* q,
+                         std::size_t width, std::size_t count,
+                         double* out) noexcept = nullptr;
   // Rotates x (dim,) in place; `signs` is what vectors/rotation.hpp makes for dim.
   void (*rotate)(float* x, std::size_t dim, const float* signs) noexcept = nullptr;
   // How many of the values are >= threshold; count < 2^31.

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/products_body.hpp"
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
@@ -279,6 +280,7 @@ const KernelTable kAvx2Table = {
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,
+    .sum_int16_rows = sum_int16_rows,
     .rotate = rotate,
     .reaching = reaching,
     .at_least = at_least,

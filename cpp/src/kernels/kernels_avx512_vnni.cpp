@@ -7,6 +7,7 @@
 #include "kernels/avx512_split.hpp"
 #include "kernels/cpu.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/products_body.hpp"
 #include "kernels/query_body.hpp"
 #include "kernels/rotation_body.hpp"
 #include "kernels/row_by_row.hpp"
@@ -277,6 +278,7 @@ const KernelTable kAvx512VnniTable = {
     .sum_high = sum_high,
     .sum_high_rows = sum_high_rows,
     .sum_nibbles = sum_nibbles,
+    .sum_int16_rows = sum_int16_rows,
     .rotate = rotate,
     .reaching = reaching,
     .at_least = at_least,

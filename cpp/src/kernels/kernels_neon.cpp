@@ -1,7 +1,7 @@
 // NEON (Advanced SIMD of AArch64). Nibbles and values below 2^12 are multiplied into
 // the next wider type, where a block of 128 of them fits before it has to widen again.
-// The rotation and the checksum are the scalar ones: the baseline compiler has no more
-// to use here than there.
+// The rotation, the products of 16-bit rows and the checksum are the scalar ones: the
+// baseline compiler has no more to use here than there.
 
 #include <arm_neon.h>
 
