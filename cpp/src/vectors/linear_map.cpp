@@ -37,12 +37,12 @@ struct LinearMap::State {
   std::vector<Line> lines;    // codes (rows, width)
   std::vector<double> steps;  // of the codes of each row
 
-  State(std::size_t rows, std::size_t columns)
-      : rotation(columns, kRotationSeed),
-        columns(columns),
-        width((columns + kWidthStep - 1) / kWidthStep * kWidthStep),
-        lines(rows * width / kLineValues),
-        steps(rows) {}
+  State(std::size_t row_count, std::size_t column_count)
+      : rotation(column_count, kRotationSeed),
+        columns(column_count),
+        width((column_count + kWidthStep - 1) / kWidthStep * kWidthStep),
+        lines(row_count * width / kLineValues),
+        steps(row_count) {}
 
   [[nodiscard]] const std::int16_t* codes() const noexcept {
     return reinterpret_cast<const std::int16_t*>(lines.data());
