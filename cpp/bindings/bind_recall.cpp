@@ -7,9 +7,9 @@
 
 #include "casters.hpp"
 #include "filters.hpp"
+#include "gil_release_on_wait.hpp"
 #include "instances.hpp"
 #include "options.hpp"
-#include "release_on_wait.hpp"
 #include "results.hpp"
 #include "strict.hpp"
 #include "vecall/engine.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 // Gives the interpreter lock away for a scope, for calls that always take long;
-// release_on_wait.hpp is for those that rarely do.
+// gil_release_on_wait.hpp is for those that rarely do.
 //
 // pybind11's gil_scoped_release ends the process if a daemon thread takes the
 // interpreter lock back while the interpreter is finalised: CPython before 3.14 then

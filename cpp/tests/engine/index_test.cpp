@@ -137,24 +137,4 @@ TEST_CASE("options and arguments outside what is allowed are refused") {
   CHECK_THROWS_AS(index.search(unit_vector(1, kDim), {.k = 0}), InvalidArgumentError);
 }
 
-TEST_CASE("a long search calls the hook once, a short one never") {
-  int calls = 0;
-  const auto hook = [&calls] { ++calls; };
-  std::vector<Hit> hits;
-  const Vector query = unit_vector(1, kDim);
-  index_of(100).search(query, {}, hits, WaitHook(hook));
-  CHECK(calls == 0);
-  // A row takes 32 bytes of codes: more than 2 MiB of them.
-  Options options;
-  options.graph.kind = IndexKind::kFlat;
-  Index index(kDim, options);
-  constexpr std::size_t kRows = 70'000;
-  std::vector<RowId> ids(kRows);
-  std::iota(ids.begin(), ids.end(), RowId{0});
-  index.add(ids, std::vector<float>(kRows * kDim, 1.0F));
-  index.search(query, {}, hits, WaitHook(hook));
-  CHECK(calls == 1);
-  CHECK(hits.size() == 10);
-}
-
 }  // namespace vecall::testing
