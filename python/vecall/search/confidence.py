@@ -17,29 +17,28 @@ from vecall.store import Row
 from vecall.types import MemoryEntry
 
 Scorer = Callable[[MemoryEntry, str], tuple[float | None, float]]
-"""Takes a memory with its default scores and the query; returns its new confidence
-(None: no confidence) and importance. It runs for every memory of every search on the
-caller's thread, so it must be fast."""
+"""(memory with default scores, query) -> (confidence or None, importance). It runs on
+the caller's thread for every memory of every search, so it must be fast."""
 
 
-_LOG_PLACES = tuple(math.log1p(place) for place in range(100))
+_LOG_RANKS = tuple(math.log1p(rank) for rank in range(100))
 
 
 class QueryStats(NamedTuple):
     """The engine's statistics of a query.
 
     Attributes:
-        coverage: Share of the query's idf that the best row covers.
-        trust: The weight of the vectors, in [0, 1], from their agreement with words.
+        coverage: Share of the query's total IDF that the best row covers.
+        vector_weight: The weight of the vectors, in [0, 1], from their agreement with words.
         rows: The number of rows that passed the filter.
         best: The best score.
-        has_vector: Whether the query had a vector that is not zero.
-        scale: The factor that converts the vectors' parts of the scores to those of the
+        has_vector: Whether the query had a vector other than zero.
+        scale: The factor that converts the vector parts of scores to the scale of the
             default ranking.
     """
 
     coverage: float
-    trust: float
+    vector_weight: float
     rows: float
     best: float
     has_vector: bool
@@ -48,21 +47,21 @@ class QueryStats(NamedTuple):
 
 @dataclass(slots=True)
 class Hit:
-    """A row that the engine found, and its scores."""
+    """A row that the engine found, with its scores."""
 
     rid: int
     row: Row | None
     score: float
     similarity: float
     lexical: float
-    parts: list[float]  # covered, words, vectors, neighbours, session, factor
-    place: int  # in the engine's result, from 0
+    score_parts: list[float]  # coverage, words, vectors, neighbours, session, factor
+    rank: int  # in the engine's result, from 0
     engine_score: float
-    ranked_by: dict[str, float] | None = None  # the parts that options added
+    ranked_by: dict[str, float] | None = None  # parts added by ranking options
 
     def explanation(self, answer: QueryStats) -> dict[str, float]:
         """Return the parts of the score, by name."""
-        covered, words, vectors, neighbours, session, factor = self.parts
+        covered, words, vectors, neighbours, session, factor = self.score_parts
         parts = {
             "words": words,
             "vectors": vectors,
@@ -72,9 +71,9 @@ class Hit:
             "bm25": self.lexical,
             "query_coverage": covered,
             "relative": self.relative(answer),
-            "rank": float(self.place),
+            "rank": float(self.rank),
             "coverage": answer.coverage,
-            "vector_weight": answer.trust,
+            "vector_weight": answer.vector_weight,
             "rows": answer.rows,
         }
         return {**parts, **(self.ranked_by or {})}
@@ -84,13 +83,13 @@ class Hit:
         return self.engine_score / answer.best if answer.best > 0.0 else 0.0
 
     def signals(self, answer: QueryStats) -> tuple[float, ...]:
-        """Return the values of `Signals` for the confidence, in their order."""
+        """Return the inputs of the confidence model, in the order of `Signals`."""
         relative = self.relative(answer)
-        place, (covered, _, vectors, _, _, factor) = self.place, self.parts
+        rank, (covered, _, vectors, _, _, factor) = self.rank, self.score_parts
         seen, similarity = covered > 0.0, self.similarity
         return (
             math.sqrt(covered),
-            _LOG_PLACES[place] if place < len(_LOG_PLACES) else math.log1p(place),
+            _LOG_RANKS[rank] if rank < len(_LOG_RANKS) else math.log1p(rank),
             relative,
             1.0 if seen else 0.0,
             math.log(factor if factor > LEAST_FACTOR else LEAST_FACTOR),
@@ -100,29 +99,29 @@ class Hit:
 
 
 def prior_of(row: Row) -> float:
-    """Return the importance that a memory was stored with; 0.5 if it has none."""
+    """Return the stored importance of a memory; 0.5 if it has none."""
     return DEFAULT_PRIOR if row.importance is None else row.importance
 
 
 def importance_of(row: Row, now: float) -> float:
-    """Return the weight of a memory if it is used, in [0, 1]; see `weight_of`."""
-    # From the middle of the day, so that rounding does not change the day.
+    """Return the current importance of a memory, in [0, 1]; see `weight_of`."""
+    # Age counts from the middle of the day, so rounding does not change the day.
     days = (now - row.time) // DAY
     return _weight_after(row.importance, row.uses, days)
 
 
-@lru_cache(4_096)  # the memories of an answer are of few days, and were seldom used
+@lru_cache(4_096)  # few distinct ages in days and use counts occur
 def _weight_after(prior: float | None, uses: int | None, days: float) -> float:
     return weight_of(prior, uses, (days + 0.5) * DAY)
 
 
 class Scoring:
-    """Scores the hits of one embedding model, or of words alone."""
+    """Scores the hits of searches with one embedding model, or with words only."""
 
     def __init__(
         self, calibration: Calibration, model_id: str | None, scorer: Scorer | None
     ) -> None:
-        """Find the weights of a model; None is words alone."""
+        """Select the weights of a model; None selects those of words only."""
         self._words = calibration.words
         self._matches = calibration.of_matches()
         self._hybrid: Weights | None = None
@@ -131,21 +130,21 @@ class Scoring:
         self._scorer = scorer
 
     def confidence(self, hit: Hit, answer: QueryStats) -> float:
-        """Return the chance that a hit is relevant."""
+        """Return the probability that a hit is relevant."""
         hybrid = self._hybrid if answer.has_vector else None
         weights = self._words if hybrid is None else hybrid
         return weights.probability(hit.signals(answer))
 
-    def confidence_of_match(self, share: float, best: float, place: int) -> float:
-        """Return the chance that a text which matches the query is relevant.
+    def confidence_of_match(self, share: float, best: float, rank: int) -> float:
+        """Return the probability that a text that matches the query is relevant.
 
         Args:
-            share: Share of the query's words that the text has, in (0, 1].
+            share: Share of the query's words that the text contains, in (0, 1].
             best: The best share in the result.
-            place: Place in the result, from 0.
+            rank: Position in the result, from 0.
         """
         relative = share / best
-        signals = (math.sqrt(share), math.log1p(place), relative, 1.0, 0.0)
+        signals = (math.sqrt(share), math.log1p(rank), relative, 1.0, 0.0)
         return self._matches.probability(signals)
 
     def rescore(self, memory: MemoryEntry, query: str) -> MemoryEntry:

@@ -1,4 +1,4 @@
-"""Memories of the file, and on their way into it, as entries."""
+"""Converts stored rows and drafts to entries."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def _setter(name: str) -> Any:
     return getattr(MemoryEntry, name).__set__
 
 
-# The constructor of a frozen class sets each field by its name, which takes half of its
-# time, and a search makes several entries: here the fields themselves are set.
+# The constructor of a frozen dataclass spends half of its time on setting fields by
+# name. A search makes several entries, so the slots are set directly here.
 _new = MemoryEntry.__new__
 _set_content = _setter("content")
 _set_id = _setter("id")
@@ -48,12 +48,12 @@ def entry_from_row(
     confidence: float | None = None,
     explanation: dict[str, float] | None = None,
 ) -> MemoryEntry:
-    """Return a stored row as an entry of its own, which the caller may keep.
+    """Return a stored row as a new entry, which shares no object with the cache.
 
     Raises:
-        CorruptFileError: The content or the metadata is no JSON object.
-        InvalidArgumentError: The importance is no number within [0, 1], or a time is
-            none.
+        CorruptFileError: The content or the metadata is not a JSON object.
+        InvalidArgumentError: The importance is not a number within [0, 1], or a time
+            is not valid.
     """
     values: tuple[Any, ...] = tuple(row)
     (
@@ -92,7 +92,7 @@ def _time(value: float | None, name: str) -> float | None:
 
 
 def entry_from_draft(draft: Draft) -> MemoryEntry:
-    """Return what is about to be stored as an entry."""
+    """Return a draft as an entry."""
     return MemoryEntry(
         draft.text if draft.content is None else json.loads(draft.content),
         id=draft.id,

@@ -1,7 +1,7 @@
-"""The rows of one partition that pass what the engine cannot see of a filter.
+"""The rows of one partition that pass those conditions that the engine cannot check.
 
-Whether metadata pass is decided on the JSON as Python reads it, which is what callers
-see: a database may cut texts at a NUL, or make floats of large integers.
+Conditions on metadata are checked on the JSON as parsed by Python, which is what
+callers see. A database may cut texts at a NUL, or convert large integers to floats.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vecall.types import Condition, Filter, several
 
 
 def needs_rows(wanted_labels: Filter) -> bool:
-    """Whether the engine cannot apply a filter alone: it knows one author, one kind."""
+    """Whether a filter has more than the engine supports: one author and one kind."""
     return (
         wanted_labels.metadata is not None
         or wanted_labels.trust is not None
@@ -49,11 +49,11 @@ def passing_rows(
     part = target[0]
     with storage.read() as reads:
         if reads.partition_state(part, *key) is None:
-            return np.empty(0, np.int64)  # forgotten meanwhile
+            return np.empty(0, np.int64)  # the user was deleted meanwhile
         rows: Iterable[tuple[int, str | None]] = reads.likely_rows(part, conditions)
         if not storage.in_memory:
             return np.fromiter(_passing(rows, conditions.metadata), np.int64)
-        rows = list(rows)  # in memory no other process reads or writes meanwhile
+        rows = list(rows)  # a database in memory has no other readers or writers
     return np.fromiter(_passing(rows, conditions.metadata), np.int64)
 
 

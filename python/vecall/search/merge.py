@@ -1,4 +1,4 @@
-"""One answer out of those of several places."""
+"""Merges the results of several scopes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from vecall.types import MemoryEntry, SearchMemoryResponse
 def merge_scopes(
     answers: Mapping[str, SearchMemoryResponse], top_k: int
 ) -> SearchMemoryResponse:
-    """Return the best memories of several answers to one question.
+    """Return the best memories of several responses to one query.
 
-    Scores of two places cannot be compared, confidences can. Where memories have none,
-    their places in their answers decide.
+    Scores of different scopes are not comparable; confidences are. Memories without
+    a confidence are ordered by their rank in their response.
 
     Args:
-        answers: By the scope that was searched, a user's own first.
-        top_k: At most so many.
+        answers: The responses by scope, the user's own first.
+        top_k: Maximum number of memories.
     """
     ranked: list[tuple[float, int, int, MemoryEntry]] = []
     for turn, (scope, answer) in enumerate(answers.items()):

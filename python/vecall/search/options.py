@@ -1,4 +1,4 @@
-"""How a service searches unless a search says otherwise: floor, ranking, scores."""
+"""The default search options of a service: floor, ranking, scoring."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class SearchOptions:
         min_similarity: Floor on the cosine similarity in [-1, 1], inclusive; needs an
             embedder. None is no floor.
         ranking: How memories are ranked; None is the default `Ranking`.
-        authors: Names of at most 64 authors whose memories come first where several
-            say the same; () favours none. None is the ranking's, else ("user",).
-        calibration: Turns scores into confidence; or the path of a file that
-            `Calibration.save` wrote. None is the calibration that comes with vecall: it
-            covers searches by words, the local embedder, and, without their cosines,
-            other embedders.
-        scorer: Post-processor of the confidence and importance of one memory.
+        authors: At most 64 authors whose memories rank first among equal ones; ()
+            favours none. None takes the ranking's authors, or else ("user",).
+        calibration: Converts scores to confidence: a `Calibration`, or the path of a
+            file that `Calibration.save` wrote. None is the built-in one. It covers
+            searches by words, the local embedder, and, without their cosines, other
+            embedders.
+        scorer: Post-processes the confidence and importance of a memory.
 
     Raises:
-        ConfigError: A value outside what is allowed, or authors where the ranking has
-            some or favours none.
+        ConfigError: A value is not allowed, or `authors` is set although the ranking
+            sets authors or favours none.
     """
 
     min_similarity: float | None = None
@@ -55,7 +55,7 @@ class SearchOptions:
     scorer: Scorer | None = None
 
     def __post_init__(self) -> None:
-        """Check every value; read the file of a calibration."""
+        """Validate all values, and load the calibration if it is a path."""
         if self.min_similarity is not None:
             try:
                 floor = check_min_similarity(self.min_similarity)
@@ -95,7 +95,7 @@ def favoured_authors(options: SearchOptions) -> Sequence[str]:
 
 
 def scoring_of(options: SearchOptions, embedder: Embedder | None) -> Scoring:
-    """Return what scores the hits of an embedder; None is of words alone."""
+    """Return the scoring for an embedder; None is searches by words only."""
     calibration = cast("Calibration | None", options.calibration)
     model_id = None if embedder is None else embedder.model_id
     return Scoring(calibration or Calibration.shipped(), model_id, options.scorer)

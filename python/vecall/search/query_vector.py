@@ -1,4 +1,4 @@
-"""The vector of a query that the caller has already computed."""
+"""Validates a query vector that the caller computed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from vecall.store import EmbeddingModel
 def checked_query_vector(
     given: object, model: EmbeddingModel | None, ranking: Ranking
 ) -> Vectors | None:
-    """Return a query's vector as float32 (dimensions,), a copy; None if none is given.
+    """Return a copy of a query's vector, float32 (dimensions,); None for None.
 
     Args:
         given: A sequence of numbers, or a NumPy array.
         model: The model of the vectors that are searched.
-        ranking: How the search ranks.
+        ranking: The ranking of the search.
 
     Raises:
-        ConfigError: Nothing is searched by vectors.
+        ConfigError: The service or the ranking does not use vectors.
         InvalidTypeError: Not a sequence of numbers.
-        DimensionError: Another shape than the model's vectors have.
+        DimensionError: The shape differs from that of the model's vectors.
         InvalidArgumentError: NaN, Inf, a number that float32 cannot hold, or only
             zeros.
     """

@@ -1,4 +1,4 @@
-"""Calls of the functions that a ranking brings: rewriters of queries and rerankers."""
+"""Calls the functions of a `Ranking`: query rewriters and rerankers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ async def call_of_ranking(
     name: str,
     failed: type[VecallError],
     function: Callable[..., Any],
-    *given: object,
+    *arguments: object,
 ) -> Any:
-    """Return what a function of the ranking returns.
+    """Return the result of a function of the ranking.
 
     Args:
-        thread: Where the function runs.
+        thread: The thread that runs the function.
         name: The option that holds the function.
-        failed: The error that a failure becomes.
+        failed: The class of the error to raise if the function fails.
         function: The function, or coroutine function.
-        given: Its arguments.
+        arguments: Its arguments.
 
     Raises:
         ClosedError: The service was closed.
-        ReentrantCallError: The function is the caller.
+        ReentrantCallError: The caller is itself such a function.
     """
     thread.refuse_nested()
-    work = partial(function, *given)
+    work = partial(function, *arguments)
     try:
         return await Join(thread.run(work, concurrent=is_async(function)))
     except ClosedError:
@@ -45,6 +45,6 @@ async def call_of_ranking(
         )
         raise failed(msg) from None
     except Exception as error:
-        # Its message may quote a text; its type does not.
+        # The error's message may contain a memory's text; its type does not.
         msg = f"{name} failed with {type(error).__name__}"
         raise failed(msg) from None

@@ -1,4 +1,4 @@
-"""The options of `Ranking`, applied to what the engine found."""
+"""Applies the options of `Ranking` to the engine's hits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _RRF = 60.0  # Cormack et al., "Reciprocal rank fusion …", 2009
 
 
 def fuse_by_rank(found: Sequence[tuple[Hit, Row]]) -> None:
-    """Score by reciprocal ranks on the words' and on the vectors' side."""
+    """Score by reciprocal rank fusion of the ranking by words and that by vectors."""
     scores = dict.fromkeys([hit.rid for hit, _ in found], 0.0)
     for side in (_by_words, _by_vectors):
         known = [(hit, row) for hit, row in found if side(hit) is not None]
-        # Equal values as everywhere: the newer memory, then the smaller id.
+        # Ties, as everywhere: the newer memory, then the smaller id.
         known.sort(key=partial(_order, side))
         for rank, (hit, _) in enumerate(known, 1):
             scores[hit.rid] += 1.0 / (_RRF + rank)
@@ -38,7 +38,7 @@ def _order(
 
 
 def _by_words(hit: Hit) -> float | None:
-    return hit.lexical or None  # without a common word there is no rank
+    return hit.lexical or None  # no rank without a common word
 
 
 def _by_vectors(hit: Hit) -> float | None:
@@ -46,7 +46,7 @@ def _by_vectors(hit: Hit) -> float | None:
 
 
 def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) -> None:
-    """Halve scores with age. A memory of the future counts as new."""
+    """Halve scores per half-life of age. A timestamp in the future counts as now."""
     for hit, row in zip(hits, rows, strict=True):
         factor = 0.5 ** (max(now - row.time, 0.0) / half_life)
         hit.score *= factor
@@ -54,17 +54,17 @@ def decay(hits: list[Hit], rows: Sequence[Row], half_life: float, now: float) ->
 
 
 def apply_reranker(hits: list[Hit], numbers: object) -> None:
-    """Take the reranker's numbers as scores.
+    """Replace the scores by the reranker's.
 
     Raises:
-        RerankerError: They are not one finite number for each hit.
+        RerankerError: The result is not one finite number per hit.
     """
     try:
         scores = [float(number) for number in numbers]  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         scores = []
     if len(scores) != len(hits) or not all(map(math.isfinite, scores)):
-        msg = f"ranking.reranker: must return {len(hits)} finite numbers, one a text"
+        msg = f"ranking.reranker: must return {len(hits)} finite numbers, one per text"
         raise RerankerError(msg)
     for hit, score in zip(hits, scores, strict=True):
         hit.score = score
@@ -74,7 +74,7 @@ def apply_reranker(hits: list[Hit], numbers: object) -> None:
 def choose(
     ordered: Sequence[tuple[Hit, Row]], ranking: Ranking, top_k: int
 ) -> list[tuple[Hit, Row]]:
-    """Return the first top_k without repetition, or with diversity."""
+    """Return the first top_k hits after collapsing duplicates, or diversified."""
     words = {
         hit.rid: frozenset(content_words(row.text)) for hit, row in in_slices(ordered)
     }
@@ -126,7 +126,7 @@ def _diverse(
 
 
 def _overlap(a: frozenset[int], b: frozenset[int]) -> float:
-    """Jaccard's share of common words; two texts without a word have none."""
+    """Jaccard similarity of two sets of words; 0 for two empty sets."""
     either = len(a | b)
     return len(a & b) / either if either else 0.0
 

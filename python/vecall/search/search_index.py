@@ -1,4 +1,4 @@
-"""All that answers searches with the vectors of one model, or by words alone."""
+"""The search index of one embedding model, or of words only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEXT_SHARE = 2  # texts may take one part in so many of the budget
 
 
 def _seed_of(identity: bytes) -> int:
-    """The rotation's seed for a file: made of what no stranger knows of it."""
+    """The seed of the vector rotation, from the file's identity, which is secret."""
     return int.from_bytes(
         blake2b(identity, digest_size=8, person=b"rotation").digest(), "big"
     )
@@ -33,19 +33,19 @@ def _seed_of(identity: bytes) -> int:
 class Use:
     """A call that uses a `SearchIndex`, from `enter` to the end of its `with` block.
 
-    It ends with the object at the latest: a call that is interrupted before its block
-    begins leaves no use behind.
+    The use ends with the object at the latest, also if the call is interrupted before
+    its block begins.
     """
 
     __slots__ = ("counts", "serving")
 
     def __init__(self, serving: SearchIndex) -> None:
-        """Do not count yet."""
+        """Create a use that is not counted yet."""
         self.serving = serving
         self.counts = False
 
     def __enter__(self) -> SearchIndex:
-        """Return what is used."""
+        """Return the index."""
         return self.serving
 
     def __exit__(self, *_: object) -> None:
@@ -53,7 +53,7 @@ class Use:
         self.serving.leave(self)
 
     def __del__(self) -> None:
-        """End the use, if that has not happened."""
+        """End the use, unless it has ended."""
         if getattr(self, "counts", False):  # False if `__init__` was interrupted
             self.serving.leave(self)
 
@@ -75,19 +75,19 @@ class SearchIndex:
         """Start with nothing loaded.
 
         Args:
-            storage: The file; it does not publish here yet.
-            threads: Where the file is read; shared with other servings of the file.
-            newest: The newest changes of a database in memory; shared likewise.
-            model: The model of the vectors, None to serve words alone.
+            storage: The file; it does not publish to this index yet.
+            threads: The reading threads, shared by all indexes of the file.
+            newest: The newest changes of a database in memory, shared likewise.
+            model: The model of the vectors; None searches by words only.
             embedding: Embeds with that model.
-            scoring: Gives what is found its confidence and importance.
-            budget: Bytes for partitions and texts.
+            scoring: Computes the confidence and importance of hits.
+            budget: Memory for partitions and texts, in bytes.
         """
         self._uses = 0
         self._left = False  # no call may begin to use it
         self._retiring = False
         self._idle: InterruptibleFuture[None] = InterruptibleFuture()
-        # For the four above. A use may end with its object, so wherever one is freed.
+        # Guards the four above. Reentrant: garbage collection may end a use anywhere.
         self._mutex = threading.RLock()
         self._closing = threading.Lock()
         self._closed = False
@@ -124,13 +124,13 @@ class SearchIndex:
         )
 
     def refuse_nested(self) -> None:
-        """Raise ReentrantCallError where an embedder or reranker is the caller."""
+        """Raise ReentrantCallError if an embedder or reranker is the caller."""
         self.recall.refuse_nested()
         if self.embedding is not None:
             self.embedding.thread.refuse_nested()
 
     def enter(self) -> Use | None:
-        """Begin to use this; None if it was retired, and another one is to be used."""
+        """Begin a use; None if the index was retired and replaced by another one."""
         use = Use(self)
         with self._mutex:
             if self._left:
@@ -154,10 +154,10 @@ class SearchIndex:
             self.stop_waiting()
 
     def retiring(self, done: Callable[[], object]) -> threading.Thread:
-        """Return a thread that frees what is not in use and, when nothing is, closes.
+        """Return a thread that evicts what is unused, and closes after the last use.
 
         Args:
-            done: Is called at the end.
+            done: Called at the end.
         """
 
         def run() -> None:
@@ -178,12 +178,12 @@ class SearchIndex:
         self.cache.clear()
 
     def close_snapshots(self) -> None:
-        """Stop writing snapshots; to be called before the writer is closed."""
+        """Stop writing snapshots; call it before the writer is closed."""
         if self.snapshots is not None:
             self.snapshots.close()
 
     def close(self) -> None:
-        """Finish what waits and end the threads. A second call waits for the first."""
+        """Finish queued work and end the threads. A second call waits for the first."""
         with self._closing:
             if not self._closed:
                 self.recall.close()
@@ -192,6 +192,6 @@ class SearchIndex:
                 self._closed = True
 
     def stop_waiting(self) -> None:
-        """Have the thread of `retiring` go on: the service is closed."""
-        with suppress(InvalidStateError):  # it goes on already
+        """Let the thread of `retiring` continue: the service is closed."""
+        with suppress(InvalidStateError):  # it continues already
             self._idle.set_result(None)

@@ -1,4 +1,4 @@
-"""The search itself: query to terms and vector, one engine call, hits to entries."""
+"""Executes a search: query to terms and vector, one engine call, hits to entries."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ Found = list[tuple[Hit, Row]]
 
 
 class RetiredModelError(Exception):
-    """The file has moved to another model; the search is to begin again with that."""
+    """The file was migrated to another model; the search must restart with it."""
 
 
 class SearchRequest(NamedTuple):
-    """A search whose arguments are checked."""
+    """A search with validated arguments."""
 
     key: Key
     query: str
@@ -54,12 +54,12 @@ class SearchRequest(NamedTuple):
     ranking: Ranking = _PLAIN
     explain: bool = False
     only: NDArray[np.int64] | None = None  # rows whose labels and metadata pass
-    vector: Vectors | None = None  # of the query, in place of the embedder's
-    authors: Sequence[str] = DEFAULT_AUTHORS  # who is favoured
+    vector: Vectors | None = None  # replaces the embedder's
+    authors: Sequence[str] = DEFAULT_AUTHORS  # the favoured authors
 
 
 class Searcher:
-    """Answers searches. On the caller's thread while all it needs is in memory."""
+    """Executes searches, on the caller's thread if everything needed is in memory."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Searcher:
         scoring: Scoring,
         expiry_clock: ExpiryClock,
     ) -> None:
-        """Use an engine that the loader keeps in sync with the file."""
+        """Search an engine that the partition cache keeps in sync with the file."""
         self._expiry_clock = expiry_clock
         self._engine = engine
         self._loader = partitions
@@ -81,20 +81,20 @@ class Searcher:
         self._rewriting = PluginExecutor("vecall-rewriter")
 
     def refuse_nested(self) -> None:
-        """Raise ReentrantCallError where a rewriter or reranker is the caller."""
+        """Raise ReentrantCallError if a rewriter or reranker is the caller."""
         self._slow.refuse_nested()
         self._rewriting.refuse_nested()
 
     def close(self) -> None:
-        """End the threads of what is slow: rewriters, rerankers, comparisons."""
+        """End the threads of rewriters, rerankers and text comparisons."""
         self._rewriting.close()
         self._slow.close()
 
     async def rewritten(self, rewriter: Rewriter, query: str) -> str:
-        """Return the text to search for in place of a query.
+        """Return the rewriter's replacement for a query.
 
         Raises:
-            RewriterError: The rewriter failed, or returned something else than a text.
+            RewriterError: The rewriter failed or did not return a string.
         """
         text: object = await call_of_ranking(
             self._rewriting, "ranking.rewriter", RewriterError, rewriter, query
@@ -122,15 +122,15 @@ class Searcher:
         hits, answer = await self._search_when_current(request, vector)
         if any(hit.row is None for hit in hits):
             await self._fetch(hits)
-        # A row that is still not there was deleted since the engine's answer.
+        # A row that is still missing was deleted after the engine call.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
         now = self._expiry_clock.wall()
         is_plain = request.ranking.is_plain
         if not is_plain:
             await self._reorder(request, found, now)
-        # The engine orders ties by row and returns all that tie with the last one; here
-        # the smaller id wins, so that the answer does not depend on who was stored
-        # first.
+        # The engine orders ties by row and returns all rows that tie with the last one.
+        # Here the newer memory wins, then the smaller id, so the result does not depend
+        # on the order of storing.
         if not is_plain or len({hit.score for hit in hits}) < len(hits):
             found.sort(key=lambda pair: (-pair[0].score, -pair[1].time, pair[1].id))
         if request.ranking.compares_texts:
@@ -142,8 +142,8 @@ class Searcher:
     def _embeds(self, request: SearchRequest) -> bool:
         """Whether the search needs the query's vector.
 
-        Not where its letters are outside of the model's scripts: what the cosine then
-        says is noise. A search that needs the cosine gets it nevertheless.
+        It does not if the query's letters are outside the model's scripts: the cosine
+        would be noise. A search that requires the cosine gets it anyway.
         """
         fusion = request.ranking.fusion
         if self._embedding is None or fusion == "words":
@@ -187,7 +187,7 @@ class Searcher:
     async def _search_when_current(
         self, request: SearchRequest, vector: Vectors | None
     ) -> tuple[list[Hit], QueryStats]:
-        """Ask the engine once it has all that the file had when the search began."""
+        """Query the engine once it has all changes from before the search began."""
         partitions, key = self._loader, request.key
         target = partitions.target(key)
         answer = self._answer(request, vector, target)
@@ -205,7 +205,7 @@ class Searcher:
                 if answer is not None:
                     return answer
                 if (now := partitions.target(key)) is None or now[0] != target[0]:
-                    target = now  # the user was forgotten meanwhile
+                    target = now  # the user was deleted meanwhile
         msg = "a user's memories changed faster than they could be read"
         raise BusyError(msg)
 
@@ -215,7 +215,7 @@ class Searcher:
         vector: Vectors | None,
         target: tuple[int, int] | None,
     ) -> tuple[list[Hit], QueryStats] | None:
-        """Ask the engine if it has what `target` says, and had it all the time."""
+        """Query the engine if the partition is at `target` before and after the call."""
         partitions, key = self._loader, request.key
         entry = partitions.loaded(key, target)
         if entry is None:
@@ -270,11 +270,11 @@ class Searcher:
             )
         )
         best = hits[0].score if hits else 0.0
-        coverage, trust, mean, deviation, rows = summary.tolist()
+        coverage, vector_weight, mean, deviation, rows = summary.tolist()
         has_vector = vector is not None and (mean != 0.0 or deviation != 0.0)
         dense = ranking.weights.get("dense", DENSE)
         scale = 1.0 if dense == DENSE else DENSE / max(dense, DENSE / 10.0)
-        answer = QueryStats(coverage, trust, rows, best, has_vector, scale)
+        answer = QueryStats(coverage, vector_weight, rows, best, has_vector, scale)
         return hits, answer
 
     def _response(

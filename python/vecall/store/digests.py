@@ -1,4 +1,4 @@
-"""Digests of overwritten revisions, by which a correction is not undone."""
+"""Digests of overwritten revisions, which prevent ingest from undoing a correction."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SHORT = 4  # hexadecimal digits of a digest after a purge
 COMPARED = (
     "session event ts author kind source trust text content meta importance"
 ).split()
-"""What makes a memory another one than it was."""
+"""The fields whose change makes a new revision."""
 
 
 def was_overwritten(draft: Draft, digests: set[str]) -> bool:
-    """Whether a draft says what a correction has overwritten."""
+    """Whether a draft equals a revision that a correction has overwritten."""
     digest = digest_of(draft)
     return digest in digests or digest[:SHORT] in digests
 
 
 def digest_of(draft: Draft) -> str:
-    """Return a digest of all that makes a memory another one than it was."""
+    """Return a digest of the fields in `COMPARED`."""
     return _digest({name: getattr(draft, name) for name in COMPARED})
 
 

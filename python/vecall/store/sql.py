@@ -1,8 +1,8 @@
-"""Many rows in one statement.
+"""Statements over many rows.
 
-sqlite3 lets go of the interpreter in every call, and next to a busy thread each time
-costs a switch interval of five milliseconds to get it back. So a session of a hundred
-turns is a handful of statements, not hundreds.
+sqlite3 releases the GIL in every call. Next to a busy thread, it takes a switch
+interval of 5 ms to get the GIL back. So vecall writes a session of a hundred turns with
+a handful of statements instead of hundreds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-_VARIABLES = 900  # of one statement; SQLite has always taken 999
+_VARIABLES = 900  # per statement; every SQLite allows 999
 
 
 def insert_many(
@@ -24,13 +24,14 @@ def insert_many(
     if not rows:
         return
     width = len(rows[0])
-    one = f"({', '.join('?' * width)})"
+    placeholders = f"({', '.join('?' * width)})"
     limit = max(1, _VARIABLES // width)
     for start in range(0, len(rows), limit):
-        some = rows[start : start + limit]
-        values = [value for row in some for value in row]
+        batch = rows[start : start + limit]
+        values = [value for row in batch for value in row]
         connection.execute(
-            f"{verb} INTO {into} VALUES {', '.join([one] * len(some))}", values
+            f"{verb} INTO {into} VALUES {', '.join([placeholders] * len(batch))}",
+            values,
         )
 
 

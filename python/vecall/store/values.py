@@ -1,7 +1,7 @@
-"""JSON and numbers as vecall writes them to a file, and refuses them otherwise.
+"""Validates JSON and numbers that are read from a file or an export.
 
-A file, or an export, may come from a stranger, with right checksums. What is
-read of it is checked here before anybody calculates with it.
+A file or an export may come from an untrusted source and have valid checksums. So every
+value is checked here before it is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def finite_json(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: No JSON, or a number in it that is not finite, or too deep.
+        ValueError: Not JSON, nested too deeply, or a number is not finite.
     """
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
@@ -33,10 +33,11 @@ def finite_json(text: str) -> Any:
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
-    """Return a JSON object that a caller gave as a string.
+    """Return the JSON object in a caller's string.
 
     Raises:
-        InvalidArgumentError: It is none, or has a number that is not finite.
+        InvalidArgumentError: Not a JSON object, nested too deeply, or a number is not
+            finite.
     """
     try:
         found = finite_json(text)
@@ -52,7 +53,7 @@ def stored_object(text: str) -> dict[str, Any]:
     """Return a JSON object of the file.
 
     Raises:
-        CorruptFileError: It is none.
+        CorruptFileError: The text is not a JSON object.
     """
     try:
         found = finite_json(text)
@@ -67,7 +68,7 @@ def stored_list(text: str) -> list[Any]:
     """Return a JSON array of the file.
 
     Raises:
-        CorruptFileError: It is none.
+        CorruptFileError: The text is not a JSON array.
     """
     try:
         found = finite_json(text)
@@ -82,7 +83,7 @@ def require_counts(*values: object) -> None:
     """Check that values of the file are whole numbers.
 
     Raises:
-        CorruptFileError: One is not.
+        CorruptFileError: A value is not an integer.
     """
     for value in values:
         if type(value) is not int:
@@ -90,10 +91,10 @@ def require_counts(*values: object) -> None:
 
 
 def check_past(values: Mapping[str, Any], name: str) -> None:
-    """Check what a memory said before, or the digest of it.
+    """Check an overwritten revision of a memory, or its digest.
 
     Raises:
-        InvalidArgumentError: A field that no memory has like that.
+        InvalidArgumentError: A field is unknown or has a wrong value.
     """
     if not isinstance(values.get("digest", values.get("text")), str):
         msg = f"{name}: expected a text, or a digest of it"
@@ -117,10 +118,10 @@ def check_past(values: Mapping[str, Any], name: str) -> None:
 
 
 def check_turn(event: Mapping[str, Any], name: str) -> None:
-    """Check a turn, or a compaction, as it waits until memories are made of it.
+    """Check a buffered turn or compaction.
 
     Raises:
-        InvalidArgumentError: It is none.
+        InvalidArgumentError: A field has a wrong type or value.
     """
     content, actions = event.get("content"), event.get("actions")
     if content is None and not isinstance(actions, Mapping):
@@ -151,12 +152,12 @@ def _check_content(content: object, name: str) -> None:
         parts = content.get("parts")
         role = content.get("role")
         good = isinstance(parts, list) and isinstance(role, str | None)
-        given = parts if isinstance(parts, list) and good else [None]
-        said = [p.get("text") if isinstance(p, Mapping) else p for p in given]
+        checked = parts if isinstance(parts, list) and good else [None]
+        values = [p.get("text") if isinstance(p, Mapping) else p for p in checked]
     else:
-        said = [content]
-    texts = [text for text in said if isinstance(text, str)]
-    if not said or len(texts) < len(said):
+        values = [content]
+    texts = [text for text in values if isinstance(text, str)]
+    if not values or len(texts) < len(values):
         msg = f"{name}.content: expected a text, or parts with texts"
         raise InvalidArgumentError(msg)
     if not any(text.strip() for text in texts):
@@ -189,15 +190,15 @@ def _string(value: object, name: str) -> str:
 
 
 def _is_flat(value: object) -> bool:
-    """Whether it nests no deeper than what other JSON writers can take."""
+    """Whether a value is nested at most 200 levels, which other JSON writers accept."""
     level: list[object] = [value]
     for _ in range(_DEPTH):
         deeper: list[object] = []
-        for each in level:
-            if isinstance(each, dict):
-                deeper.extend(each.values())
-            elif isinstance(each, list):
-                deeper.extend(each)
+        for item in level:
+            if isinstance(item, dict):
+                deeper.extend(item.values())
+            elif isinstance(item, list):
+                deeper.extend(item)
         if not deeper:
             return True
         level = deeper

@@ -1,4 +1,4 @@
-"""A write, as the storage takes it."""
+"""The interface of a write job."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from vecall.store.rows import Change
 
 
 class WriteJob(Protocol):
-    """A write, as data; what it did is in its change and in its own attributes.
+    """A write, as data. Its results are the `Change` and its own attributes.
 
-    A failed commit may be followed by another try, so `run` may be called again.
+    `run` may be called again, because a failed commit may be retried.
     """
 
     @property
     def estimated_bytes(self) -> int:
-        """About how many bytes the file grows by; 0 for a job that frees some."""
+        """Estimate of the file's growth in bytes; 0 for a job that frees space."""
         ...
 
     def run(self, transaction: Any, /) -> Change:
-        """Carry it out. Only the storage calls this, in a transaction of its own."""
+        """Execute the job. Only the storage calls this, inside a transaction."""
         ...

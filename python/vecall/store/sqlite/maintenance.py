@@ -1,4 +1,4 @@
-"""Care of a whole SQLite file."""
+"""Maintenance of a whole SQLite file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class SqliteMaintenance:
     """Implements `Maintenance`."""
 
     def __init__(self, database: Database) -> None:
-        """Take care of a file."""
+        """Maintain the file of an open database."""
         self._database = database
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes of the file, its log and its snapshots."""
+        """Return the sizes of the file, its WAL and its snapshots, in bytes."""
         path = self._database.path
         snapshots = 0 if path is None else SnapshotFolder(path).nbytes()
         return {**self._database.sizes(), "snapshot_bytes": snapshots}
@@ -28,7 +28,7 @@ class SqliteMaintenance:
         return self._database.has_room(size)
 
     def purge(self) -> int:
-        """Rewrite the file without a trace of what was deleted."""
+        """Rewrite the file without deleted data."""
         return purge(self._database)
 
     def backup(self, target: Path) -> None:
@@ -36,5 +36,5 @@ class SqliteMaintenance:
         backup(self._database, target)
 
     def require_unrelated(self, path: Path) -> None:
-        """Check that a file to read from is none of the database's own."""
+        """Check that a file, such as one to import, is not one of the database's."""
         require_unrelated(path, self._database.path)

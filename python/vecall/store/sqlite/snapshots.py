@@ -1,4 +1,4 @@
-"""Snapshots next to a file, each on record in it."""
+"""Snapshots in a folder next to the file, which has a record of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vecall.store.snapshot_tag import NONCE_BYTES, SnapshotTag, recorded
 from vecall.store.write_job import WriteJob
 from vecall.store.writes.record_snapshot import RecordSnapshot, purges
 
-_HEADER_BYTES = 128  # at the front of a snapshot; its tag is among them
+_HEADER_BYTES = 128  # of a snapshot; the tag is inside
 
 
 class SqliteSnapshots:
@@ -30,7 +30,7 @@ class SqliteSnapshots:
         Args:
             database: The file.
             folder: The folder.
-            submit: Takes write jobs of the file.
+            submit: Queues a write job for the file.
         """
         self._database = database
         self._folder = folder
@@ -49,7 +49,8 @@ class SqliteSnapshots:
         nonce = record[:NONCE_BYTES]
         if record == recorded(nonce, data):
             return data
-        # Another process may have replaced it just now; else it was changed.
+        # Another process may just have replaced the snapshot. With the recorded nonce,
+        # it is the recorded snapshot, altered.
         if nonce in data[:_HEADER_BYTES]:
             msg = f"snapshot {part} is damaged"
             raise CorruptFileError(msg)
@@ -68,5 +69,5 @@ class SqliteSnapshots:
         return job.is_recorded
 
     def remove(self, part: int) -> None:
-        """Remove the snapshot of a partition, if there is one."""
+        """Remove the snapshot of a partition, if it has one."""
         self._folder.remove(part)

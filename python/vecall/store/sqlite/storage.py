@@ -39,17 +39,17 @@ def open_storage(
     Args:
         path: A file; None for a storage in memory.
         durability: What an acknowledged write survives.
-        read_only: Whether it is only to be read. Then a file that cannot be written can
-            be opened as well.
-        min_free_bytes: Disk space below which nothing is added.
-        allow_network_filesystem: Open a file on another machine's disk, too.
+        read_only: Open read-only. This also opens files that cannot be written.
+        min_free_bytes: Free disk space, in bytes, below which writes are refused.
+        allow_network_filesystem: Also open files on a network file system.
         clock: The source of the time; default: the machine's clock.
 
     Raises:
-        ConfigError: The folder is not there, or the path is one or a symbolic link.
-        NetworkFilesystemError: The file lies on another machine.
+        ConfigError: The folder does not exist, or the path is a folder or a symbolic
+            link.
+        NetworkFilesystemError: The file is on a network file system.
         StorageError: The file cannot be opened or written.
-        IncompatibleFileError: Another program's file, or a newer schema.
+        IncompatibleFileError: The file is another program's, or has a newer schema.
         CorruptFileError: The file is damaged.
     """
     database = open_database(
@@ -71,7 +71,7 @@ class SqliteStorage:
     """Implements `Storage`. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
-        """Start the writer thread of an open database, which is closed with this."""
+        """Start the writer thread of an open database, and take over the database."""
         self._database = database
         self._writer = Writer(database)
         self.maintenance = SqliteMaintenance(database)
@@ -94,7 +94,7 @@ class SqliteStorage:
 
     @property
     def closed_before_fork(self) -> bool:
-        """In a forked child: whether there was no connection at the fork."""
+        """In a forked child: whether no connection was open at the fork."""
         return self._database.closed_before_fork
 
     def version(self, app: str, user: str) -> Version | None:
@@ -123,7 +123,7 @@ class SqliteStorage:
             return adopt(connection, model)
 
     def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
-        """Begin to move the file to another model; None if there is nothing to move."""
+        """Begin or resume a migration; None if `model` is the active model."""
         with self._database.write_transaction() as connection:
             stored = active_model(connection)
             if stored is None:
@@ -136,7 +136,7 @@ class SqliteStorage:
             return None
 
     def end_writes(self) -> None:
-        """Finish what was submitted and end the writer thread."""
+        """Finish all submitted jobs and end the writer thread."""
         self._writer.close()
 
     def close(self) -> None:
@@ -145,5 +145,5 @@ class SqliteStorage:
         self._database.close()
 
     def abandon(self) -> Callable[[], None]:
-        """Return what ends the thread and closes the file, without waiting."""
+        """Return a finalizer that ends the thread and closes the file, not waiting."""
         return self._writer.abandon()

@@ -1,4 +1,4 @@
-"""Writing memories: an upsert by id, in which absence never deletes."""
+"""Upserts memories by id. A memory that is missing from a call is not deleted."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ from vecall.store.writes.session_positions import Positions
 from vecall.store.writes.waiting_counts import Waits
 
 Away = Literal["deleted", "expired", "evicted"]
-"""Why a memory that is given again is not stored."""
+"""Why a draft is not stored."""
 
 _ROW_BYTES = 500  # of a row besides its text and vector, with indexes and log
 
 
 @dataclass(slots=True)
 class AddMemories:
-    """Adds one call's memories to one user, all or none.
+    """Adds the memories of one call to one user, atomically.
 
     Attributes:
         app: The app.
         user: The user.
-        drafts: What to add; of equal ids the last wins.
+        drafts: The memories; of those with equal ids, the last wins.
         model: Number of the embedding model of the drafts' vectors.
-        restore: Bring back memories that are gone; otherwise turns stay gone.
-        again: Store facts that were deleted; without it these stay gone too.
+        restore: Store every draft, also one that was deleted, evicted or expired.
+            Otherwise turns of a session stay deleted.
+        again: Also store facts that were deleted.
         replace: Also delete the memories of this session that are not among the drafts.
-        key: A second call with the same key changes nothing.
-        ttl: TTL in seconds of new memories without one of their own.
+        key: Idempotency key: a second call with the same key changes nothing.
+        ttl: Default TTL of new memories, in seconds.
         revision_ttl: TTL of overwritten revisions, in seconds.
-        bounds: How much a user may have.
-        edit: This corrects memories that must be there.
-        done: Turns of this session, by the ids under which they were buffered for a
-            trigger, that are taken care of with this.
-        fold: Live memories that those which are added sum up, with the hashes of their
-            texts. They are archived; if they are not all as they were, nothing happens.
-        answered: The key was used, so the drafts have no vectors: where it is unknown
-            by now, nothing is written.
+        bounds: The user's quota.
+        edit: The call corrects memories, which must exist.
+        done: Ids of buffered turns of the session that this call consumes.
+        fold: Live memories that the drafts summarize, with the hashes of their texts.
+            They are archived. If one has changed, the call does nothing.
+        answered: The key was found used, so the drafts have no vectors. If the key is
+            unknown when the job runs, nothing is written.
         left_out: Set by `run`: why drafts are not stored, by id.
     """
 
@@ -90,7 +90,7 @@ class AddMemories:
         """Do it inside a transaction.
 
         Raises:
-            ForgottenKeyError: It was to be answered, and the key is unknown.
+            ForgottenKeyError: `answered` is set, and the key is unknown.
         """
         require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
@@ -142,10 +142,11 @@ class AddMemories:
         )
 
     def _wanted(self, partition: PartitionWriter) -> dict[str, Draft]:
-        """The drafts by id, without those that are gone for good.
+        """The drafts by id, without those that stay deleted.
 
-        Turns of a session that is ingested again stay away. A fact that expired or
-        was evicted is stored again, and with `again` one that was deleted too.
+        Re-ingesting a session does not bring back turns that were deleted, evicted or
+        expired. A fact that expired or was evicted is stored again. A fact that was
+        deleted is stored again only with `again`.
         """
         drafts = {draft.id: draft for draft in self.drafts}
         connection = partition.connection
@@ -163,7 +164,7 @@ class AddMemories:
         return drafts
 
     def _explain(self, partition: PartitionWriter, ids: Sequence[str]) -> None:
-        """Say of a call that is sent again what the first one left out."""
+        """Set `left_out` of a repeated call to what the first call left out."""
         missing = {draft.id for draft in self.drafts} - set(ids)
         self.left_out = dict.fromkeys(missing, "expired")
         found = tombstones(partition.connection, partition.id, sorted(missing))
@@ -175,10 +176,10 @@ class AddMemories:
         drafts: dict[str, Draft],
         stored: dict[str, ExistingRow],
     ) -> set[str]:
-        """Leave out turns that have expired; name those that have been corrected.
+        """Drop expired turns and report drafts that a correction has overwritten.
 
         Raises:
-            NotFoundError: What is to be corrected is not there.
+            NotFoundError: A memory to correct does not exist.
         """
         if self.edit:
             for id_ in drafts:
@@ -191,7 +192,7 @@ class AddMemories:
             return set()
         old = corrected(partition.connection, partition.id, list(stored))
         for id_, known in stored.items():
-            # A turn that has expired is dead before the sweep as it is after it.
+            # An expired turn counts as deleted before a sweep deletes it.
             if drafts[id_].ordered and known.has_expired(partition.expiry_now):
                 self.left_out[id_] = "expired"
                 del drafts[id_]
@@ -217,7 +218,7 @@ class AddMemories:
         stored: dict[str, ExistingRow],
         positions: Positions,
     ) -> list[tuple[Draft, RowWithVector]]:
-        """Write the drafts that change something; return them with their rows."""
+        """Write the drafts that differ from their rows; return them with their rows."""
         inserts: list[tuple[Any, ...]] = []
         put = []
         for id_, draft in in_slices(drafts.items()):
@@ -246,7 +247,7 @@ class AddMemories:
         pos: float | None,
         inserts: list[tuple[Any, ...]],
     ) -> RowWithVector:
-        """Make a row that `inserts` brings into the file later."""
+        """Return a new row, which a later `inserts` statement writes."""
         live = int(not draft.quarantined)
         size = len(draft.text.encode()) * live
         rid = partition.change(0, "u", live=live, size=size)
@@ -295,7 +296,7 @@ class AddMemories:
         return RowWithVector(row, vec, model)
 
     def _to_be_folded(self, partition: PartitionWriter) -> list[int] | None:
-        """The rows to be archived; None if they are not all as they were."""
+        """The rows to archive; None if one of them has changed."""
         query = (
             "SELECT id, rid, hash FROM mem WHERE part = ? AND state = 'live' AND id IN"
         )
@@ -322,7 +323,7 @@ def _positions(
 
 
 def _move(partition: PartitionWriter, moved: dict[str, float]) -> list[RowWithVector]:
-    """Give turns that stay as they are another position; return those that are live."""
+    """Change only the positions of turns; return the live ones."""
     query = "SELECT rid, id, state FROM mem WHERE part = ? AND id IN"
     found = select_in(partition.connection, query, [partition.id], list(moved))
     known: dict[int, tuple[str, State]] = {

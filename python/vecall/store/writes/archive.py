@@ -1,4 +1,4 @@
-"""Archiving memories, bringing them back, releasing what was held."""
+"""Archives memories, restores them, and releases quarantined ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vecall.store.writes.row_state import (
     supersede,
 )
 
-_ROW_BYTES = 200  # what the change of a standing takes, with the log
+_ROW_BYTES = 200  # of a state change, with its log entry
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class ArchiveMemories:
     Attributes:
         app: The app.
         user: The user.
-        ids: Theirs.
+        ids: The ids of the memories.
         why: The reason.
     """
 
@@ -61,16 +61,16 @@ class ArchiveMemories:
 class RestoreMemory:
     """Makes an archived or quarantined memory of one user live again.
 
-    Of an archived one that sums up others, those others come back in its place.
+    If it is an archived summary, the memories that it summarizes are restored instead.
 
     Attributes:
         app: The app.
         user: The user.
         id: Its id.
-        bounds: How much the user may have.
-        state: The state that it must have: "archived" or "quarantined".
-        seen: The time of the last change that the caller has seen, in seconds; None
-            takes any.
+        bounds: The user's quota.
+        state: The required state: "archived" or "quarantined".
+        seen: The `updated_at` that the caller has seen, in seconds; None skips the
+            check.
     """
 
     app: str
@@ -85,9 +85,9 @@ class RestoreMemory:
         """Do it inside a transaction.
 
         Raises:
-            NotFoundError: There is no such memory, or it has another state and sums up
-                nothing.
-            ConflictError: It was changed after the caller has seen it.
+            NotFoundError: There is no such memory, or it has another state and is not
+                a summary.
+            ConflictError: The memory changed since `seen`.
         """
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         doomed: list[RowToDelete] = []
@@ -142,13 +142,13 @@ class RestoreMemory:
 
 @dataclass(slots=True)
 class MergeMemories:
-    """Archives memories that say the same as another one, which counts for all.
+    """Archives duplicates of a memory, which takes over their uses.
 
     Attributes:
         app: The app.
         user: The user.
-        groups: Of each: the id of the one that stays, and those of the others.
-        hashes: The hashes of their texts; a group of which one has changed stays.
+        groups: Per group: the id of the memory that stays, and those of its duplicates.
+        hashes: The hashes of their texts. A group with a changed text is skipped.
     """
 
     app: str
@@ -167,10 +167,10 @@ class MergeMemories:
             ids = [survivor, *others]
             found = list(select_in(connection, query, [partition.id], ids))
             if any(self.hashes[id_] != hash_ for id_, _, hash_ in found):
-                continue  # changed since it was looked at
+                continue  # changed since the plan was made
             rids = {id_: rid for id_, rid, _ in found}
             if survivor not in rids or len(rids) < 2:
-                continue  # deleted since it was looked at
+                continue  # deleted since the plan was made
             entries = load_rows(connection, rids.values())
             (stays,) = (entry for entry in entries if entry.row.id == survivor)
             rows = [entry.row for entry in entries]

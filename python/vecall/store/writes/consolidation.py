@@ -1,4 +1,4 @@
-"""What consolidation reads, and the record of when it ran."""
+"""Reads for consolidation, and the record of its last run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAST_RUN = "consolidated_at"  # in meta
 def facts_of(
     connection: sqlite3.Connection, app: str, user: str, now: float
 ) -> list[RowWithVector]:
-    """Return a user's live memories that are no turns, with their vectors."""
+    """Return a user's live memories that are not turns, with their vectors."""
     found = connection.execute(
         "SELECT rid FROM mem WHERE part = (SELECT id FROM part WHERE app = ? AND "
         f"user = ?) AND state = 'live' AND pos IS NULL AND {END} > ?",
@@ -29,8 +29,8 @@ def old_facts(
 ) -> list[Row]:
     """Return live facts and summaries from before a time, oldest first.
 
-    What expires, or is valid until some time only, is not among them: a summary would
-    outlive it, or end the others.
+    Memories with a TTL or a `valid_until` are left out: a summary would outlive them,
+    or would expire with them too early for the others.
     """
     rows = [entry.row for entry in facts_of(connection, app, user, now)]
     lasting = [
@@ -71,7 +71,7 @@ def move_last_consolidation(connection: sqlite3.Connection, seconds: float) -> N
 
 @dataclass(slots=True)
 class ClaimConsolidation:
-    """Records a scheduled run, unless another process did meanwhile.
+    """Claims a scheduled run, unless another process already has.
 
     Attributes:
         last: The last run that the caller saw.
@@ -83,7 +83,7 @@ class ClaimConsolidation:
     estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
-        """Do it inside a transaction; the change has an id where the run is claimed."""
+        """Do it inside a transaction; the change has an id if the run is claimed."""
         ids: Sequence[str] = ()
         if last_consolidation(connection) == self.last:
             connection.execute(

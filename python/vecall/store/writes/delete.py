@@ -1,4 +1,4 @@
-"""Deleting memories for good: a tombstone outlives the row."""
+"""Deletes memories permanently and leaves tombstones."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ _DOOMED = "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE part
 
 @dataclass(slots=True)
 class DeleteMemories:
-    """Deletes memories of one user; what is not there is ignored.
+    """Deletes memories of one user; unknown ids are ignored.
 
-    A later ingest of the same ids does not bring the memories back unless it asks for
-    that. Without any condition all of the user's memories go.
+    The tombstones prevent a later ingest from storing the same ids, unless it uses
+    `restore`. Without any condition, all memories of the user are deleted.
 
     Attributes:
         app: The app.
         user: The user.
         ids: Only these.
         session: Only of this session.
-        labels: Only what has the author, kind, trust and source of this filter; its
-            other conditions count for nothing here.
+        labels: Only memories with the author, kind, trust and source of this filter;
+            its other conditions are ignored.
         after: Only of this time, in seconds, or later.
-            before: Only of before this time.
-        token: The ids must have been proposed under it; without ids, all that were.
+        before: Only of before this time, in seconds.
+        token: The token of a proposal, which must contain the ids. Without ids, all
+            ids of the proposal are deleted.
     """
 
     app: str
@@ -81,15 +82,15 @@ class DeleteMemories:
 
     @property
     def _is_narrowed(self) -> bool:
-        """Whether conditions leave anything of the session, or of the user."""
+        """Whether conditions may exclude memories of the session, or of the user."""
         narrowed = (self.ids, self.after, self.before)
         by_labels, _ = label_conditions(self.labels or Filter())
-        return bool(by_labels) or any(each is not None for each in narrowed)
+        return bool(by_labels) or any(condition is not None for condition in narrowed)
 
     def _predecessors(
         self, partition: PartitionWriter, found: Sequence[RowToDelete]
     ) -> list[RowToDelete]:
-        """What was archived when one of these took its place, and so on."""
+        """The memories that these replaced, directly or through others."""
         older: list[RowToDelete] = []
         known = {row.id for row in found}
         by: list[str] = list(known)
@@ -109,7 +110,7 @@ class DeleteMemories:
         return older
 
     def _forget_pending(self, partition: PartitionWriter) -> None:
-        """Where all of a session, or of a user, goes, so does what awaits a trigger."""
+        """Drop the buffered turns if a whole session or user is deleted."""
         if self._is_narrowed:
             return
         where = "part = ?"
@@ -162,7 +163,7 @@ def delete_rows(partition: PartitionWriter, found: Sequence[RowToDelete]) -> Non
 def write_tombstones(
     partition: PartitionWriter, ids: Sequence[str], why: Why | None = None
 ) -> None:
-    """Note that memories are gone, so that a later ingest does not bring them back."""
+    """Record deletions, so that a later ingest does not store the memories again."""
     insert_many(
         partition.connection,
         "tomb (part, id, at, why)",
@@ -172,7 +173,7 @@ def write_tombstones(
 
 
 def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
-    """Let turns that are deleted no longer wait until memories are made of them."""
+    """Remove deleted turns from the buffers of sessions."""
     execute = partition.connection.execute
     some = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
     if not ids or execute(some, (partition.id,)).fetchone() is None:
@@ -185,7 +186,7 @@ def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
 
 
 def _wait_no_more(partition: PartitionWriter, waiting: list[tuple[str, int]]) -> None:
-    """Bury turns, and count them and their bytes no more among those that wait."""
+    """Mark buffered turns as seen, and subtract them from the buffered counts."""
     write_tombstones(partition, [id_ for id_, _ in waiting])
     add_waits(partition, Waits(-len(waiting), -sum(size for _, size in waiting)))
 
@@ -196,14 +197,14 @@ def delete_in(
     before: Sequence[Any],
     among: Sequence[Any],
 ) -> None:
-    """Run a statement that ends in "IN" for many values."""
+    """Execute a statement that ends in "IN" over many values."""
     for _ in select_in(connection, statement, before, among):
         pass
 
 
 @dataclass(slots=True)
 class ForgetUser:
-    """Deletes a user's memories, tombstones and names: nothing says there was one.
+    """Deletes a user's memories, tombstones and names, without any trace.
 
     Attributes:
         app: The app.

@@ -1,4 +1,4 @@
-"""Looks up memories that are being added, before they are embedded."""
+"""Looks up drafts in the file before they are embedded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vecall.store.rows import Draft, text_hash
 from vecall.store.sql import select_in
 from vecall.store.writes.row_diff import corrected
 
-_AT_ONCE = 400  # texts, two values each
+_AT_ONCE = 400  # texts per statement, two values each
 _LOOKED_AT = 8  # rows of the same text, newest first, of any author
 _SAME_TEXT = """
 SELECT (
@@ -34,7 +34,7 @@ def lookup_existing(
     now: float,
     model: int,
 ) -> ExistingMemories:
-    """Return what is known of memories of a user.
+    """Return what the file has on record about the ids and texts of drafts.
 
     Args:
         connection: The file.
@@ -42,7 +42,7 @@ def lookup_existing(
         user: The user.
         drafts: The memories to add.
         now: The time by which memories expire.
-        model: The model of the vectors that can be used.
+        model: Only vectors of the model with this number are returned.
     """
     known = ExistingMemories()
     ids = [draft.id for draft in drafts]
@@ -76,27 +76,27 @@ def lookup_existing(
 def vectors_of(
     connection: sqlite3.Connection, part: int, said: Iterable[Said], model: int
 ) -> dict[Said, bytes]:
-    """Return the vectors that memories of one user have of some texts.
+    """Return vectors that are already stored in a partition for equal texts.
 
     Args:
         connection: The file.
         part: The user's partition.
-        said: The texts, and who said each.
-        model: The model of the vectors.
+        said: (hash, author) of each text.
+        model: Only vectors of the model with this number are returned.
     """
     wanted = list(dict.fromkeys(said))
     rids: list[int] = []
     for start in range(0, len(wanted), _AT_ONCE):
-        some = wanted[start : start + _AT_ONCE]
-        values = ", ".join(["(?, ?)"] * len(some))
+        batch = wanted[start : start + _AT_ONCE]
+        values = ", ".join(["(?, ?)"] * len(batch))
         query = f"WITH said (hash, author) AS (VALUES {values}) {_SAME_TEXT}"
-        flat = [value for pair in some for value in pair]
+        flat = [value for pair in batch for value in pair]
         found = connection.execute(query, (*flat, part, _LOOKED_AT)).fetchall()
         rids += [rid for (rid,) in found if rid is not None]
     try:
         stored = load_rows(connection, rids, any_state=True)
     except CorruptFileError:
-        return {}  # they are embedded; a search reports the damage
+        return {}  # the texts are embedded again; a search reports the damage
     return {
         (text_hash(row.text), row.author): vec
         for row, vec, of_model in stored

@@ -1,4 +1,4 @@
-"""Clearing away what has expired."""
+"""Removes expired data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vecall.store.writes.row_state import archive
 
 
 def due_users(connection: sqlite3.Connection, now: float) -> list[tuple[str, str]]:
-    """Return app and user of those who have something that expired."""
+    """Return (app, user) of the users who have expired data."""
     return connection.execute(
         "SELECT app, user FROM part WHERE id IN ("
         "SELECT part FROM mem INDEXED BY mem_expires WHERE expires_at <= :now UNION "
@@ -27,16 +27,16 @@ def due_users(connection: sqlite3.Connection, now: float) -> list[tuple[str, str
 
 @dataclass(slots=True)
 class Sweep:
-    """Clears away some of what has expired of one user.
+    """Removes expired data of one user, in batches.
 
-    What lived its time is deleted, and a turn stays away when its session is ingested
-    again. What was valid until some time is archived. What overwritten memories said is
-    deleted, but for a digest by which a correction is not undone.
+    Memories past their TTL are deleted; re-ingesting a session does not bring its turns
+    back. Memories past `valid_until` are archived. Expired revisions are deleted,
+    except for a digest that prevents ingest from undoing a correction.
 
     Attributes:
         app: The app.
         user: The user.
-        most: At most so many memories, so that other writers need not wait.
+        most: Maximum number of memories per job, so that other writers get their turn.
     """
 
     app: str
@@ -56,14 +56,14 @@ class Sweep:
 def clear_away(
     partition: PartitionWriter, most: int = -1
 ) -> tuple[list[str], list[int]]:
-    """Delete memories that lived their time, archive those that are valid no more.
+    """Delete memories past their TTL, and archive those past `valid_until`.
 
     Args:
         partition: Their partition.
-        most: At most so many of each; -1 is all.
+        most: Maximum number of each; -1 is no limit.
 
     Returns:
-        The ids of what was deleted, and the rows of both.
+        The ids of the deleted memories, and the rows of all.
     """
     execute = partition.connection.execute
     own = (partition.expiry_now, partition.id, most)

@@ -1,4 +1,4 @@
-"""Deletions that wait for a confirmation."""
+"""Proposals to delete memories, which take effect when confirmed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vecall.store.sql import select_in
 from vecall.store.writes.partition_writer import PartitionWriter
 
 LASTS_S = 600.0
-"""How long a proposal waits, in seconds."""
+"""TTL of a proposal, in seconds."""
 
 _PREFIX = "\0forget:"  # no idempotency key of a caller has a NUL
 _ROW_BYTES = 1_000
@@ -22,13 +22,13 @@ _ROW_BYTES = 1_000
 
 @dataclass(slots=True)
 class ProposeForget:
-    """Stores which memories of one user a confirmation deletes.
+    """Stores a proposal to delete memories of one user.
 
     Attributes:
         app: The app.
         user: The user.
-        shown: The texts that are shown for the confirmation, by id.
-        token: Confirms it; it cannot be guessed.
+        shown: The texts that the user is shown, by id.
+        token: The secret that confirms the proposal.
     """
 
     app: str
@@ -56,16 +56,16 @@ class ProposeForget:
 def take_proposal(
     partition: PartitionWriter, token: str, chosen: Sequence[str] | None = None
 ) -> list[str]:
-    """Return the ids to delete of a proposal of this user, which counts no more.
+    """Return the ids that a proposal of this user deletes, and remove the proposal.
 
     Args:
-        partition: The user's.
-        token: The proposal's.
+        partition: The user's partition.
+        token: The proposal's token.
         chosen: Only these of its ids; None is all.
 
     Raises:
-        NotFoundError: There is none of this token, or not any more, or one of the
-            memories to delete says something else by now.
+        NotFoundError: The token is unknown or expired, or the text of a memory to
+            delete has changed.
         InvalidArgumentError: A chosen id is not of this proposal.
     """
     own = (partition.id, _PREFIX + token)

@@ -1,4 +1,4 @@
-"""Idempotency keys: a call that is sent again is carried out once."""
+"""Idempotency keys: a repeated call is executed once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIFETIME_S = 30 * 86_400.0
 
 
 class ForgottenKeyError(VecallError):
-    """The key of a call that was to be answered, and not carried out, is unknown."""
+    """A call was expected to be a repeat, but its idempotency key is unknown."""
 
 
 class IdempotencyRecord:
@@ -33,10 +33,10 @@ class IdempotencyRecord:
         self._drafts = {draft.id: draft for draft in drafts}
 
     def earlier_ids(self) -> list[str] | None:
-        """Return the ids of the call that came first; None if this one does.
+        """Return the ids of the first call with this key; None if this is the first.
 
         Raises:
-            ConflictError: The key was used for something else.
+            ConflictError: The key was used for a call with other memories.
         """
         connection, part = self._partition.connection, self._partition.id
         found = _find(connection, part, self._key)
@@ -64,7 +64,7 @@ class IdempotencyRecord:
         """
         if len(ids) < len(stored_ids):
             return False
-        # The first call left out what was gone, and turns that had expired.
+        # The first call left out deleted memories and expired turns.
         missing = self._drafts.keys() - set(ids)
         facts = [id_ for id_ in missing if not self._drafts[id_].ordered]
         connection, part = self._partition.connection, self._partition.id
@@ -72,7 +72,7 @@ class IdempotencyRecord:
         return gone.issuperset(facts)
 
     def store(self, ids: Sequence[str]) -> None:
-        """Remember the call, and forget those of more than 30 days ago."""
+        """Record the call, and delete records older than 30 days."""
         self._partition.reveal()
         part, now = self._partition.id, self._partition.expiry_now
         execute = self._partition.connection.execute
@@ -84,7 +84,7 @@ class IdempotencyRecord:
 
 
 def is_used(connection: sqlite3.Connection, app: str, user: str, key: str) -> bool:
-    """Whether a call of this user had this key, with any memories."""
+    """Whether a call of this user has used this key, with any memories."""
     part = part_of(connection, app, user)
     return part is not None and _find(connection, part, key) is not None
 
@@ -103,17 +103,17 @@ def _find(
 
 
 def drop_digests(connection: sqlite3.Connection) -> None:
-    """Leave of every key the ids that it gave, and no digest of the texts.
+    """Delete the digests of texts from all keys, and keep the ids.
 
-    A call with such a key is still carried out once, and known by its ids. Proposals,
-    which have no hash, go with the digests of what they show.
+    A repeat of such a call is still recognised, by its ids. Proposals to forget are
+    deleted with their digests.
     """
     connection.execute("DELETE FROM idem WHERE hash IS NULL")
     connection.execute("UPDATE idem SET hash = ?", (_DROPPED,))
 
 
 def _hash(drafts: Sequence[Draft]) -> bytes:
-    """What makes two calls the same: ids and contents, not when they expire."""
+    """A digest of a call: of the ids and contents, but not of the TTLs."""
     digest = blake2b(digest_size=16)
     for draft in drafts:
         for part in (draft.id, draft.text, draft.content, draft.meta, draft.author):

@@ -33,24 +33,25 @@ _ONLY_IF = {
     "trig": "SELECT 1 FROM told WHERE part = :part AND session = :session "
     "AND event IS NOT NULL",
 }
-"""What must be there, so that nothing older comes back that is over here."""
+"""Per table, the condition under which a line is inserted, as SQL. Without it, an older
+line could bring back a state that ended in this file."""
 
 
 @dataclass(slots=True)
 class ImportLines:
-    """Writes exported lines of one partition; what is newer stays.
+    """Writes exported lines of one partition; of each memory the newer version wins.
 
-    A memory that was deleted here stays deleted, and one that was deleted there is
-    deleted here, unless it was changed here afterwards.
+    A memory that was deleted in this file stays deleted. A memory that was deleted in
+    the exported file is deleted here, unless it was changed here afterwards.
 
     Attributes:
         app: The app.
         user: The user.
-        created_at: When the partition was made.
-        lines: Kind and values of each line, checked; vectors as float32 bytes.
+        created_at: When the partition was created, in seconds.
+        lines: Kind and values of each line, validated; vectors as float32 bytes.
         model: Number of the model of the vectors; None leaves them out.
-        restore: Bring back what was deleted here.
-        bounds: How much the user may have.
+        restore: Also store memories that were deleted in this file.
+        bounds: The user's quota.
     """
 
     app: str
@@ -89,7 +90,7 @@ class ImportLines:
             if kind == "told" and seen_turn_ids_of_partition(
                 connection, partition.id, values["session"], [values["id"]]
             ):
-                continue  # it is over here, and perhaps hidden since
+                continue  # deleted in this file, and its id possibly hidden since
             names = ("part", *TABLES[kind])
             came = connection.execute(
                 f"INSERT OR IGNORE INTO {kind} ({', '.join(names)}) "
@@ -119,7 +120,7 @@ class ImportLines:
         if old is not None and old[1] >= values["updated_at"]:
             return
         live, size = int(state == "live"), len(values["text"].encode())
-        if old is not None:  # count the row as it is now out, and as it will be in
+        if old is not None:  # subtract the old row from the counts, add the new one
             was_live = int(old[3] == "live")
             live, size = live - was_live, size * live - old[2] * was_live
         else:
@@ -175,7 +176,7 @@ class ImportLines:
         )
 
     def _id_of(self, partition: PartitionWriter, id_: str) -> str:
-        """Return the id that is hidden, if there is a memory of it."""
+        """Return the id that a hidden id stands for, if this file has the memory."""
         if not is_hidden(id_):
             return id_
         if self._known is None:
@@ -193,11 +194,11 @@ _KNOWN = (
 
 
 def _as_used_here(connection: sqlite3.Connection, row: Row) -> Row:
-    """A row from outside, used at least as often and lately as the one it replaces."""
+    """An imported row, with the larger use count and later last use of both rows."""
     try:
         known = load_rows(connection, [row.rid], any_state=True)
     except CorruptFileError:
-        return row  # it heals what is here
+        return row  # it replaces a damaged row
     for here, *_ in known:
         uses = max(row.uses or 0, here.uses or 0)
         times = [at for at in (row.last_used, here.last_used) if at is not None]
@@ -206,7 +207,7 @@ def _as_used_here(connection: sqlite3.Connection, row: Row) -> Row:
 
 
 def _past(partition: PartitionWriter, values: Mapping[str, Any]) -> None:
-    """Take an entry of a memory's history, unless it is there."""
+    """Store an entry of a memory's history, unless the file has it."""
     entry = [values.get(name) for name in TABLES["hist"]]
     known = partition.connection.execute(
         "SELECT 1 FROM hist WHERE part = ? AND id = ? AND at = ? AND op = ? "

@@ -1,4 +1,4 @@
-"""A write among others in one transaction: it succeeds or fails alone."""
+"""Runs jobs that share a transaction; each succeeds or fails by itself."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from vecall.store.write_job import WriteJob
 def run_in_savepoint(
     connection: sqlite3.Connection, job: WriteJob
 ) -> Change | BaseException:
-    """Run a job under a savepoint of its own.
+    """Run a job in its own savepoint.
 
     Returns:
-        What it changed, or why it failed; then nothing of it is left.
+        Its change; or its error, after it was rolled back.
 
     Raises:
         sqlite3.Error: SQLite rolled the whole transaction back, as it does when the

@@ -1,8 +1,8 @@
-"""Which memories of a user weigh least, among many, most of which SQLite leaves out.
+"""Finds the memories of a user with the lowest importance, reading few of them.
 
-The weight of a memory falls with its age and rises with its prior and its uses. So once
-as many light memories are found as are wanted, all that are younger than a certain age,
-with a certain prior or a higher one, weigh more: they are not even read.
+The importance of a memory falls with its age and rises with its prior and its uses. So
+once enough unimportant memories are found, all memories with at least a certain prior
+and below a certain age are more important. SQL excludes them.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from vecall.concurrency.time_slices import Slices
 from vecall.ranking.importance import DAY, DEFAULT_PRIOR, weight_of
 from vecall.store.writes.partition_writer import PartitionWriter
 
-_IN_A_SLICE = 500  # rows that are weighed: half of a millisecond at most
-_LEVELS = 3  # of priors, each with an age of its own, besides one that has none
+_IN_A_SLICE = 500  # rows that are weighed: half a millisecond at most
+_LEVELS = 3  # of priors, each with its own age limit, besides one that has none
 _DAYS = 4_000_000  # more than from the year 1 to the year 9999
-_KNOWN = 10_000  # weights that are remembered
+_KNOWN = 10_000  # cached weights
 _PRIOR = f"ifnull(importance_prior, {DEFAULT_PRIOR})"
 _TIME = "coalesce(ts, created_at)"
 
 
 class _Lightest:
-    """The rows of the lowest weights so far, of equal ones the first, at most so many.
+    """Collects the `limit` rows of lowest weight; of equal ones, the first.
 
-    Rows are to come in their order.
+    Rows must arrive in order of row number.
     """
 
     def __init__(self, now: float, limit: int) -> None:
@@ -35,7 +35,7 @@ class _Lightest:
         self._limit = limit
         self._weights: dict[tuple[float, int | None, float], float] = {}
         self._rows: list[tuple[float, int]] = []
-        self._bound = math.inf  # what weighs as much comes after all that are wanted
+        self._bound = math.inf  # a later row of this weight is not among the lightest
 
     def look_at(self, rows: Iterable[tuple[int, float, int | None, float]]) -> None:
         """Weigh rows: number, prior, uses and time of each."""
@@ -54,10 +54,10 @@ class _Lightest:
             self._bound = self._rows[-1][0]
 
     def heavier(self) -> list[tuple[float, float]]:
-        """Return pairs of a prior and a time, of rows that need not be looked at.
+        """Return (prior, time) pairs that bound the rows to skip.
 
-        A row of no lower prior and no earlier time does not weigh less than the
-        heaviest one that is wanted so far, and comes after it.
+        A row with at least this prior and at least this time weighs no less than the
+        heaviest row collected so far, and sorts after it.
         """
         if self._bound == math.inf:
             return []
@@ -67,20 +67,20 @@ class _Lightest:
         step = max(1, math.ceil(len(light) / _LEVELS))
         some = light[::step] + priors[at : at + 1]
         return [
-            # A second is more than what is lost by rounding.
+            # One second is more than the rounding error.
             (prior, self._now - days * DAY + 1.0)
             for prior in some
             if (days := self._days_until_light(prior)) > 0
         ]
 
     def _days_until_light(self, prior: float) -> int:
-        """After how many days a memory that was never used is light."""
+        """The age in days from which a memory that was never used is light."""
         return bisect_left(
             range(_DAYS), True, key=lambda days: self._is_light(prior, days)
         )
 
     def _is_light(self, prior: float, days: int) -> bool:
-        """Whether a memory that was never used weighs less than all that are wanted."""
+        """Whether a memory that was never used weighs less than the collected rows."""
         return weight_of(prior, None, (days + 0.5) * DAY) < self._bound
 
     def rows(self) -> list[int]:
@@ -89,7 +89,7 @@ class _Lightest:
 
 
 def lowest_value(partition: PartitionWriter, limit: int) -> list[int]:
-    """Return the live rows of a user that weigh least, at most so many, in order."""
+    """Return the `limit` live rows of a user of lowest importance, in that order."""
     execute = partition.connection.execute
     own = (partition.id << 32, (partition.id << 32) | 0xFFFFFFFF)
     live = "FROM mem WHERE rid BETWEEN ? AND ? AND state = 'live'"

@@ -129,11 +129,11 @@ class ClaimSession:
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         _disarm(partition, self.session)
         now = partition.expiry_now
-        had = connection.execute(
+        claimed = connection.execute(
             "UPDATE trig SET due_at = ? WHERE part = ? AND session = ? AND due_at <= ?",
             (now + self.lease, partition.id, self.session, now),
         ).rowcount
-        return partition.unchanged([self.session] if had else [])
+        return partition.unchanged([self.session] if claimed else [])
 
 
 @dataclass(slots=True)
