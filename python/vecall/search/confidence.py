@@ -29,7 +29,8 @@ class QueryStats(NamedTuple):
 
     Attributes:
         coverage: Share of the query's total IDF that the best row covers.
-        vector_weight: The weight of the vectors, in [0, 1], from their agreement with words.
+        vector_weight: The weight of the vectors, in [0, 1]: how well they agree with
+            the words.
         rows: The number of rows that passed the filter.
         best: The best score.
         has_vector: Whether the query had a vector other than zero.

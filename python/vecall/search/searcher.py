@@ -215,7 +215,7 @@ class Searcher:
         vector: Vectors | None,
         target: tuple[int, int] | None,
     ) -> tuple[list[Hit], QueryStats] | None:
-        """Query the engine if the partition is at `target` before and after the call."""
+        """Query the engine; None unless the partition is at `target` throughout."""
         partitions, key = self._loader, request.key
         entry = partitions.loaded(key, target)
         if entry is None:

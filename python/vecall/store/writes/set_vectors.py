@@ -1,4 +1,4 @@
-"""Giving vectors to memories that were stored before the file had a model."""
+"""Stores vectors for memories that were added before the file had a model."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ class SetVectors:
 
 
 def embedded_part(row: Row) -> tuple[str | None, str]:
-    """What a vector is made of."""
+    """The inputs of a row's vector: author and text."""
     return row.author, row.text
