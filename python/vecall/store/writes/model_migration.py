@@ -1,12 +1,12 @@
-"""Moving a file to another embedding model, in steps that a crash cannot tear.
+"""Migrates a file to another embedding model, in steps that survive a crash.
 
-1. The new model is on record as migrating. Vectors of all rows are prepared in
-   `vec_next`, in the order of rows; `cursor` remembers how far. Every row that is
-   written meanwhile, by any process, leaves an entry without a vector there
-   (see `PartitionWriter`), so nothing has to be looked for twice.
-2. When no such entry is left, one small transaction makes the new model the active one.
-   From then on the prepared vectors count.
-3. They are moved to their rows in batches.
+1. The new model is on record as migrating. Its vectors are stored in `vec_next`, in
+   order of row number; a cursor records the progress. Every row that any process writes
+   meanwhile leaves an entry without a vector there (see `PartitionWriter`), so one pass
+   over the rows is enough.
+2. When no such entry is left, one small transaction makes the new model active. From
+   then on, reads use the vectors in `vec_next`.
+3. The vectors are moved to their rows in batches.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_USER = Change("", "", 0, 0, 0)
 
 
 def migrating_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
-    """Return the model that the file is being moved to, or None."""
+    """Return the model that the file is being migrated to, or None."""
     row = connection.execute(
         "SELECT name, dim, id, fingerprint FROM model WHERE state = 'migrating'"
     ).fetchone()
@@ -37,12 +37,12 @@ def migrating_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
 def begin_migration(
     connection: sqlite3.Connection, candidate: EmbeddingModel
 ) -> EmbeddingModel:
-    """Put the new model on record, or take up a migration that was interrupted.
+    """Begin a migration to a model, or resume it after an interruption.
 
-    A migration to yet another model is given up.
+    A migration to a third model is abandoned.
 
     Raises:
-        ConflictError: Vectors of the active model still wait to be moved to their rows.
+        ConflictError: Vectors of the active model are still to be moved to their rows.
     """
     if unmoved_vectors(connection):
         msg = "the file's last change of model is not finished yet; try again"
@@ -50,7 +50,8 @@ def begin_migration(
     known = migrating_model(connection)
     if known is not None and _equal(known, candidate):
         return known
-    # Its row stays: who still migrates to it must not find its number on another model.
+    # The old model's row stays, so that its number is not reused: another process may
+    # still be migrating to it.
     connection.execute("UPDATE model SET state = 'retired' WHERE state = 'migrating'")
     connection.execute("DELETE FROM vec_next")
     connection.execute(
@@ -65,7 +66,7 @@ def begin_migration(
 
 
 def require_migrating(connection: sqlite3.Connection, model: int) -> None:
-    """Check that the file is still being moved to a model.
+    """Check that the migration to a model is still running.
 
     Raises:
         ConflictError: It is not.
@@ -86,8 +87,9 @@ def to_be_embedded(
     """Return rows that still need a vector of the new model.
 
     Returns:
-        At most so many rows, and the row number up to which all are done once these
-        are; None for the latter if they were written after the pass had gone by.
+        At most `limit` rows, and the new cursor: once these rows are embedded, all rows
+        up to it are done. None instead of a cursor after the pass, when only rows that
+        changed behind the cursor are left.
     """
     cursor = int(
         connection.execute(
@@ -110,13 +112,13 @@ def to_be_embedded(
 
 @dataclass(slots=True)
 class PutNextVectors:
-    """Stores vectors of the new model, except of rows that changed meanwhile.
+    """Stores vectors of the new model, except for rows that changed meanwhile.
 
     Attributes:
         model: Number of the new model.
         rows: The rows as they were when they were embedded.
         vectors: One vector each, float32 little-endian.
-        cursor: How far the pass has come then, if it has come further.
+        cursor: The new cursor of the pass; None leaves it unchanged.
     """
 
     model: int
@@ -133,7 +135,7 @@ class PutNextVectors:
         """Do it inside a transaction."""
         migrating = migrating_model(connection)
         if migrating is None or migrating.id != self.model:
-            return _NO_USER  # another process finished it, or gave it up
+            return _NO_USER  # another process finished or abandoned the migration
         rids = [stored.row.rid for stored in self.rows]
         now = {
             stored.row.rid: stored.row
@@ -159,9 +161,10 @@ class PutNextVectors:
 
 
 def switch_models(connection: sqlite3.Connection, model: int) -> bool:
-    """Make the new model the active one if every row has its vector.
+    """Make the new model active if every row has its vector, inside a transaction.
 
-    Inside a transaction. False if there is more to embed.
+    Returns:
+        Whether the model is active; False if rows still have to be embedded.
     """
     active = active_model(connection)
     if active is not None and active.id == model:
@@ -170,23 +173,23 @@ def switch_models(connection: sqlite3.Connection, model: int) -> bool:
     rows, cursor = to_be_embedded(connection, 1)
     if rows or cursor is not None:
         return False
-    # An entry without a vector whose row is gone or set aside has no use.
+    # The remaining entries without a vector belong to deleted or damaged rows.
     connection.execute("DELETE FROM vec_next WHERE vec = x''")
     connection.execute("UPDATE model SET state = 'retired' WHERE state = 'active'")
     connection.execute("UPDATE model SET state = 'active' WHERE id = ?", (model,))
     connection.execute("DELETE FROM meta WHERE key = 'reembed_cursor'")
-    # They are of the old vectors.
+    # The snapshots contain the old vectors.
     connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
     return True
 
 
 @dataclass(slots=True)
 class SwitchModels:
-    """Makes the new model the active one, if every row has its vector.
+    """Makes the new model active if every row has its vector.
 
     Attributes:
         model: The new model.
-        done: Whether it is.
+        done: Set by `run`: whether the model is active.
     """
 
     model: EmbeddingModel
@@ -200,7 +203,7 @@ class SwitchModels:
 
 
 def unmoved_vectors(connection: sqlite3.Connection) -> bool:
-    """Whether vectors of the active model still wait to be moved to their rows."""
+    """Whether vectors of the active model are still to be moved to their rows."""
     found = connection.execute(
         "SELECT 1 FROM vec_next WHERE model = "
         "(SELECT id FROM model WHERE state = 'active') LIMIT 1"
@@ -210,7 +213,7 @@ def unmoved_vectors(connection: sqlite3.Connection) -> bool:
 
 @dataclass(slots=True)
 class MoveVectors:
-    """Moves some vectors from `vec_next` to their rows; what is read stays the same."""
+    """Moves a batch of vectors from `vec_next` to their rows. Reads do not change."""
 
     estimated_bytes: int = 0
 

@@ -1,8 +1,8 @@
-"""The row of one (app, user), and the sequence numbers of its changes.
+"""Writes to the partition of one (app, user), with sequence numbers of its changes.
 
-Every change of a memory takes the partition's next sequence number, which is written to
-`chg` for readers that must catch up. A new memory's row number is the sequence number
-of its making, so it is never used twice, not even after the newest memory was deleted.
+Every change of a memory takes the partition's next sequence number. The change log
+`chg` stores it for readers that have to catch up. The row number of a new memory is the
+sequence number of its insertion, so it is never reused, not even after a deletion.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from vecall.store.sql import insert_many
 from vecall.store.values import require_counts
 
 _ROW_BITS = 32
-_MIN_LOGGED = 2_048  # at least; a reader further behind loads the partition again
-_LOGGED_SHARE = 2  # and one change for so many live memories, for snapshots to build on
+_MIN_LOGGED = 2_048  # changes; a reader further behind reloads the partition
+_LOGGED_SHARE = 2  # one change is logged per so many live memories, for snapshots
 _MAX_SEQ = (1 << _ROW_BITS) - 1
 
 
@@ -30,17 +30,16 @@ class PartitionWriter:
     def __init__(
         self, connection: sqlite3.Connection, app: str, user: str, *, create: bool
     ) -> None:
-        """Find the partition, or make it.
+        """Find or create the partition.
 
-        A user whose names a purge has hidden is found, too, and has them again as soon
-        as something is written.
+        A user whose names a purge hid is found, too. The next write restores the names.
         """
         self.connection = connection
         self.app = app
         self.user = user
         expiry_clock = expiry_clock_of(connection)
         self.now = expiry_clock.wall()  # for timestamps
-        self.expiry_now = expiry_clock.now()  # what decides about expiry
+        self.expiry_now = expiry_clock.now()  # for expiry
         self._changes: list[tuple[int, int, int, str]] = []
         self._live = 0
         self._bytes = 0
@@ -49,7 +48,9 @@ class PartitionWriter:
         if row is None:
             require_absent(connection, app, user)
         else:
-            partition_state(connection, row[0], app, user)  # it is this user's
+            partition_state(
+                connection, row[0], app, user
+            )  # check that it is the user's
         self._is_hidden = False
         if row is None:
             hidden = hidden_user(connection, app, user)
@@ -65,7 +66,7 @@ class PartitionWriter:
         self.seq = self.seq_before
 
     def reveal(self) -> None:
-        """Give the user the names again that a purge has hidden."""
+        """Restore the user's names if a purge hid them."""
         if self._is_hidden:
             self._write_names(self.id)
             self._is_hidden = False
@@ -82,9 +83,9 @@ class PartitionWriter:
 
         Args:
             rid: The row, or 0 for a new one.
-            op: "u" written, "d" deleted, "m" marked as used: the same otherwise.
-            live: How many live memories more.
-            size: How many bytes of text more.
+            op: "u" for written, "d" for deleted, "m" if only the usage changed.
+            live: The change in the number of live memories.
+            size: The change in the bytes of text.
 
         Returns:
             The row's number.
@@ -102,20 +103,20 @@ class PartitionWriter:
 
     @property
     def live(self) -> int:
-        """How many live memories there are, with the changes so far."""
+        """The number of live memories, including the changes so far."""
         return self._live_before + self._live
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of text they have."""
+        """The bytes of text of the live memories, including the changes so far."""
         return self._bytes_before + self._bytes
 
     def has_grown(self, count: int = 0, size: int = 0) -> bool:
-        """Whether there are more memories, or more bytes, than before.
+        """Whether the number of memories or bytes has grown.
 
         Args:
-            count: How many turns more wait until memories are made of them.
-            size: How many bytes more these have.
+            count: The change in the number of buffered turns.
+            size: The change in their bytes.
         """
         return self._live + count > 0 or self._bytes + size > 0
 
@@ -143,7 +144,7 @@ class PartitionWriter:
         removed: Sequence[int] = (),
         ids: Sequence[str] = (),
     ) -> Change:
-        """Return what was done, for the engine and the caller."""
+        """Return the change of this transaction, for the engine and the caller."""
         return Change(
             self.app,
             self.user,
@@ -156,13 +157,13 @@ class PartitionWriter:
         )
 
     def unchanged(self, ids: Sequence[str]) -> Change:
-        """Return that nothing was done."""
+        """Return an empty change."""
         return Change(
             self.app, self.user, self.id, self.seq_before, self.seq_before, ids=ids
         )
 
     def _revise_next_vectors(self) -> None:
-        """Drop what a migration of models had prepared for rows that have changed."""
+        """Drop vectors that a model migration prepared for rows that have changed."""
         coming, any_left = self.connection.execute(
             "SELECT (SELECT id FROM model WHERE state = 'migrating'), "
             "EXISTS (SELECT 1 FROM vec_next)"
@@ -172,8 +173,8 @@ class PartitionWriter:
         for _, _, rid, op in self._changes:
             if coming is None or op == "d":
                 self.connection.execute("DELETE FROM vec_next WHERE rid = ?", (rid,))
-            elif op != "m":  # what is prepared still fits a row that was marked
-                # Without a vector: it is to be embedded, again or for the first time.
+            elif op != "m":  # a usage change keeps the prepared vector
+                # An entry without a vector: the row has to be embedded.
                 self.connection.execute(
                     "INSERT OR REPLACE INTO vec_next (rid, model, vec) "
                     "VALUES (?, ?, x'')",
@@ -181,8 +182,8 @@ class PartitionWriter:
                 )
 
 
-# A partition's number is never used again, for row numbers begin with it and caches of
-# other processes know memories by them. `last_part` remembers those that are forgotten.
+# A partition number is never reused: row numbers begin with it, and caches of other
+# processes identify memories by row number. `last_part` covers deleted partitions.
 _CREATE = """
 INSERT INTO part (id, app, user, created_at) SELECT 1 + max(
   coalesce((SELECT max(id) FROM part), 0),

@@ -1,4 +1,4 @@
-"""Numbers between two others, for what comes between two that stand already."""
+"""Computes positions between existing ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 
 def between(low: float | None, high: float | None, count: int) -> list[float]:
-    """Return so many ascending numbers above `low` and below `high`.
+    """Return `count` ascending numbers between `low` and `high`, both exclusive.
 
-    Whole numbers right before `high` if there are as many, else evenly apart. Where
-    `low` is None they are whole and end before `high`; where `high` is None they are
-    whole and begin after `low`, or with 0.
+    They are integers right before `high` if enough fit, or else evenly spaced. If `low`
+    is None, they are integers that end before `high`. If `high` is None, they are
+    integers that start after `low`, or at 0.
     """
     if high is None:
         start = 0 if low is None else math.floor(low) + 1
@@ -31,18 +31,18 @@ def spread(
     last: float | None,
     minimum: float,
 ) -> list[float] | None:
-    """Return other numbers for some that are in order, evenly apart, but at most by 1.
+    """Return new, evenly spaced positions with a gap for `count` more; steps <= 1.
 
     Args:
-        old: The numbers.
-        at: Before which of them there is to be room.
-        count: For how many more.
-        first: What the first one has to stay; None if it may become less.
-        last: What the last one has to stay; None if it may become more.
+        old: The current positions, ascending.
+        at: The index before which the gap is made.
+        count: The number of positions that must fit into the gap.
+        first: The fixed first position; None if it may decrease.
+        last: The fixed last position; None if it may increase.
         minimum: The minimum step.
 
     Returns:
-        As many numbers; None if they would be closer than `least`.
+        As many positions as `old`; None if the step would be below `minimum`.
     """
     steps = len(old) - 1 + count
     step = 1.0
@@ -61,5 +61,5 @@ def spread(
 
 
 def as_stored(number: float) -> float:
-    """Return a number as SQLite gives it back from a column of integers."""
+    """Return a number as SQLite returns it from a column of integers."""
     return int(number) if number == math.floor(number) else number

@@ -1,7 +1,7 @@
-"""What a purge hides: the ids of what is gone, and the names of users without memories.
+"""Hides the ids of deleted memories, and the names of users without memories.
 
-Tombstones stay effective. A user whose names are hidden has them again with the next
-write, see `PartitionWriter`.
+Tombstones stay effective. The next write for a user restores hidden names, see
+`PartitionWriter`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.row_state import State, rewrite
 from vecall.store.writes.waiting_counts import forget_waits
 
-_RECOGNISED = ("tomb", "told", "idem")  # tables of what may come again
-_PLAIN = "id >= char(1)"  # an id that is not hidden yet, and no key
+_RECOGNISED = ("tomb", "told", "idem")  # tables whose ids a later call may repeat
+_PLAIN = "id >= char(1)"  # an id that is not hidden, and not a key
 _GONE = "NOT EXISTS (SELECT 1 FROM mem WHERE mem.part = {0}.part AND mem.id = {0}.{1})"
 
 
 def hide_what_is_gone(connection: sqlite3.Connection, now: float) -> None:
-    """Replace ids and names of what is gone by keyed digests, inside a transaction."""
+    """Replace ids and names of deleted data by keyed digests, inside a transaction."""
     _hide_links(connection)
     hidden = _Hiding(connection, now)
     connection.create_function("hide", 2, hidden, deterministic=True)
@@ -52,7 +52,7 @@ class _Hiding:
         self._keys: dict[int, bytes] = {}
 
     def prepare(self, parts: list[tuple[int]]) -> None:
-        """Have the keys of users; none can be made while a statement runs."""
+        """Load or create the keys of users; none can be made while a query runs."""
         for (part,) in parts:
             if part not in self._keys:
                 self._keys[part] = make_key(self._connection, part, self._now)
@@ -62,7 +62,7 @@ class _Hiding:
 
 
 def _hide_links(connection: sqlite3.Connection) -> None:
-    """Let no memory name one that is gone and that it superseded."""
+    """Remove the ids of deleted memories from `supersedes`."""
     found = connection.execute(
         "SELECT rid, state FROM mem WHERE supersedes IS NOT NULL AND NOT EXISTS ("
         "SELECT 1 FROM mem AS older WHERE older.part = mem.part "
@@ -86,7 +86,7 @@ def _hide_links(connection: sqlite3.Connection) -> None:
 
 
 def _hide_ids(connection: sqlite3.Connection, hidden: _Hiding) -> None:
-    """Hide tombstones, observed turns, and ids of calls, if the memory is gone."""
+    """Hide the ids of deleted memories in tombstones, seen turns and recorded calls."""
     execute = connection.execute
     tombstoned_turns = f"event IS NULL AND {_PLAIN} AND {_GONE.format('told', 'id')}"
     by = f"by >= char(1) AND {_GONE.format('replaced', 'by')}"
@@ -133,7 +133,7 @@ def _users_without_memories(
 def _hide_user(
     connection: sqlite3.Connection, part: int, app: str, user: str, hidden: _Hiding
 ) -> None:
-    """Hide a user's names, or delete the partition if there is nothing to recognise."""
+    """Hide a user's names, or delete the partition if it has no ids to recognise."""
     execute = connection.execute
     for table in ("chg", "hist", "replaced"):
         execute(f"DELETE FROM {table} WHERE part = ?", (part,))

@@ -1,4 +1,4 @@
-"""How much one user may have, and what goes when it is more."""
+"""Quotas of a user, and eviction."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ _AT_ONCE = 100  # a limit divided by this goes besides what must, where no index
 
 
 class UserQuota(NamedTuple):
-    """How much one user may have; None is as much as they like.
-
-    Turns that wait until memories are made of them count, too.
+    """The quota of one user; None is no limit. Buffered turns count, too.
 
     Attributes:
-        memories: How many.
-        nbytes: How many bytes of text, in UTF-8; of turns that wait, of their JSON.
-        eviction: What goes when it is more.
+        memories: Maximum number of memories and buffered turns.
+        nbytes: Maximum bytes of text in UTF-8; of buffered turns, of their JSON.
+        eviction: The eviction policy.
     """
 
     memories: int | None
@@ -38,7 +36,7 @@ class UserQuota(NamedTuple):
     eviction: Eviction
 
     def exceeded_by(self, partition: PartitionWriter, waits: Waits) -> tuple[int, int]:
-        """Return how many memories and bytes there are too many."""
+        """Return by how many memories and bytes the quota is exceeded."""
         live, nbytes = partition.live + waits.turns, partition.nbytes + waits.nbytes
         count = 0 if self.memories is None else live - self.memories
         size = 0 if self.nbytes is None else nbytes - self.nbytes
@@ -51,22 +49,22 @@ def evict(
     written: Sequence[RowWithVector],
     more: Waits = Waits(),  # noqa: B008 it cannot be changed
 ) -> list[int]:
-    """Make room; what has just been written goes only if nothing else is left.
+    """Evict memories until the quota is met.
 
-    What is over already, and was not cleared away yet, goes before all else. Turns
-    that wait never go.
+    Expired memories go first. Memories that were just written go last. Buffered turns
+    are never evicted.
 
     Args:
-        partition: Whose memories they are.
-        bounds: How much there may be.
+        partition: The user's partition.
+        bounds: The quota.
         written: The memories that were just written.
-        more: By how much what waits has grown; below 0 where it has shrunk.
+        more: The growth of the buffered turns; negative if they shrank.
 
     Returns:
-        The rows that went.
+        The evicted rows.
 
     Raises:
-        LimitExceededError: There is no room, and nothing may go.
+        LimitExceededError: The quota is exceeded, and eviction cannot meet it.
     """
     waits = waits_of(partition)
     if not any(bounds.exceeded_by(partition, waits)):
@@ -86,7 +84,7 @@ def evict(
     gone = [row.rid for row in doomed]
     left = bounds.exceeded_by(partition, waits)
     if waits.turns and (any(left) or not new.isdisjoint(gone)):
-        # What is new would go at once because of what waits.
+        # Buffered turns leave no room for the new memories.
         raise _exceeded(bounds, count, size, waits)
     return over + gone
 
@@ -108,17 +106,17 @@ def _exceeded(
 def _first(
     partition: PartitionWriter, bounds: UserQuota, new: set[int], count: int, size: int
 ) -> list[RowToDelete]:
-    """At least so many memories and bytes; what is new only after all else.
+    """The rows to evict: at least `count` rows and `size` bytes, new ones last.
 
-    Where no index gives the order, every memory is looked at. For that to be rare, a
-    hundredth of the limit goes besides what must, but nothing new.
+    Without an index on the order, every memory has to be read. To make that rare, a
+    hundredth of the quota is evicted in addition, but no new memories.
     """
     more = larger = 0
     if bounds.eviction != "oldest":
         more = (bounds.memories or 0) // _AT_ONCE if count else 0
         larger = (bounds.nbytes or 0) // _AT_ONCE if size else 0
     limit = count + more + len(new) + _MORE
-    if larger:  # nothing says how many rows have so many bytes: they are sorted once
+    if larger:  # the number of rows for these bytes is unknown: sort all, once
         limit = _ALL
     while True:
         order = _in_order(partition, bounds.eviction, limit)
@@ -135,15 +133,15 @@ def _first(
 def _take(
     partition: PartitionWriter, order: Sequence[int], count: int, size: int
 ) -> tuple[list[RowToDelete], int]:
-    """The first of these, until there are so many and so many bytes.
+    """The first rows of `order` that reach `count` rows and `size` bytes.
 
     Returns:
-        Them, and how many bytes are missing; none if not above 0.
+        The rows, and the bytes that are still missing; none if not above 0.
     """
     going: list[RowToDelete] = []
     at = 0
     while at < len(order) and (len(going) < count or size > 0):
-        # Sizes decide how many go: each slice is as long as all before it.
+        # The number of rows depends on their sizes: each slice doubles the rows read.
         end = at + max(count - len(going), max(at, _MORE) if size > 0 else 0)
         for row in _rows(partition, order[at:end]):
             if len(going) >= count and size <= 0:
@@ -155,7 +153,7 @@ def _take(
 
 
 def _in_order(partition: PartitionWriter, eviction: Eviction, limit: int) -> list[int]:
-    """The live rows of a user, those first that go first, at most so many."""
+    """At most `limit` live rows of a user, in order of eviction."""
     execute = partition.connection.execute
     if eviction == "oldest":
         return [

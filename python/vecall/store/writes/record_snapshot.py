@@ -1,4 +1,4 @@
-"""The record of a snapshot in the file, and how a purge ends all records."""
+"""Records snapshots in the file, and invalidates all records on a purge."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class RecordSnapshot:
         app: The app.
         user: The user.
         record: Its nonce and its digest.
-        part: The partition's number when it was taken.
-        purges: How often the file had been purged when the snapshot was taken.
-        is_recorded: Whether it is on record. If not, it may hold what was purged
-            meanwhile.
+        part: The partition's number when the snapshot was taken.
+        purges: The file's purge count when the snapshot was taken.
+        is_recorded: Set by `run`: whether it is on record. If not, the partition was
+            replaced, or the snapshot may contain purged data.
     """
 
     app: str
@@ -45,13 +45,13 @@ class RecordSnapshot:
 
 
 def purges(connection: sqlite3.Connection) -> int:
-    """Return how often the file was purged."""
+    """Return how many times the file was purged."""
     found = connection.execute("SELECT value FROM meta WHERE key = 'purges'").fetchone()
     return 0 if found is None else int(found[0])
 
 
 def count_purge(connection: sqlite3.Connection) -> None:
-    """Take all snapshots off the record, those that are being written too."""
+    """Invalidate all snapshots, including those that are being written."""
     connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
     connection.execute(
         "INSERT OR REPLACE INTO meta VALUES ('purges', ?)",

@@ -1,4 +1,4 @@
-"""What is there already under an id, and what a draft makes of it."""
+"""Compares a draft with the stored row of its id, and merges the two."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vecall.store.writes.partition_writer import PartitionWriter
 
 
 class ExistingRow(NamedTuple):
-    """What is there already under an id: the columns of a `Row`, and some more."""
+    """The stored row of an id: the columns of a `Row`, and some more."""
 
     state: str
     rid: int
@@ -43,12 +43,12 @@ class ExistingRow(NamedTuple):
     crc: int
 
     def is_whole(self, id_: str) -> bool:
-        """Whether it has its checksum."""
+        """Whether the row passes its checksum."""
         fields = {name: getattr(self, name) for name in Row._fields if name != "id"}
         return is_whole(Row(id=id_, **fields), self.vec, self.crc)
 
     def has_expired(self, now: float) -> bool:
-        """Whether its time to live is over."""
+        """Whether its TTL is over."""
         return self.expires_at is not None and self.expires_at <= now
 
 
@@ -80,7 +80,7 @@ def rest(
 def find_stored(
     partition: PartitionWriter, ids: Sequence[str]
 ) -> dict[str, ExistingRow]:
-    """Return what is there already, by id."""
+    """Return the stored rows of drafts, by id."""
     # Right after a file changed its model, the new vectors are still in vec_next.
     found = select_in(
         partition.connection,
@@ -102,13 +102,13 @@ def expiry(
 ) -> float | None:
     """Return when a memory expires once the draft is written.
 
-    A time to live that is given counts. Without one the old time stays, except that a
-    fact which has expired and is added again is live again.
+    The draft's own TTL wins. Without one, a live memory keeps its expiry, and a new or
+    expired one gets the default TTL.
 
     Args:
         draft: The new version.
-        old: What is there.
-        now: The time.
+        old: The stored row.
+        now: The time, in seconds.
         default: TTL in seconds of memories without one of their own.
     """
     if draft.ttl is not None:
@@ -119,7 +119,7 @@ def expiry(
 
 
 def same_content(draft: Draft, old: ExistingRow) -> bool:
-    """Whether a draft says what is there; no tier of trust says nothing of trust."""
+    """Whether a draft has the stored content. A draft without trust matches any."""
     new, old_fields = _compared(draft), _compared(old)
     if new == old_fields:
         return True
@@ -131,10 +131,9 @@ def is_noop(
 ) -> bool:
     """Whether writing the draft would change nothing.
 
-    With `exact` also an end that the draft does not name is one that it takes away.
-
-    An archived memory that is added again unchanged stays archived, one that waits for
-    a release goes on waiting. A damaged one is rewritten.
+    An archived memory that is added again unchanged stays archived, and a quarantined
+    one stays quarantined. A damaged one is rewritten. With `exact`, a draft without
+    `valid_until` removes the stored one.
     """
     if old.state == "quarantined" and not old.is_whole(draft.id):
         return False
@@ -151,7 +150,7 @@ def is_noop(
 def row_of(
     draft: Draft, rid: int, pos: float | None, now: float, expires_at: float | None
 ) -> Row:
-    """Return the row of a memory that is new."""
+    """Return the row of a new memory."""
     return Row(
         rid,
         draft.id,
@@ -182,7 +181,7 @@ def row_merged(
     now: float,
     expires_at: float | None,
 ) -> Row:
-    """Return the row of a memory over what is there under its id."""
+    """Return the row that results from writing a draft over a stored row."""
     row = row_of(draft, old.rid, pos, now, expires_at)
     row = row._replace(created_at=old.created_at)
     if not old.is_whole(draft.id):  # its use count is not reliable
@@ -204,12 +203,12 @@ def append_history(
     operation: str,
     default_ttl: float | None,
 ) -> None:
-    """Store what an update overwrites, unless it was damaged.
+    """Store the revision that an update overwrites, unless it is damaged.
 
     Args:
         partition: The partition.
-        draft: What overwrites it.
-        old: What is there.
+        draft: The new version.
+        old: The stored row.
         operation: "update" by a later ingest, or "edit" by a correction.
         default_ttl: TTL of the revision in seconds if the draft has none.
     """
@@ -239,7 +238,7 @@ def append_history(
 def corrected(
     connection: sqlite3.Connection, part: int, ids: Sequence[str]
 ) -> dict[str, set[str]]:
-    """Return digests of what corrections have overwritten: what must not come back."""
+    """Return digests of the revisions that corrections overwrote, by memory id."""
     some = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
     if connection.execute(some, (part,)).fetchone() is None:
         return {}
@@ -251,11 +250,10 @@ def corrected(
 
 
 def shorten_digests(connection: sqlite3.Connection) -> None:
-    """Shorten digests of overwritten texts that they prove no text.
+    """Shorten the digests of expired revisions, so that they identify no text.
 
-    The text of a correction whose TTL is over is gone. What is left of its
-    digest still prevents an older copy of the session from undoing the correction; of
-    65,536 other texts one would be refused with it.
+    A short digest still prevents an older copy of a session from undoing a correction.
+    One in 65,536 other texts is refused with it.
     """
     rows = connection.execute(
         "SELECT part, id, seq, old FROM hist WHERE op = 'edit' AND old LIKE ?",

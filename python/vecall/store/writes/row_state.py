@@ -1,4 +1,4 @@
-"""Changing the standing of memories: where, whether and how long they are found."""
+"""Changes the state of memories: archives, supersedes and restores them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from vecall.store.writes.partition_writer import PartitionWriter
 State = Literal["live", "archived", "quarantined"]
 
 Reason = Literal["superseded", "merged", "folded", "lapsed", "archived"]
-"""Why a memory was archived: a newer one contradicts it, equals it, sums it up; it was
-valid until some time; or a caller archived it."""
+"""Why a memory was archived: a newer one contradicts, duplicates or summarizes it; its
+`valid_until` passed; or a caller archived it."""
 
 
 def rewrite(
@@ -27,7 +27,7 @@ def rewrite(
     was: State = "live",
     state: State = "live",
 ) -> RowWithVector:
-    """Write a row whose text and vector stay as they are."""
+    """Write a row whose text and vector do not change."""
     live = int(state == "live") - int(was == "live")
     size = len(row.text.encode()) * live
     partition.change(row.rid, "u", live=live, size=size)
@@ -61,7 +61,7 @@ def archive(
     why: Reason,
     by: str | None = None,
 ) -> list[int]:
-    """Take live memories out of what is found, and keep them.
+    """Archive live memories, so that searches do not find them.
 
     Args:
         partition: Their partition.
@@ -88,17 +88,17 @@ def archive(
 
 
 def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> list[int]:
-    """Archive what newer memories contradict.
+    """Archive memories that newer ones supersede.
 
     Args:
         partition: Their partition.
-        newer: Of the id of each older memory, the id of the newer one.
+        newer: The id of the newer memory, by the id of the older one.
 
     Returns:
         The rows that were live.
 
     Raises:
-        NotFoundError: There is nothing of that id, and never was.
+        NotFoundError: The user never had a memory with an older id.
     """
     older = [id_ for id_ in newer if id_ is not None]
     connection = partition.connection
@@ -119,9 +119,9 @@ def supersede(partition: PartitionWriter, newer: Mapping[str | None, str]) -> li
 def bring_back(
     partition: PartitionWriter, ids: Sequence[str], state: State
 ) -> list[RowWithVector]:
-    """Make the memories of one state live; damaged ones stay as they are.
+    """Make memories of one state live, except for damaged ones.
 
-    What had lapsed is valid again without an end.
+    A `valid_until` that has passed is removed.
     """
     found = select_in(
         partition.connection,

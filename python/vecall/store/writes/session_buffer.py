@@ -1,4 +1,4 @@
-"""Turns of observed sessions that wait until memories are made of them."""
+"""Buffers the turns of observed sessions until they become memories."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ _MOST_DOUBLINGS = 64
 
 @dataclass(slots=True)
 class BufferTurns:
-    """Buffers those turns of an observed session that are new.
+    """Buffers the new turns of an observed session.
 
     Attributes:
         app: The app.
         user: The user.
         session: The session.
-        turns: Its turns by what names them in it, in order; None is one of which no
-            memory will be made.
-        delay: Memories are made in so many seconds; None leaves that as it is.
-        count: Memories are made now if so many turns wait.
-        bounds: How much the user may have.
-        ends: Memories are made at once, so that these turns count only if they still
-            wait when others come.
+        turns: Turns by id, in order; None for a turn that makes no memory.
+        delay: The session is due after so many seconds; None keeps its due time.
+        count: The session is due at once if it has at least so many buffered turns.
+        bounds: The user's quota.
+        ends: The session is processed at once, so the quota is enforced on what was
+            buffered before, not on these turns.
     """
 
     app: str
@@ -49,7 +48,7 @@ class BufferTurns:
     ends: bool = False
 
     def run(self, connection: sqlite3.Connection) -> Change:
-        """Do it inside a transaction; the ids are those of the turns that are new."""
+        """Do it inside a transaction; the change has the ids of the new turns."""
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         own = [partition.id, self.session]
         known = seen_turn_ids_of_partition(
@@ -63,7 +62,7 @@ class BufferTurns:
         if self.bounds is not None and self.ends:
             removed = evict(partition, self.bounds, [], waits_of(partition))
         elif self.bounds is not None:
-            waits_of(partition)  # what waits is counted before it grows
+            waits_of(partition)  # count the buffered turns before adding some
         for id_, *_ in tombstones(connection, partition.id, list(new)):
             new[id_] = None
         (last,) = connection.execute(
@@ -81,7 +80,7 @@ class BufferTurns:
         if self.count is not None and self._waiting(connection, own) >= self.count:
             delay = 0.0
         if delay is not None and any(new.values()):
-            # Where it failed before, nothing that is said hastens the next try.
+            # After a failure, new turns do not move the retry forward.
             connection.execute(
                 "INSERT INTO trig (part, session, kind, due_at) "
                 "VALUES (?, ?, 'make', ?) ON CONFLICT (part, session, kind) DO UPDATE "
@@ -109,13 +108,13 @@ class BufferTurns:
 
 @dataclass(slots=True)
 class ClaimSession:
-    """Takes a session that is due, so that no other process takes it.
+    """Claims a due session for this process, under a lease.
 
     Attributes:
         app: The app.
         user: The user.
         session: The session.
-        lease: Another process may take it in so many seconds if it is still due then.
+        lease: Seconds after which another process may claim it, if it is still due.
     """
 
     app: str
@@ -125,7 +124,7 @@ class ClaimSession:
     estimated_bytes: int = 0
 
     def run(self, connection: sqlite3.Connection) -> Change:
-        """Do it inside a transaction; the ids hold the session if it was had."""
+        """Do it inside a transaction; the change has the session's id if claimed."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         _disarm(partition, self.session)
         now = partition.expiry_now
@@ -138,13 +137,13 @@ class ClaimSession:
 
 @dataclass(slots=True)
 class PostponeSession:
-    """Tries again later to make memories of a session; later and later.
+    """Postpones a session whose processing failed, with exponential backoff.
 
     Attributes:
         app: The app.
         user: The user.
         session: The session.
-        first: Seconds until the first other try; doubled with each.
+        first: Seconds until the first retry; doubled for each further one.
         most: The longest pause, in seconds.
     """
 
@@ -174,13 +173,14 @@ class PostponeSession:
 def mark_turns_done(
     partition: PartitionWriter, session: str, ids: Sequence[str]
 ) -> Waits:
-    """Note that turns need wait no more, and the session neither if none is left.
+    """Remove turns from a session's buffer, and the due time of an empty buffer.
 
     Returns:
-        How much waited that waits no more.
+        The number of removed turns and their bytes.
 
     Raises:
-        ConflictError: Some of them wait no more: others remembered or deleted them.
+        ConflictError: Some turns are no longer buffered: another call consumed or
+            deleted them.
     """
     own = [partition.id, session]
     among = "part = ? AND session = ? AND event IS NOT NULL AND id IN"
@@ -188,7 +188,7 @@ def mark_turns_done(
     found = select_in(partition.connection, f"{size} {among}", own, ids)
     sizes = [nbytes for (nbytes,) in found]
     if len(sizes) < len(ids):
-        msg = "these turns were taken care of meanwhile"
+        msg = "another call has already consumed or deleted these turns"
         raise ConflictError(msg)
     for _ in select_in(
         partition.connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
@@ -203,7 +203,7 @@ def mark_turns_done(
 
 
 def _disarm(partition: PartitionWriter, session: str) -> None:
-    """A session of which nothing waits is not due."""
+    """Remove the due time of a session without buffered turns."""
     partition.connection.execute(
         "DELETE FROM trig WHERE part = ? AND session = ? AND NOT EXISTS (SELECT 1 "
         "FROM told WHERE part = trig.part AND session = trig.session "
@@ -215,7 +215,7 @@ def _disarm(partition: PartitionWriter, session: str) -> None:
 def buffered_turns(
     connection: sqlite3.Connection, app: str, user: str, session: str
 ) -> list[BufferedTurn]:
-    """Return the turns of a session that wait, in order."""
+    """Return the buffered turns of a session, in order."""
     found = connection.execute(
         "SELECT id, event FROM told WHERE session = ? AND event IS NOT NULL AND part = "
         "(SELECT id FROM part WHERE app = ? AND user = ?) ORDER BY pos",
@@ -225,10 +225,10 @@ def buffered_turns(
 
 
 def _turn(id_: str, event: str) -> BufferedTurn:
-    """A buffered turn, as it was stored.
+    """A buffered turn from its stored JSON.
 
     Raises:
-        CorruptFileError: It is not as vecall writes it.
+        CorruptFileError: The JSON is not a valid turn.
     """
     fields = stored_object(event)
     try:
@@ -250,7 +250,7 @@ def seen_turn_ids(
     session: str,
     ids: Sequence[str],
 ) -> set[str]:
-    """Return those of some turns of a session that were buffered before."""
+    """Return those of `ids` that a session has buffered before."""
     part = part_of(connection, app, user)
     return (
         set()
@@ -262,7 +262,7 @@ def seen_turn_ids(
 def seen_turn_ids_of_partition(
     connection: sqlite3.Connection, part: int, session: str, ids: Sequence[str]
 ) -> set[str]:
-    """Return those of some turns that a partition knows, by id or by a hidden one."""
+    """Return those of `ids` that a partition has on record, plain or hidden."""
     query = "SELECT id FROM told WHERE part = ? AND session = ? AND id IN"
     known = {id_ for (id_,) in select_in(connection, query, [part, session], ids)}
     for key in keys_of(connection, part):
@@ -274,7 +274,7 @@ def seen_turn_ids_of_partition(
 
 
 def due_sessions(connection: sqlite3.Connection, now: float) -> list[DueSession]:
-    """Return the sessions of which memories are to be made by now."""
+    """Return the sessions whose buffered turns are due, earliest first."""
     found = connection.execute(
         "SELECT app, user, session FROM trig JOIN part ON part.id = trig.part "
         "WHERE due_at <= ? ORDER BY due_at",
@@ -284,6 +284,6 @@ def due_sessions(connection: sqlite3.Connection, now: float) -> list[DueSession]
 
 
 def next_due(connection: sqlite3.Connection) -> float | None:
-    """Return when the next session is due, in seconds; None if none is."""
+    """Return the earliest due time of a session, in seconds; None if none."""
     due: float | None = connection.execute("SELECT min(due_at) FROM trig").fetchone()[0]
     return due

@@ -1,8 +1,8 @@
-"""Positions of turns in their session, ingested whole, in deltas, or trimmed.
+"""Positions of turns in a session, which is ingested whole, in deltas or trimmed.
 
-Positions are numbers of which neighbours are at most 1 apart. A turn that comes between
-two others gets a number between theirs, so that no other turn is written again; only
-where numbers between become too close are those around it spread out.
+Positions of neighbours are at most 1 apart. A turn between two others gets a position
+between theirs, so no other turn has to be rewritten. If positions become too close, the
+turns around are spread out.
 """
 
 from __future__ import annotations
@@ -16,23 +16,22 @@ from itertools import pairwise
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.position_spacing import between, spread
 
-_LEAST = 2.0**-20  # apart; a float64 of 2^32 has it to spare
-_SPREAD = 2.0**-8  # apart at least after turns were spread out
-_AROUND = 32  # turns on each side that are looked at first to be spread out
+_LEAST = 2.0**-20  # minimum distance; a float64 near 2^32 is more precise
+_SPREAD = 2.0**-8  # minimum distance after spreading
+_AROUND = 32  # turns on each side in the first attempt to spread
 
 
 _Run = tuple[str | None, list[str], str | None]
-"""Turns that need a position, the one before them and the one after that have one."""
+"""New turns in a row, with the positioned turn before and the one after them."""
 
 
 class Positions:
     """The positions of a call's turns in one session.
 
-    New turns go to the end unless the call shows that they belong before a turn that is
-    known already; then they come right before it. Where a call has known turns in
-    another order than they stand, as few of them as possible move. Turns without a
-    session go into one bucket with a gap between calls, so that only turns of one call
-    are neighbours.
+    New turns go to the end, unless the call has a known turn after them: then they are
+    placed right before it. If the call has known turns in another order, as few of them
+    as possible move. Turns without a session share one bucket, with a gap between
+    calls, so that only turns of the same call are neighbours.
     """
 
     def __init__(
@@ -42,13 +41,13 @@ class Positions:
         ids: Sequence[str],
         known: Mapping[str, float],
     ) -> None:
-        """Work out the positions.
+        """Compute the positions.
 
         Args:
             partition: The partition being written.
-            session: The session, None for the bucket.
-            ids: Memory ids of the call's turns, in order, each once.
-            known: Positions of those of them that are in the session already.
+            session: The session; None for the bucket.
+            ids: Memory ids of the call's turns, in order, without duplicates.
+            known: Positions of the turns that are already in the session, by id.
         """
         self.of: dict[str, float] = {}
         self.moved: dict[str, float] = {}
@@ -69,7 +68,7 @@ class Positions:
         self.of |= {id_: start + i for i, id_ in enumerate(new)}
 
     def _insert(self, runs: Sequence[_Run], known: Mapping[str, float]) -> None:
-        """Put each run of new turns right before the known turn that follows it."""
+        """Place each run of new turns right before the known turn that follows it."""
         for _, run, follower in runs:
             if follower is not None:
                 self._spread_around(known[follower], len(run))
@@ -83,7 +82,7 @@ class Positions:
             self.of |= dict(zip(run, places, strict=True))
 
     def _spread_around(self, at: float, count: int) -> None:
-        """Spread turns out where `count` more right before `at` would be too close."""
+        """Spread turns out if `count` more right before `at` would be too close."""
         width = 1
         while True:
             below, above = self._around(at, width)
@@ -109,7 +108,7 @@ class Positions:
     def _around(
         self, at: float, width: int
     ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-        """Up to so many turns before a stored position, and from it on, in order."""
+        """The nearest turns before a stored position and from it on, in order."""
         query = "SELECT id, pos FROM mem WHERE part = ? AND session = ? AND pos"
         values = (*self._own, at, width)
         execute = self._connection.execute
@@ -118,11 +117,11 @@ class Positions:
         return below[::-1], above
 
     def _now(self, row: tuple[str, float]) -> float:
-        """The position of a stored turn, which this call may have moved."""
+        """The current position of a stored turn; this call may have moved it."""
         return self.moved.get(*row)
 
     def _reorder(self, ids: Sequence[str]) -> None:
-        """Bring known turns into the order of the call, and new ones among them."""
+        """Bring known turns into the order of the call, and insert the new ones."""
         rows: sqlite3.Cursor = self._connection.execute(
             "SELECT id, pos FROM mem WHERE part = ? AND session = ? "
             "AND pos IS NOT NULL ORDER BY pos",
@@ -149,7 +148,7 @@ class Positions:
 
 
 def _in_order(ids: Sequence[str], known: Mapping[str, float]) -> bool:
-    """Whether the known turns are in stored order, and the new ones follow them."""
+    """Whether the known turns are in stored order and all new ones follow them."""
     first_new = next((i for i, id_ in enumerate(ids) if id_ not in known), len(ids))
     if any(id_ in known for id_ in ids[first_new:]):
         return False
@@ -168,7 +167,7 @@ def _end_of(connection: sqlite3.Connection, own: tuple[int, str | None]) -> int:
 
 
 def _runs(order: Sequence[str], placed: Container[str]) -> list[_Run]:
-    """The turns of an order that are not placed, by runs, with those around each."""
+    """The runs of turns without a position, each with its placed neighbours."""
     runs: list[_Run] = []
     leader: str | None = None
     run: list[str] = []
@@ -186,9 +185,9 @@ def _runs(order: Sequence[str], placed: Container[str]) -> list[_Run]:
 
 
 def _longest_ascent(order: Sequence[str], places: Mapping[str, float]) -> set[str]:
-    """As many turns of an order as stand in it already (Fredman, 1975)."""
-    ends: list[float] = []  # of the ascents of each length so far, the least end
-    last: list[str] = []  # the turn at that end
+    """The longest subsequence already in stored order (Fredman, 1975)."""
+    ends: list[float] = []  # per length, the smallest last position of a subsequence
+    last: list[str] = []  # the turn at that position
     before: dict[str, str | None] = {}
     for id_ in order:
         length = bisect_left(ends, places[id_])
@@ -204,7 +203,7 @@ def _longest_ascent(order: Sequence[str], places: Mapping[str, float]) -> set[st
 
 
 def _merge(stored: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """Put the stored turns that the call lacks where they were: after the same turn."""
+    """Insert the stored turns that the call lacks after their old predecessors."""
     ids_of_call = set(ids)
     after: dict[str | None, list[str]] = {}
     anchor: str | None = None

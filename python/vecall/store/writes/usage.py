@@ -1,4 +1,4 @@
-"""Counting how often memories were put to use."""
+"""Counts the uses of memories."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.sql import select_in
 from vecall.store.writes.partition_writer import PartitionWriter
 
-_MOST_USES = 2**31 - 1  # an import takes no more either
-_ROW_BYTES = 100  # what a change takes, with the log
+_MOST_USES = 2**31 - 1  # also the limit of an import
+_ROW_BYTES = 100  # of a change, with its log entry
 
 
 @dataclass(slots=True)
 class MarkUsed:
-    """Counts one use of each of some live memories of one user.
+    """Counts one use of each given live memory of one user.
 
-    What is not there, or has expired, is ignored. `updated_at` stays: what an import
-    may overwrite does not depend on who was used last.
+    Unknown and expired ids are ignored. `updated_at` does not change, so uses do not
+    affect which version an import takes.
 
     Attributes:
         app: The app.
         user: The user.
-        ids: Their ids; one that comes twice counts once.
+        ids: The ids of the memories; duplicates count once.
     """
 
     app: str
@@ -67,7 +67,7 @@ def _mark(partition: PartitionWriter, stored: RowWithVector) -> Row:
     uses = min((row.uses or 0) + 1, _MOST_USES)
     row = row._replace(uses=uses, last_used=partition.now)
     partition.change(row.rid, "m")
-    # Right after the file changed its model the vector comes from vec_next, and moves.
+    # Right after a model switch, the vector is still in vec_next and moves to the row.
     partition.connection.execute(
         "UPDATE mem SET uses = ?, last_used = ?, seq = ?, vec = ?, model = ?, crc = ? "
         "WHERE rid = ?",
@@ -87,7 +87,7 @@ def _mark(partition: PartitionWriter, stored: RowWithVector) -> Row:
 def _prepared(
     connection: sqlite3.Connection, rids: Sequence[int]
 ) -> dict[int, tuple[object, object]]:
-    """The vectors that a migration of models has ready for rows, with checksums."""
+    """The vectors that a model migration has prepared for rows, with checksums."""
     found = select_in(
         connection,
         "SELECT rid, vec, crc FROM vec_next WHERE model = "
@@ -101,7 +101,7 @@ def _prepared(
 def _carry(
     connection: sqlite3.Connection, old: Row, new: Row, vec: object, crc: object
 ) -> None:
-    """Keep a prepared vector for a row that was marked; replace a damaged one."""
+    """Keep the prepared vector of a marked row; replace a damaged one."""
     if isinstance(vec, bytes) and is_whole(old, vec, crc):
         crc = checksum(new, vec)
     else:

@@ -1,7 +1,7 @@
-"""How much waits of one user until memories are made of it.
+"""Counts of the buffered turns of one user.
 
-The sum is a row of `trig` for no session. It is made by counting when it is first
-needed and follows each change from then on: a quota costs the same beside many turns.
+The counts are a row of `trig` without a session. They are computed when first needed
+and updated by each change. So the cost of a quota does not grow with the buffer.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _ROW = "part = ? AND session = '' AND kind = 'waits'"
 
 
 class Waits(NamedTuple):
-    """Turns that wait, or by how much they became more.
+    """Counts of buffered turns, or a change of them.
 
     Attributes:
-        turns: How many.
+        turns: The number of turns.
         nbytes: Their bytes in the file, as JSON.
     """
 
@@ -30,10 +30,10 @@ class Waits(NamedTuple):
 
 
 def waits_of(partition: PartitionWriter) -> Waits:
-    """Return how much waits now.
+    """Return the current counts of a user.
 
     Raises:
-        CorruptFileError: The sum is not as vecall writes it.
+        CorruptFileError: The stored counts are not valid.
     """
     known = _known(partition)
     if known is not None:
@@ -52,10 +52,10 @@ def waits_of(partition: PartitionWriter) -> Waits:
 
 
 def add_waits(partition: PartitionWriter, more: Waits) -> None:
-    """Note that more turns wait, or fewer.
+    """Add a change to the counts of a user.
 
     Raises:
-        CorruptFileError: The sum is not as vecall writes it.
+        CorruptFileError: The stored counts are not valid.
     """
     known = _known(partition)
     if known is not None and more.turns:
@@ -66,7 +66,7 @@ def add_waits(partition: PartitionWriter, more: Waits) -> None:
 
 
 def forget_waits(connection: sqlite3.Connection) -> None:
-    """Forget the sums of all users; they are counted again when they are needed."""
+    """Delete the counts of all users; they are computed again when needed."""
     connection.execute("DELETE FROM trig WHERE kind = 'waits'")
 
 

@@ -1,9 +1,9 @@
-"""The one thread of a process that writes a file: group commit, then publish.
+"""The writer thread of a file: group commit, then publish.
 
-The order is the guarantee: commit, apply to the engine, acknowledge. A write that is
-acknowledged is in the file, and the next search finds it. All writes that wait when the
-thread comes round share one transaction, each under its own savepoint: one that fails
-takes no other with it, and a hundred of them pay for one sync.
+Each write is committed, then applied to the engine, then acknowledged. So an
+acknowledged write is in the file, and the next search finds it. All queued writes share
+one transaction, each under its own savepoint: a failed write does not affect the
+others, and a hundred writes cost one sync.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _GROUP = 256  # writes in one transaction
 
 
 class _Pending:
-    """A job, its outcome, and who waits for it."""
+    """A queued job with its future."""
 
     def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
         self.job = job
         self.then = then
         self.future: Future[Change] = InterruptibleFuture()
-        # Running from the start, so that a caller who stops waiting (a cancelled task)
-        # cannot cancel what may be written already.
+        # Running from the start, so that a cancelled caller cannot cancel a job that
+        # may already be written.
         self.future.set_running_or_notify_cancel()
         self.outcome: Change | BaseException | None = None
 
 
 class _Abandoned:
-    """The mark that ends the thread of a service that was garbage-collected."""
+    """The queue item that ends the thread of a garbage-collected service."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
 
 class Writer:
-    """Takes write jobs from any thread and acknowledges each by its future."""
+    """Accepts write jobs from any thread and acknowledges each by its future."""
 
     def __init__(self, database: Database) -> None:
         """Start the thread."""
@@ -72,11 +72,11 @@ class Writer:
 
         Args:
             job: The job.
-            then: Is called on the writer's thread once the job is committed, before
-                anybody learns what became of the jobs behind it.
+            then: Called on the writer's thread once the job is committed, before later
+                jobs are acknowledged.
         """
         pending = _Pending(job, then)
-        # The lock prevents a job from slipping in behind the mark that ends the thread.
+        # The lock keeps jobs from being queued after the item that ends the thread.
         with self._closing:
             if self._closed:
                 msg = "the memory service is closed"
@@ -85,7 +85,7 @@ class Writer:
         return pending.future
 
     def close(self) -> None:
-        """Finish what was queued and end the thread."""
+        """Finish the queued jobs and end the thread."""
         with self._closing:
             if not self._closed:
                 self._closed = True
@@ -94,10 +94,10 @@ class Writer:
             self._thread.join()
 
     def abandon(self) -> Callable[[], None]:
-        """Return what ends the thread and closes the file, without waiting for either.
+        """Return a finalizer that ends the thread and closes the file, not waiting.
 
-        It may be called anywhere, also while garbage is collected. It writes what is
-        queued; what the writer publishes to, it does not hold.
+        The finalizer may be called anywhere, also during garbage collection. Queued
+        jobs are still written. It holds no reference to `publish`.
         """
         put, database = self._queue.put, self._database
 
@@ -126,14 +126,14 @@ class Writer:
                     break
             if group:
                 self._write_surely(group)
-            first = None  # so that nothing is held while this waits
+            first = None  # hold no reference while waiting
             group = []
         if last is not None:
             with suppress(VecallError):
                 last.database.close()
 
     def _write_surely(self, group: list[_Pending]) -> None:
-        """Answer every job of a group, and go on after any error."""
+        """Write a group and resolve every future, also after an unexpected error."""
         try:
             self._write(group)
         except BaseException as error:
@@ -152,7 +152,7 @@ class Writer:
             try:
                 self._commit(group)
             except StorageFullError as error:
-                # What only deletes gets more chances, with the space that was put by.
+                # Jobs that only delete are retried, with the reserved space released.
                 self._fail(
                     [pending for pending in group if pending.job.estimated_bytes], error
                 )
@@ -181,7 +181,7 @@ class Writer:
         raise error
 
     def _with_room(self, group: list[_Pending]) -> list[_Pending]:
-        """Refuse what would fill the disk; return the others."""
+        """Refuse the jobs that would fill the disk; return the others."""
         estimated_bytes = sum(pending.job.estimated_bytes for pending in group)
         if not estimated_bytes or self._database.has_room(estimated_bytes):
             return group
@@ -206,7 +206,7 @@ class Writer:
                 pending.outcome = run_in_savepoint(connection, pending.job)
 
     def _fail(self, group: list[_Pending], error: BaseException) -> None:
-        """Nothing of the group was committed, also of those that had run well."""
+        """Fail all jobs of a group, none of which was committed."""
         for pending in group:
             outcome = pending.outcome
             own = outcome if isinstance(outcome, BaseException) else error
@@ -223,8 +223,8 @@ class Writer:
             if pending.then is not None:
                 pending.then(change)
         except Exception as error:
-            # It is in the file, even if the engine failed: the next search finds
-            # the engine behind the file and reads what is missing.
+            # The write is in the file, even if the engine failed: the next search finds
+            # that the engine is behind and loads the change.
             _log.error(
                 "a committed change was not applied (%s); it will be read back",
                 type(error).__name__,
