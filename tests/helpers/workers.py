@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,16 @@ def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("campaign"):
         return 0
     return 1 if item.get_closest_marker("xdist_group") else 2
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Almost nothing of what is imported and collected is garbage: no search for it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
