@@ -22,30 +22,30 @@ _log = logging.getLogger("vecall")
 
 DAY_S = 86_400.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# Linux's monotonic clock stands still while the machine sleeps, its boot clock does
-# not. Elsewhere the monotonic clock is what there is.
+# On Linux the monotonic clock stops while the machine sleeps; the boot clock does not.
+# Other systems have the monotonic clock only.
 _PASSING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock:
-    """What a service takes the time from; tests may hand in one of their own."""
+    """The time source of a service; tests may replace it."""
 
     def __init__(self) -> None:
-        """Find out by what name this start of the machine is known."""
+        """Read the boot id of the machine."""
         self._boot = ""
         with suppress(OSError):
             self._boot = _BOOT_ID.read_text("ascii").strip()
 
     def wall(self) -> float:
-        """Return seconds since 1970, as the machine believes."""
+        """Return the machine's wall clock time, in seconds since 1970."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Return seconds from some moment on, which only ever pass."""
+        """Return seconds since an unspecified moment; they never go back."""
         return time.clock_gettime(_PASSING)
 
     def boot_id(self) -> str:
-        """Return what names the moment that `monotonic` counts from; "" if unknown."""
+        """Return an id of the moment that `monotonic` counts from; "" if unknown."""
         return self._boot
 
 
@@ -66,7 +66,7 @@ class ClockCheckpoint(NamedTuple):
     def parse(cls, text: str | None) -> ClockCheckpoint | None:
         """Parse the text of `__str__`; None if the checksum does not match.
 
-        A damaged time could expire every memory, or none ever.
+        A damaged time could expire every memory, or none.
         """
         body, _, crc = (text or "").rpartition("|")
         if crc != _checksum(body):
@@ -85,7 +85,7 @@ def _checksum(body: str) -> str:
 
 
 class ExpiryClock:
-    """Seconds since 1970 that pass as time does. Thread-safe.
+    """Elapsed time as seconds since 1970. Thread-safe.
 
     `wall` is the machine's wall clock, for times that people read.
     """
@@ -94,7 +94,7 @@ class ExpiryClock:
         """Begin at the wall clock's time, or at a checkpoint.
 
         Args:
-            clock: Tells the time.
+            clock: The time source.
             checkpoint: The state that the file stores.
         """
         self._clock = clock
@@ -103,7 +103,7 @@ class ExpiryClock:
         self.advance_to(checkpoint)
 
     def wall(self) -> float:
-        """Return seconds since 1970, as the machine believes."""
+        """Return the machine's wall clock time, in seconds since 1970."""
         return self._clock.wall()
 
     def now(self) -> float:
@@ -111,14 +111,14 @@ class ExpiryClock:
         return self._clock.monotonic() + self._ahead
 
     def mark(self) -> ClockCheckpoint:
-        """Return how far the count has come."""
+        """Return a checkpoint of the current time."""
         monotonic = self._clock.monotonic()
         return ClockCheckpoint(
             monotonic + self._ahead, monotonic, self._clock.boot_id()
         )
 
     def advance_to(self, checkpoint: ClockCheckpoint | None) -> None:
-        """Continue from a checkpoint, unless this clock is further already.
+        """Continue from a checkpoint, unless this clock is already ahead.
 
         A checkpoint of the same boot gives the exact time. An older one gives a lower
         bound.
@@ -137,10 +137,10 @@ class ExpiryClock:
         self._warn_if_far()
 
     def reset(self) -> float:
-        """Go on from the wall clock's time.
+        """Continue from the wall clock's time.
 
         Returns:
-            By how many seconds the count was ahead of it; negative if it was behind.
+            The seconds by which this clock was ahead; negative if it was behind.
         """
         wall = self._clock.wall()
         ahead = self.now() - wall
@@ -148,7 +148,7 @@ class ExpiryClock:
         return ahead
 
     def _warn_if_far(self) -> None:
-        """Log, once, that the wall clock and the count are more than a day apart."""
+        """Log once that the wall clock and this clock differ by more than a day."""
         ahead = self.now() - self._clock.wall()
         if abs(ahead) > DAY_S and not self._is_far_known:
             self._is_far_known = True
@@ -161,10 +161,10 @@ class ExpiryClock:
 
 
 def checked_clock(clock: object) -> Clock:
-    """Return a clock that a caller handed in, or the machine's.
+    """Return the caller's clock; for None, the machine's.
 
     Raises:
-        ConfigError: Something else.
+        ConfigError: Not a `Clock`.
     """
     if clock is None:
         return Clock()

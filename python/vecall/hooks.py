@@ -1,4 +1,4 @@
-"""What may be remembered: a hook that sees every memory before it is written."""
+"""Write hooks: a callback that reviews every memory before it is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PendingWrite:
     Attributes:
         app_name: The app.
         user_id: The user.
-        memory: What is to be remembered.
+        memory: The memory.
     """
 
     app_name: str
@@ -28,15 +28,15 @@ class PendingWrite:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a write.
+    """The result of a review.
 
     Attributes:
-        outcome: "allow" writes it; "redact" writes `text` in its place; "quarantine"
-            keeps it where no search finds it until `release_memory` releases it;
+        outcome: "allow" writes the memory. "redact" writes `text` in its place.
+            "quarantine" hides it from searches until `release_memory` releases it.
             "reject" does not write it.
-        text: What is written in place of a redacted text; a blank one writes nothing.
-        trust: The highest tier, of `vecall.TRUST_TIERS`, of what is written: its
-            trust is lowered to it, and never raised; None leaves it as it is.
+        text: The replacement text of "redact"; a blank one writes nothing.
+        trust: Upper bound of the memory's trust, one of `vecall.TRUST_TIERS`. Lowers
+            the trust, never raises it. None does not change it.
     """
 
     outcome: Literal["allow", "redact", "quarantine", "reject"]
@@ -44,12 +44,12 @@ class Verdict:
     trust: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that a text is there exactly where one is used."""
+        """Check that "redact", and no other outcome, has a text."""
         if self.outcome not in ("allow", "redact", "quarantine", "reject"):
             msg = "outcome: must be allow, redact, quarantine or reject"
             raise InvalidArgumentError(msg)
         if isinstance(self.text, str) != (self.outcome == "redact"):
-            msg = "text: is what a redacted memory says instead, and for no other"
+            msg = "text: must be a string for redact, and None for other outcomes"
             raise InvalidArgumentError(msg)
         if self.trust is not None:
             check_tier(self.trust, "trust")
@@ -61,16 +61,16 @@ REJECT = Verdict("reject")
 
 
 def redact(text: str) -> Verdict:
-    """Return the verdict that a memory is written with another text."""
+    """Return a verdict that replaces a memory's text."""
     return Verdict("redact", text)
 
 
 WriteHook = Callable[[PendingWrite], Verdict | Awaitable[Verdict]]
-"""Judges a write; may be a coroutine function. It runs off the event loop. If it fails,
-nothing of the call is written.
+"""Reviews a write; a function or coroutine function. It runs off the event loop. If it
+fails, the call writes nothing.
 
-A hook may search the service that calls it, and write to another service. A write to
-its own service would ask the hook again and wait for itself. It is refused with
-`ReentrantCallError`; where the hook does not handle that, its own write fails with
-`WriteHookError`. Calls from threads that a hook starts itself are recognised only if
-they run in a copy of the hook's context, as those of `asyncio.to_thread` do."""
+A hook may search the service that calls it, and write to other services. A write to its
+own service would deadlock, so it raises `ReentrantCallError`. If the hook does not
+catch that, its own write fails with `WriteHookError`. Calls from threads that a hook
+starts are recognised only if they run in a copy of the hook's context, as with
+`asyncio.to_thread`."""

@@ -1,4 +1,4 @@
-"""Sizes of requests, and the quota of each user."""
+"""Maximum sizes of requests, and the quota of each user."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Literal, get_args
 from vecall.errors import ConfigError
 
 Eviction = Literal["reject", "oldest", "lru", "lowest_value"]
-"""What makes room where a user has too much: nothing, or one of three orders."""
+"""The eviction policy of a quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How large each part of a request may be.
+    """Maximum sizes of the parts of a request.
 
     Attributes:
-        max_text_bytes: One memory's text in UTF-8.
-        max_metadata_bytes: One memory's custom_metadata as JSON.
-        max_metadata_depth: How deep that JSON may nest.
-        max_name_bytes: An app name, a user, session, event or memory id in UTF-8.
-        max_top_k: Memories in one answer.
-        max_query_chars: What of a query is read; a longer one is cut, not refused.
+        max_text_bytes: Bytes of one memory's text in UTF-8.
+        max_metadata_bytes: Bytes of one memory's custom_metadata as JSON.
+        max_metadata_depth: Nesting depth of that JSON.
+        max_name_bytes: Bytes of an app name, or of a user, session, event or memory id,
+            in UTF-8.
+        max_top_k: Memories in one search result.
+        max_query_chars: Characters of a query; a longer query is cut, not refused.
 
     Raises:
-        ConfigError: A limit that is no integer of at least 1.
+        ConfigError: A limit is not an integer of at least 1.
     """
 
     max_text_bytes: int = 262_144
@@ -42,20 +43,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """How much each user may store.
-
-    Turns that wait until memories are made of them count, too.
+    """How much each user may store. Buffered turns count, too.
 
     Attributes:
-        memories: Live memories, and turns that wait; None is any number.
-        bytes: Bytes of text, in UTF-8, of live memories, and of the JSON of turns that
-            wait; None is any number.
-        eviction: What a write over the quota does. "reject": it is refused. The others
-            delete and keep what is new; "oldest": by timestamp, "lru": by the last
-            write or use, "lowest_value": by importance.
+        memories: Maximum number of live memories and buffered turns; None is no limit.
+        bytes: Maximum bytes of the text (UTF-8) of live memories and of the JSON of
+            buffered turns; None is no limit.
+        eviction: What a write over the quota does. "reject" refuses the write. The
+            others delete older memories: "oldest" by timestamp, "lru" by last write or
+            use, "lowest_value" by importance.
 
     Raises:
-        ConfigError: A number that is no integer of at least 1, or another order.
+        ConfigError: A number is not an integer of at least 1, or the eviction is
+            unknown.
     """
 
     memories: int | None = None
@@ -63,7 +63,7 @@ class Quota:
     eviction: Eviction = "reject"
 
     def __post_init__(self) -> None:
-        """Check both numbers and the order."""
+        """Check both numbers and the eviction."""
         for name in ("memories", "bytes"):
             if (value := getattr(self, name)) is not None:
                 _check_count(value, f"quota.{name}")

@@ -1,13 +1,13 @@
-"""Memories beyond one user of one app: off unless switched on, one by one.
+"""Scopes: memories shared between the apps of a user, or the users of an app.
 
-The wall between (app, user) pairs stands. Beside a user's own memories there can be two
-more places, each a partition of its own:
+(app, user) pairs are isolated from each other. Besides a user's own memories there are
+two more scopes, each a partition of its own:
 
-- "shared": what all apps may know of one user;
-- "app": what one app knows for all of its users, such as a handbook.
+- "shared": memories of one user for all apps;
+- "app": memories of one app for all its users, such as a handbook.
 
-Reading and writing are switched on separately. No app and no user may have one of the
-two names by which a file knows these places.
+Both are off by default. Reading and writing are enabled separately. The two names of
+these partitions in the file are reserved: no app and no user may have them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal, TypedDict, get_args
 from vecall.errors import ConfigError, InvalidArgumentError, ScopeError
 
 Scope = Literal["user", "shared", "app"]
-"""A user's own memories; what all apps know of the user; what an app knows for all."""
+"""The user's own memories, those of the user for all apps, or those of the app."""
 
 SHARED_APP = "\x01vecall shared\x01"
 APP_WIDE = "\x01vecall app\x01"
@@ -35,11 +35,11 @@ class Owner(TypedDict):
 
 @dataclass(frozen=True)
 class Scopes:
-    """Which places beside a user's own memories may be read and written.
+    """Which scopes besides a user's own memories may be read and written.
 
     Attributes:
-        read: Of "shared" and "app"; a search looks there too.
-        write: Of "shared" and "app".
+        read: "shared", "app" or both; searches include them.
+        write: "shared", "app" or both.
     """
 
     read: frozenset[Scope] = frozenset()
@@ -48,10 +48,10 @@ class Scopes:
     def __init__(
         self, *, read: Iterable[Scope] = (), write: Iterable[Scope] = ()
     ) -> None:
-        """Switch on what is named.
+        """Enable scopes.
 
         Raises:
-            ConfigError: Something else than these two is.
+            ConfigError: A value other than "shared" and "app".
         """
         for given, name in ((read, "read"), (write, "write")):
             named: frozenset[Scope] | None
@@ -71,11 +71,11 @@ class Scopes:
         """Return the names of the partition behind a scope.
 
         Raises:
-            InvalidArgumentError: There is no such scope.
-            ScopeError: It is not switched on.
+            InvalidArgumentError: An unknown scope, or a reserved name.
+            ScopeError: The scope is not enabled.
         """
         if app in _OWN or user in _OWN:
-            msg = "app_name, user_id: this name is vecall's own"
+            msg = "app_name, user_id: this name is reserved"
             raise InvalidArgumentError(msg)
         if scope == "user":
             return app, user

@@ -12,15 +12,15 @@ _LONGEST_MS = 100 * 365 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """Nothing but `end_session` makes memories."""
+    """Only `end_session` makes memories."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inactivity:
-    """A session in which nothing was said for a while is remembered.
+    """Make memories of a session after some time without a new turn.
 
     Attributes:
-        inactivity_ms: How long, in milliseconds.
+        inactivity_ms: The time in milliseconds, 1 to 100 years.
     """
 
     inactivity_ms: int
@@ -32,10 +32,10 @@ class Inactivity:
 
 @dataclass(frozen=True, slots=True)
 class MessageCount:
-    """So many new turns are remembered together.
+    """Make memories after a number of new turns.
 
     Attributes:
-        message_count: How many.
+        message_count: The number of turns, 1 to 1,000,000.
     """
 
     message_count: int
@@ -47,7 +47,7 @@ class MessageCount:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a framework's compaction sums up is remembered as it stands, by no LLM."""
+    """Store the summaries of a framework's compaction; no LLM is called."""
 
 
 Trigger = SessionEnd | Inactivity | MessageCount | Compaction
@@ -61,10 +61,10 @@ _BY_NAME = {
 
 
 def checked_trigger(given: object) -> Trigger | None:
-    """Return a trigger, also by its name or as a mapping with "type".
+    """Return a trigger from itself, its name, or a mapping with "type".
 
     Raises:
-        ConfigError: Something else.
+        ConfigError: Another value.
     """
     if given is None or isinstance(given, Trigger):
         return given
@@ -73,12 +73,12 @@ def checked_trigger(given: object) -> Trigger | None:
     if isinstance(given, Mapping):
         options = {key: value for key, value in given.items() if key != "type"}
         name = given.get("type")
-    made = _BY_NAME.get(name) if isinstance(name, str) else None
-    if made is None:
+    kind = _BY_NAME.get(name) if isinstance(name, str) else None
+    if kind is None:
         msg = f"trigger: expected one of {', '.join(_BY_NAME)}, or their classes"
         raise ConfigError(msg)
     try:
-        return made(**options)  # type: ignore[no-any-return]
+        return kind(**options)  # type: ignore[no-any-return]
     except TypeError:
         msg = f"trigger: {name} needs its number, and takes nothing else"
         raise ConfigError(msg) from None

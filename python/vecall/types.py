@@ -1,4 +1,4 @@
-"""The values that go into and come out of a memory service."""
+"""The types of a memory service's arguments and results."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.timestamps import Time, to_seconds
 
 Content = str | Mapping[str, Any]
-"""A text, or a mapping with "parts": [{"text": …}] as chat models exchange it."""
+"""A text, or a mapping with "parts": [{"text": …}], as in chat APIs."""
 
 Scalar = str | int | float | bool | None
-"""A JSON value that holds no other."""
+"""A JSON value that is neither an array nor an object."""
 
 Condition = Scalar | Mapping[str, Scalar | Collection[Scalar]]
 """A value, or operands by operator: {"$gte": 2025, "$lt": 2027}."""
@@ -25,38 +25,38 @@ Names = str | Collection[str]
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """One memory: what was said or learned, and where it comes from.
+    """One memory: its content, provenance and scores.
 
-    Everything but the content is optional. A memory that a search returns carries its
-    id, its provenance and its scores; a memory to be stored may set all but the scores.
+    Only the content is required. A search returns memories with an id, provenance and
+    scores. A memory to be stored may set all fields except the scores.
 
     Attributes:
         content: The text, or a mapping with "parts" that holds it.
-        id: Durable identity, unique for one user; derived when not given.
+        id: Durable id, unique for one user; derived if not given.
         author: "user" or the name of an agent.
-        timestamp: Seconds since 1970 at which it was said. A datetime with a time zone
+        timestamp: When it was said, in seconds since 1970. A datetime with a time zone
             or an ISO 8601 string with an offset is converted.
         session_id: The session in which it was said.
         event_id: The event of that session.
-        kind: What it is, for example "episode", "fact", "preference", "decision".
-        source: Where it was learned, for example a tool or a document.
-        trust: How far its source is trusted; never raised by vecall.
+        kind: Its kind, for example "episode", "fact", "preference", "decision".
+        source: Its origin, for example a tool or a document.
+        trust: The trust tier of its source; vecall never raises it.
         custom_metadata: Your own JSON values.
-        importance: Weight in [0, 1] if it is used. What is stored is a hint, from
-            which a search makes the weight by age and use.
-        score: What a search ranked it by; comparable within one answer only.
+        importance: Weight in [0, 1]. The stored value is a hint; a search returns the
+            weight that it derives from the hint, age and use.
+        score: The search's ranking score; comparable within one result only.
         similarity: Cosine of query and memory in [-1, 1]; None without vectors.
-        confidence: Calibrated probability that it is relevant to the query; None where
-            nothing was searched for, or a vector store of your own was.
+        confidence: Calibrated probability of relevance to the query; None without a
+            search, and in a search of your own vector store.
         explanation: The parts of the score, by name, if the search had
             `explain=True`.
-        created_at: Seconds since 1970 at which it was first stored.
-        updated_at: Seconds since 1970 at which it was last changed.
-        valid_until: Seconds since 1970 from which on it is no longer true; it is then
-            stored, but not found. Converted as the timestamp is.
-        supersedes: The id of the memory of this user that this one contradicts, which
-            is then stored, but not found.
-        scope: Where it was found: "user", or "shared" or "app" as in `Scopes`.
+        created_at: When it was first stored, in seconds since 1970.
+        updated_at: When it was last changed, in seconds since 1970.
+        valid_until: End of its validity, in seconds since 1970. From then on it is
+            stored, but not found. Converted like `timestamp`.
+        supersedes: The id of this user's memory that it replaces. That memory stays
+            stored, but is not found.
+        scope: The scope it was found in: "user", "shared" or "app"; see `Scopes`.
     """
 
     content: Content
@@ -116,10 +116,10 @@ class Event:
     """One turn of a session.
 
     Attributes:
-        content: What was said; an event without text is not remembered.
+        content: What was said. An event without text is not stored.
         author: "user" or the name of an agent.
-        timestamp: When, as in `MemoryEntry`.
-        id: Unique in its session; without one, author, time and text identify it.
+        timestamp: When it was said, as in `MemoryEntry`.
+        id: Unique in its session. Without an id, author, time and text identify it.
         custom_metadata: Your own JSON values.
     """
 
@@ -162,21 +162,21 @@ class Filter:
             kind pass.
         trust: Only memories that were stored with this trust, or with one of 1 to 64.
         source: Only memories with this source, or with one of 1 to 64.
-        min_trust: Only memories of this tier of `vecall.TRUST_TIERS` or a higher
-            one. "unknown" passes all, also those with a tier of your own or none; any
-            other tier passes neither of these.
+        min_trust: Only memories of this tier of `vecall.TRUST_TIERS` or a higher one.
+            "unknown" passes all memories. Any other tier excludes memories without a
+            tier or with one of your own.
         metadata: Only memories whose custom_metadata has each of these 1 to 16 keys
-            with this value, as JSON compares them: 1 is 1.0 and not true, and None is
-            null, not a missing key. In place of a value, operators with their operands:
-            $eq, $ne, $gt, $gte, $lt, $lte, $in. All of them must hold. $in takes 1 to
-            64 values. The order is that of two numbers, or of two strings by code
-            points; other values have no order and do not pass. A memory without the key
-            passes $ne only.
+            with this value. Values compare as in JSON: 1 equals 1.0 but not true, and
+            None is null, not a missing key. A value may be a mapping of operators to
+            operands: $eq, $ne, $gt, $gte, $lt, $lte, $in. All must hold. $in takes 1 to
+            64 values. Numbers are ordered by value, strings by code points; other
+            values have no order and do not pass. A memory without the key passes $ne
+            only.
 
-    The time of a memory without timestamp is when it was stored. A memory without an
-    author, a kind, a trust or a source does not pass a condition on it. Deleting by
-    filter refuses metadata; services over other vector stores have session_id, after
-    and before, and refuse the others unless the store applies them.
+    A memory without a timestamp has the time when it was stored. A memory without an
+    author, kind, trust or source does not pass a condition on that field. Deleting by
+    filter refuses metadata. Services over other vector stores have session_id, after
+    and before, and refuse other fields unless the store applies them.
     """
 
     session_id: str | None = None
@@ -204,7 +204,7 @@ def several(names: Names | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SearchMemoryResponse:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         memories: At most top_k memories, best first.
@@ -217,7 +217,7 @@ class SearchMemoryResponse:
         return iter(self.memories)
 
     def __len__(self) -> int:
-        """Return how many memories were found; a response without any is false."""
+        """Return the number of memories; an empty response is false."""
         return len(self.memories)
 
 
@@ -230,9 +230,9 @@ class Unset(Enum):
 UNSET = Unset.UNSET
 
 
-def without_unset(**given: object) -> dict[str, Any]:
-    """Return the arguments that were given."""
-    return {name: value for name, value in given.items() if value is not UNSET}
+def without_unset(**arguments: object) -> dict[str, Any]:
+    """Return the arguments that are not `UNSET`."""
+    return {name: value for name, value in arguments.items() if value is not UNSET}
 
 
 def check_share(value: object, name: str) -> float:
@@ -243,31 +243,31 @@ def check_share(value: object, name: str) -> float:
         InvalidArgumentError: NaN or outside [0, 1].
     """
     if type(value) is float and 0.0 < value <= 1.0:
-        return value  # as in every memory that a search finds
+        return value  # fast path: every memory of a search
     if not isinstance(value, float | int) or isinstance(value, bool):
         msg = f"{name}: expected a number"
         raise InvalidTypeError(msg)
     if not 0.0 <= value <= 1.0:
         msg = f"{name}: must be within [0, 1]"
         raise InvalidArgumentError(msg)
-    return float(value) + 0.0  # SQLite gives -0.0 back as 0.0
+    return float(value) + 0.0  # SQLite stores -0.0 as 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A memory as it was at some time, or as it is.
+    """A former or the current version of a memory.
 
     Attributes:
-        memory: What it says.
-        state: "live"; "archived", stored but not found; "quarantined", held until
-            `release_memory`, or, with a time in `at`, held until it was overwritten; or
-            "overwritten", by the revision that follows.
-        at: Seconds since 1970 at which it was overwritten or archived; None for what
-            stands.
-        why: "update" by a later ingest or "edit" by `update_memory` for what was
-            overwritten; "superseded", "merged", "folded", "lapsed" or "archived" for
-            what was archived; None for what is live.
-        by: The id of the memory that stands in its place, where there is one.
+        memory: The version.
+        state: "live"; "archived": stored but not found; "quarantined": held until
+            `release_memory` or, with a time in `at`, until it was overwritten;
+            "overwritten": replaced by the next revision.
+        at: When it was overwritten or archived, in seconds since 1970; None for the
+            current version.
+        why: Of an overwritten revision: "update" (a later ingest) or "edit"
+            (`update_memory`). Of an archived one: "superseded", "merged", "folded",
+            "lapsed" or "archived". None for a live one.
+        by: The id of the memory that replaced it, if any.
     """
 
     memory: MemoryEntry
@@ -282,9 +282,9 @@ class ForgetProposal:
     """A proposal of memories to forget, for a review by the user.
 
     Attributes:
-        token: To be handed to `confirm_forget`; "" if there is nothing to forget.
-        memories: Which memories it is about, best match first.
-        expires_at: Seconds since 1970 until which the token counts.
+        token: The argument of `confirm_forget`; "" if there is nothing to forget.
+        memories: The proposed memories, best match first.
+        expires_at: When the token expires, in seconds since 1970.
     """
 
     token: str
@@ -294,13 +294,13 @@ class ForgetProposal:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateGroup:
-    """Memories that say or mean the same.
+    """Duplicate memories.
 
     Attributes:
-        kept: The id of the newest memory, which stays.
+        kept: The id of the newest memory, which stays live.
         merged: The ids of the others.
-        similarity: The lowest cosine between one of the others and the newest; None
-            where they are the same word for word, but for fillers.
+        similarity: The lowest cosine between the newest memory and another one; None if
+            they have the same words, apart from filler words.
     """
 
     kept: str
@@ -310,16 +310,16 @@ class DuplicateGroup:
 
 @dataclass(frozen=True, slots=True)
 class Consolidation:
-    """What a consolidation did; of a dry run, what it would do.
+    """The result of a consolidation; for a dry run, what it would do.
 
     Attributes:
-        merged: Memories that were archived because another one says the same.
-        folded: Memories that were archived because a summary says it shorter. Of a dry
-            run: memories that the summarizer would be given.
+        merged: Number of memories archived as duplicates.
+        folded: Number of memories archived in favour of a summary. For a dry run: the
+            number that the summarizer would receive.
         summaries: The ids of the summaries; empty for a dry run.
-        groups: What was merged with what.
-        similarity: The threshold of the merge by meaning; None if there was none.
-        dry_run: Whether nothing was changed.
+        groups: The merged groups.
+        similarity: The cosine threshold of the merge; None without one.
+        dry_run: Whether it was a dry run, which changes nothing.
     """
 
     merged: int = 0
@@ -338,16 +338,15 @@ LeftOutReason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """One item that was given and is not stored.
+    """An item of a call that was not stored.
 
     Attributes:
-        index: Its place in the call, from 0.
-        reason: "partial": a piece of a streamed turn, which follows as a whole;
-            "no_text": it has no text of its own; "rewound": a later rewind of the
-            session takes it back; "deleted": it was deleted, and
-            `restore=True` stores it again; "expired": its time to live was over
-            before; "evicted": it had to make room for others before; "rejected":
-            `on_write` refused it.
+        index: Its index in the call, from 0.
+        reason: "partial": a piece of a streamed turn; the whole turn follows.
+            "no_text": it has no text of its own. "rewound": a later rewind of the
+            session takes it back. "deleted": it was deleted before; `restore=True`
+            stores it again. "expired": its TTL had expired. "evicted": the quota
+            evicted it before. "rejected": `on_write` refused it.
     """
 
     index: int
@@ -355,10 +354,12 @@ class LeftOut:
 
 
 class AddedIds(list["str | None"]):
-    """The ids of what a call stored or found stored, aligned with what it was given.
+    """The ids of the stored items of a call, aligned with its items.
+
+    Items that were already stored count, too.
 
     Attributes:
-        left_out: What is not stored, in order; at these places the list has None.
+        left_out: The items that are not stored, in order; their ids are None.
     """
 
     left_out: tuple[LeftOut, ...]
@@ -366,23 +367,23 @@ class AddedIds(list["str | None"]):
     def __init__(
         self, ids: Iterable[str | None] = (), left_out: Iterable[LeftOut] = ()
     ) -> None:
-        """Hold the ids, and why there are none for some items."""
+        """Hold the ids, and the reasons for the missing ones."""
         super().__init__(ids)
         self.left_out = tuple(left_out)
 
     @property
     def stored(self) -> list[str]:
-        """The ids without the gaps, each once."""
+        """The ids without None and duplicates."""
         return list(dict.fromkeys(id_ for id_ in self if id_ is not None))
 
 
 class Imported(int):
-    """How many memories an import wrote.
+    """The number of memories that an import wrote.
 
     Attributes:
-        rejected: Memories, former versions and waiting turns that `on_write` refused;
-            0 unless the import was judged.
-        quarantined: Those of them that it quarantined, and that were not before.
+        rejected: Memories, former versions and buffered turns that `on_write` refused;
+            0 without `gate=True`.
+        quarantined: Those that `on_write` quarantined, and that were not before.
     """
 
     rejected: int
@@ -390,6 +391,6 @@ class Imported(int):
 
     def __new__(cls, written: int, rejected: int = 0, quarantined: int = 0) -> Imported:
         """Hold the counts."""
-        made = super().__new__(cls, written)
-        made.rejected, made.quarantined = rejected, quarantined
-        return made
+        imported = super().__new__(cls, written)
+        imported.rejected, imported.quarantined = rejected, quarantined
+        return imported

@@ -24,7 +24,7 @@ LABEL_FIELDS = ("author", "kind", "not_kind", "trust", "source")
 """Fields of a `Filter` that take one name or several."""
 
 MOST_NAMES = 64
-"""Names that one such field takes."""
+"""Maximum number of names in such a field."""
 
 
 def check_name(value: object, name: str, limits: Limits) -> str:
@@ -53,7 +53,7 @@ def check_name(value: object, name: str, limits: Limits) -> str:
 
 
 def check_query(value: object) -> str:
-    """Return `value` if it is a text; what it says is never refused.
+    """Return `value` if it is a string, of any content.
 
     Raises:
         InvalidTypeError: Not a string.
@@ -89,7 +89,7 @@ def check_top_k(value: object, limits: Limits) -> int:
 
 
 def check_turns(value: object, name: str, limits: Limits) -> int:
-    """Return `value` if it is a number of turns, which may be 0.
+    """Return `value` if it is a number of turns, at least 0.
 
     Raises:
         InvalidTypeError: Not an integer.
@@ -109,7 +109,7 @@ def check_turns(value: object, name: str, limits: Limits) -> int:
 
 
 def check_min_similarity(value: object) -> float:
-    """Return `value` if it is a floor on the cosine, in [-1, 1].
+    """Return `value` if it is a minimum cosine, in [-1, 1].
 
     Raises:
         InvalidTypeError: Not a number.
@@ -125,10 +125,10 @@ def check_min_similarity(value: object) -> float:
 
 
 def check_path(path: object) -> Path | None:
-    """Return `path` as one; None for a database in memory.
+    """Return `path` as a `Path`; None for a database in memory.
 
     Raises:
-        ConfigError: Not the name of a file, or in the home folder of an unknown user.
+        ConfigError: Not a file name, or in the home folder of an unknown user.
     """
     if path is None or str(path) == ":memory:":
         return None
@@ -138,30 +138,29 @@ def check_path(path: object) -> Path | None:
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        msg = "path: begins with ~ and a name that has no home folder; ./~ is a file"
+        msg = "path: begins with ~ and an unknown user; write ./~ for a file name"
         raise ConfigError(msg) from None
 
 
 def check_filter(
     filter_: object, limits: Limits, *, by_metadata: bool = False
 ) -> Filter:
-    """Return a filter whose values were checked.
+    """Return a checked and normalised filter.
 
     Args:
         filter_: The filter, or a mapping with the same fields.
-        limits: How large its values may be.
+        limits: The maximum sizes of its values.
         by_metadata: Whether the caller can filter by metadata.
 
     Returns:
-        A filter of its own. Where several names may be given, it has a string if there
-        is one name, and a tuple if there are more. Instead of `min_trust` it has the
-        tiers that reach it.
+        A new filter. A field of names is a string for one name, and a tuple for
+        several. `min_trust` is replaced by the tiers that reach it.
 
     Raises:
         InvalidTypeError: Neither a `Filter` nor a mapping, or a field of another type.
-        InvalidArgumentError: An unknown field; a bad name, time or number; metadata
-            where nothing filters by them; too few or too many names or keys.
-        LimitExceededError: A name or the metadata are too long.
+        InvalidArgumentError: An unknown field; an invalid name, time or number;
+            unsupported metadata; too few or too many names or keys.
+        LimitExceededError: A name or the metadata is too long.
     """
     if isinstance(filter_, Mapping):
         known = [field.name for field in fields(Filter)]
@@ -197,26 +196,26 @@ def check_filter(
     return replace(filter_, **changed) if changed else filter_
 
 
-def _check_floor(floor: object, given: Names | None) -> Names | None:
-    """Return the tiers that reach a floor, of the given ones."""
+def _check_floor(floor: object, trust: Names | None) -> Names | None:
+    """Return the tiers of `trust`, or of all, that reach a minimum tier."""
     lowest = check_tier(floor, "filter.min_trust")
-    if given is None:
+    if trust is None:
         return None if lowest == TRUST_TIERS[-1] else tiers_from(lowest)
-    tiers = tuple(tier for tier in several(given) if reaches(tier, lowest))
+    tiers = tuple(tier for tier in several(trust) if reaches(tier, lowest))
     if not tiers:
         msg = "filter.trust: has no tier that reaches filter.min_trust"
         raise InvalidArgumentError(msg)
     return tiers
 
 
-def _check_names(given: object, name: str, limits: Limits) -> Names:
-    if isinstance(given, str):
-        return check_name(given, name, limits)
-    if not isinstance(given, list | tuple | set | frozenset):
+def _check_names(names: object, name: str, limits: Limits) -> Names:
+    if isinstance(names, str):
+        return check_name(names, name, limits)
+    if not isinstance(names, list | tuple | set | frozenset):
         msg = f"{name}: expected a string or a list of strings"
         raise InvalidTypeError(msg)
-    if not 1 <= len(given) <= MOST_NAMES:
+    if not 1 <= len(names) <= MOST_NAMES:
         msg = f"{name}: must have 1 to {MOST_NAMES} names"
         raise InvalidArgumentError(msg)
-    found = tuple(dict.fromkeys(check_name(each, name, limits) for each in given))
-    return found[0] if len(found) == 1 else found
+    checked = tuple(dict.fromkeys(check_name(item, name, limits) for item in names))
+    return checked[0] if len(checked) == 1 else checked

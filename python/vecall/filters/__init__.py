@@ -1,3 +1,3 @@
-"""What a filter accepts: labels, custom metadata, tiers of trust."""
+"""Filter conditions on labels, custom metadata and trust tiers."""
 
 from __future__ import annotations

@@ -10,27 +10,27 @@ from vecall.types import Filter, several
 
 
 class Labelled(Protocol):
-    """A row or a memory, by what labels say of it."""
+    """The labels of a row or a memory."""
 
     @property
     def author(self) -> str | None:
-        """Who said it."""
+        """The author."""
 
     @property
     def kind(self) -> str | None:
-        """What it is."""
+        """The kind."""
 
     @property
     def source(self) -> str | None:
-        """Where it was learned."""
+        """The source."""
 
     @property
     def trust(self) -> str | None:
-        """How far its source is trusted."""
+        """The trust tier."""
 
 
 def has_labels(row: Labelled, conditions: Filter) -> bool:
-    """Whether author, kind, source and trust are what a filter wants."""
+    """Whether author, kind, source and trust pass a filter."""
     return (
         (conditions.author is None or row.author in several(conditions.author))
         and (conditions.kind is None or row.kind in several(conditions.kind))
@@ -41,7 +41,7 @@ def has_labels(row: Labelled, conditions: Filter) -> bool:
 
 
 def passes(row: Labelled, metadata: Mapping[str, object], conditions: Filter) -> bool:
-    """Whether labels and metadata are what a filter wants."""
+    """Whether labels and metadata pass a filter."""
     return has_labels(row, conditions) and (
         conditions.metadata is None or has_values(metadata, conditions.metadata)
     )

@@ -1,4 +1,4 @@
-"""Filter conditions on custom_metadata: values, or comparisons by operators."""
+"""Filter conditions on custom_metadata: values, or operators with operands."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from vecall.errors import (
 from vecall.types import Condition, Scalar
 
 MOST_KEYS = 16
-"""Keys of custom_metadata that one filter may name."""
+"""Maximum number of keys in the conditions of a filter."""
 MOST_VALUES = 64
-"""Values that one $in may list."""
+"""Maximum number of values of one $in."""
 
 _NAME = "filter.metadata"
 
 
 def has_values(metadata: Mapping[str, object], wanted: Mapping[str, Condition]) -> bool:
-    """Whether metadata meet every condition.
+    """Whether metadata meets every condition.
 
-    Numbers are equal by value, 1 and 1.0 are, and true is no number. A key that is
-    missing meets $ne only.
+    Numbers compare by value: 1 equals 1.0. true is not a number. A missing key meets
+    $ne only.
 
     Args:
         metadata: The custom_metadata of one memory.
@@ -50,28 +50,28 @@ def comparisons(
 
 
 def needs_key(operator: str) -> bool:
-    """Whether metadata without the key fail a comparison."""
+    """Whether metadata without the key fails a comparison."""
     return operator != "$ne"
 
 
-def check_conditions(given: object, max_bytes: int) -> dict[str, Condition]:
-    """Return a copy of conditions on custom_metadata that can be used.
+def check_conditions(conditions: object, max_bytes: int) -> dict[str, Condition]:
+    """Return a checked copy of conditions on custom_metadata.
 
     Args:
-        given: Scalars, or mappings from operators to operands, by key.
+        conditions: Scalars, or mappings from operators to operands, by key.
         max_bytes: The limit on their bytes as JSON.
 
     Raises:
-        InvalidTypeError: No mapping, or a value that is neither a JSON scalar nor a
+        InvalidTypeError: Not a mapping, or a value that is neither a JSON scalar nor a
             mapping from operators to operands.
         InvalidArgumentError: Not 1 to 16 keys, an unknown operator, a number that JSON
-            lacks, or not 1 to 64 values for $in.
+            cannot represent, or not 1 to 64 values for $in.
         LimitExceededError: Longer than `max_bytes`.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(conditions, Mapping):
         msg = f"{_NAME}: expected a mapping"
         raise InvalidTypeError(msg)
-    wanted = dict(given)
+    wanted = dict(conditions)
     if not 1 <= len(wanted) <= MOST_KEYS:
         msg = f"{_NAME}: must have 1 to {MOST_KEYS} keys"
         raise InvalidArgumentError(msg)
@@ -99,7 +99,7 @@ def _condition(given: object) -> Condition:
     if not given.keys() <= _OPERATORS.keys():
         msg = f"{_NAME}: operators are {', '.join(_OPERATORS)}"
         raise InvalidArgumentError(msg)
-    return {operator: _operand(operator, each) for operator, each in given.items()}
+    return {operator: _operand(operator, value) for operator, value in given.items()}
 
 
 def _operand(operator: str, given: object) -> Scalar | list[Scalar]:
@@ -111,11 +111,11 @@ def _operand(operator: str, given: object) -> Scalar | list[Scalar]:
             msg = f"{_NAME}: $in must list 1 to {MOST_VALUES} values"
             raise InvalidArgumentError(msg)
         values = []
-        for each in given:
-            if not _is_scalar(each):
+        for value in given:
+            if not _is_scalar(value):
                 msg = f"{_NAME}: $in expects a list of JSON scalars"
                 raise InvalidTypeError(msg)
-            values.append(each)
+            values.append(value)
         return values
     if not _is_scalar(given):
         msg = f"{_NAME}: {operator} expects a JSON scalar"
@@ -139,9 +139,9 @@ def _is_equal(stored: object, wanted: object) -> bool:
 def _ordered(
     holds: Callable[[int], bool],
 ) -> Callable[[bool, object, object], bool]:
-    """Compare two numbers, or two strings by code points; others have no order."""
+    """Return a comparison of two numbers, or of two strings by code points."""
 
-    def compare(_there: bool, stored: object, wanted: object) -> bool:
+    def compare(_has_key: bool, stored: object, wanted: object) -> bool:
         if isinstance(stored, bool):
             return False
         if isinstance(stored, str) and isinstance(wanted, str):
@@ -153,15 +153,15 @@ def _ordered(
     return compare
 
 
-# Each takes whether the key is there, its value, and the operand.
+# The arguments: whether the key exists, its value, and the operand.
 _OPERATORS: dict[str, Callable[[bool, object, object], bool]] = {
-    "$eq": lambda there, stored, wanted: there and _is_equal(stored, wanted),
-    "$ne": lambda there, stored, wanted: not (there and _is_equal(stored, wanted)),
+    "$eq": lambda has_key, stored, wanted: has_key and _is_equal(stored, wanted),
+    "$ne": lambda has_key, stored, wanted: not (has_key and _is_equal(stored, wanted)),
     "$gt": _ordered(lambda sign: sign > 0),
     "$gte": _ordered(lambda sign: sign >= 0),
     "$lt": _ordered(lambda sign: sign < 0),
     "$lte": _ordered(lambda sign: sign <= 0),
-    "$in": lambda there, stored, wanted: there
+    "$in": lambda has_key, stored, wanted: has_key
     and isinstance(wanted, list)
-    and any(_is_equal(stored, each) for each in wanted),
+    and any(_is_equal(stored, value) for value in wanted),
 }

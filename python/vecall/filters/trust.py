@@ -1,4 +1,4 @@
-"""The tiers of trust and their order."""
+"""The trust tiers and their order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ TRUST_TIERS = (
     "unverified",
     "unknown",
 )
-"""The tiers that vecall orders, the highest first. A memory may have a tier of your
-own; it ranks as "unknown", as does a memory without a tier."""
+"""The tiers that vecall ranks, highest first. A tier of your own, or none, ranks as
+"unknown"."""
 
 _RANKS = {tier: rank for rank, tier in enumerate(reversed(TRUST_TIERS))}
 
@@ -21,7 +21,7 @@ def check_tier(tier: object, name: str) -> str:
     """Return a tier if it is one of `TRUST_TIERS`.
 
     Raises:
-        InvalidArgumentError: It is not.
+        InvalidArgumentError: Another value.
     """
     if not isinstance(tier, str) or tier not in _RANKS:
         msg = f"{name}: must be one of {', '.join(TRUST_TIERS)}"
@@ -30,17 +30,17 @@ def check_tier(tier: object, name: str) -> str:
 
 
 def reaches(tier: str | None, floor: str) -> bool:
-    """Whether a tier ranks as high as another one, or higher.
+    """Whether a tier ranks at least as high as another one.
 
     Args:
-        tier: The tier; one of your own, and None, rank as "unknown".
+        tier: The tier; a tier of your own, or None, ranks as "unknown".
         floor: One of `TRUST_TIERS`.
     """
     return _RANKS.get(tier or "", 0) >= _RANKS[floor]
 
 
 def tiers_from(floor: str) -> tuple[str, ...]:
-    """Return the tiers that rank as high as one of `TRUST_TIERS`, or higher."""
+    """Return the tiers that rank at least as high as one of `TRUST_TIERS`."""
     return tuple(tier for tier in TRUST_TIERS if reaches(tier, floor))
 
 
@@ -53,8 +53,8 @@ def at_most(tier: str | None, ceiling: str | None) -> str | None:
     """Return a tier that ranks no higher than a ceiling.
 
     Args:
-        tier: The tier; one of your own becomes the ceiling, as nothing is known of its
-            rank, and None stays None.
+        tier: The tier. A tier of your own becomes the ceiling, because its rank is
+            unknown. None stays None.
         ceiling: One of `TRUST_TIERS`; None lowers nothing.
     """
     if tier is None or ceiling is None:
