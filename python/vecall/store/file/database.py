@@ -26,6 +26,7 @@ from vecall.store.file.connections import (
     file_bytes,
     reading,
 )
+from vecall.store.file.connections_at_fork import close_before_fork
 from vecall.store.file.disk_reserve import BYTES, Reserve
 from vecall.store.file.file_lock import FileLock, close_gate, open_gate
 from vecall.store.file.filesystem import (
@@ -34,7 +35,6 @@ from vecall.store.file.filesystem import (
     require_local,
     require_plain,
 )
-from vecall.store.file.fork_guard import close_before_fork
 from vecall.store.file.sqlite_errors import is_io_error, storage_errors
 from vecall.store.partition_lookup import find_part
 
