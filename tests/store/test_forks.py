@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 
 import pytest
+from helpers.memories import texts
 from helpers.processes import run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -303,3 +304,34 @@ print(*ends)
 def test_children_of_threads_that_change_an_index_use_it(kind):
     """No lock of the parent's threads is held in a child, and no change is halved."""
     assert printed(BUSY_INDEX, kind, 10) == " ".join(["0"] * 10)
+
+
+def test_a_forked_child_does_not_hang_and_harms_nothing(open_service, tmp_path):
+    """contracts.md, threads: after fork, a child opens anew. Bug class 13."""
+    path = tmp_path / "m.db"
+    script = """
+import os, sys, vecall
+scope = dict(app_name="app", user_id="alice")
+service = vecall.MemoryService(sys.argv[1], embedder=None)
+service.sync.add_memory(**scope, memories=["zebra parent"])
+service.sync.search_memory(**scope, query="zebra")
+child = os.fork()
+if child == 0:
+    import faulthandler
+    faulthandler.dump_traceback_later(4, exit=True)
+    try:
+        service.sync.add_memory(**scope, memories=["zebra child"])
+        found = service.sync.search_memory(**scope, query="zebra").memories
+        os._exit(0 if len(found) == 2 else 3)
+    except vecall.VecallError:
+        os._exit(0)
+    finally:
+        os._exit(4)
+_, status = os.waitpid(child, 0)
+service.sync.add_memory(**scope, memories=["zebra again"])
+print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+    assert run(script, path).stdout.strip() == "0", (
+        "the child hung or got a wrong answer"
+    )
+    assert {"zebra parent", "zebra again"} <= set(texts(open_service(path), "zebra"))

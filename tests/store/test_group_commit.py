@@ -1,0 +1,58 @@
+"""Group commit: calls that wait together are written in few transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+from helpers.memories import ALICE, texts
+from helpers.processes import HOLDER, child, said, tell
+
+
+def commits_in(log: Path) -> int:
+    """The transactions in a write-ahead log, read by another process.
+
+    Frames are a header of 24 bytes and a page; the fifth to eighth byte of the header
+    are not zero where a transaction ends.
+    """
+    script = "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())"
+    data = subprocess.run(
+        [sys.executable, "-c", script, str(log)], capture_output=True, check=True
+    ).stdout
+    page = struct.unpack(">I", data[8:12])[0]
+    salt = data[16:24]
+    commits = 0
+    for at in range(32, len(data) - page, 24 + page):
+        if data[at + 8 : at + 16] == salt:
+            commits += struct.unpack(">I", data[at + 4 : at + 8])[0] != 0
+    return commits
+
+
+def test_writes_that_wait_together_share_one_sync(open_service, tmp_path):
+    """A hundred writes that queued up behind the gate are a few transactions."""
+    path = tmp_path / "m.db"
+    service = open_service(path)
+
+    async def work() -> None:
+        with child(HOLDER, path) as holder:
+            assert said(holder) == "held"
+            adds = [
+                asyncio.ensure_future(
+                    service.add_memory(**ALICE, memories=[f"zebra {i}"])
+                )
+                for i in range(100)
+            ]
+            await asyncio.sleep(0)  # each ran up to its first wait: it is queued
+            before = commits_in(path.with_name("m.db-wal"))
+            tell(holder, "go")
+            assert said(holder) == "free"
+            ids = await asyncio.gather(*adds)
+            after = commits_in(path.with_name("m.db-wal"))
+            assert len({id_ for (id_,) in ids}) == 100
+            assert 1 <= after - before <= 5
+
+    asyncio.run(work())
+    assert len(texts(service, "zebra")) == 100
