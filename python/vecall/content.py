@@ -16,11 +16,10 @@ from vecall.prompts.strip import without_recalled
 
 def get_field(source: object, name: str) -> Any:
     """Return an attribute or a key, in snake_case or camelCase; None if absent."""
-    if isinstance(source, Mapping):
+    if type(source) is dict or isinstance(source, Mapping):  # the ABC's check is slow
         if name in source:
             return source[name]
-        camel = camel_case(name)
-        return None if camel == name else source.get(camel)
+        return source.get(camel_case(name)) if "_" in name else None
     return getattr(source, name, None)
 
 
@@ -68,11 +67,15 @@ def text_parts(
         inner: Gives a text to some of the parts that stay out otherwise.
     """
     found = []
+    own: str | None
     for part in parts_of(content):
+        if type(part) is str and part:
+            if own := without_recalled(part):
+                found.append(own)
+            continue
         if _is_recalled(part):
             continue
         text = part if isinstance(part, str) else get_field(part, "text")
-        own: str | None
         if isinstance(text, str) and text and not is_thought(part):
             own = without_recalled(text)
         else:

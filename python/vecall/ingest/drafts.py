@@ -26,6 +26,12 @@ from vecall.validation import check_name
 EPISODE = "episode"
 """The kind of a memory that is a turn of a conversation."""
 
+# Made once: a union in a call of isinstance is built by each call.
+_NOT_EVENTS = (str, bytes, int, float, list, tuple)
+_STRICT = (Mapping, Event)
+_READABLE = (str, Mapping)
+_TIMES = (float, int, str, datetime)
+
 
 class CallMetadata(NamedTuple):
     """What all memories of a call share.
@@ -66,6 +72,8 @@ def call_metadata(
 
 def _scope(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
     """One memory's metadata over the call's."""
+    if custom_metadata is None:
+        return outer
     meta = metadata_of(custom_metadata)
     inner = meta.pop("metadata", None)
     if isinstance(inner, Mapping):
@@ -187,12 +195,12 @@ def _event_draft(
     scope: CallMetadata,
     limits: Limits,
 ) -> Draft | LeftOutReason:
-    if event is None or isinstance(event, str | bytes | int | float | list | tuple):
+    if event is None or isinstance(event, _NOT_EVENTS):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
     # Plain values are read strictly. A framework's objects may carry
     # attributes that are no values at all, so there only what fits is read.
-    strict = isinstance(event, Mapping | Event)
+    strict = type(event) is dict or isinstance(event, _STRICT)
     event = by_name(event, EVENT, where)
     require_same(event, "session_id", session_id or "", where)
     _require_owner(event, scope, where)
@@ -260,7 +268,7 @@ def _is_readable(content: object) -> bool:
     """Whether it is a content at all, with or without a text."""
     if isinstance(content, list | tuple):
         return all(isinstance(part, str | Mapping) for part in content)
-    return isinstance(content, str | Mapping) or hasattr(content, "parts")
+    return isinstance(content, _READABLE) or hasattr(content, "parts")
 
 
 def entry_drafts(
@@ -359,7 +367,7 @@ def _optional(value: object) -> str | None:
 
 def _event_time(value: object) -> float | None:
     """An event's time; foreign objects may have none that means anything."""
-    if isinstance(value, float | int | str | datetime) and not isinstance(value, bool):
+    if isinstance(value, _TIMES) and not isinstance(value, bool):
         return to_seconds(value, "event.timestamp")
     return None
 

@@ -100,7 +100,7 @@ def by_name(source: object, known: Fields, where: str) -> object:
         InvalidArgumentError: An unknown field, or two names of one field with
             different values.
     """
-    if not isinstance(source, Mapping):
+    if type(source) is not dict and not isinstance(source, Mapping):
         return source
     spellings = known.spellings
     found: dict[str, Any] = {}
@@ -127,7 +127,9 @@ def by_name(source: object, known: Fields, where: str) -> object:
 
 def require_same(fields: object, name: str, expected: str | None, where: str) -> None:
     """Raise InvalidArgumentError if a mapping names another one than its call."""
-    if not isinstance(fields, Mapping) or expected is None:
+    if expected is None:
+        return
+    if type(fields) is not dict and not isinstance(fields, Mapping):
         return
     given = fields.get(name)
     if given is not None and given != expected:
