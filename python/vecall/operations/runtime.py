@@ -23,6 +23,11 @@ from vecall.index.newest_changes import NewestChanges
 from vecall.index.read_threads import ReadThreads
 from vecall.ingest.inner_parts import checked_include
 from vecall.limits import Limits
+from vecall.operations.after_fork import (
+    check_reopenable,
+    keep_inherited,
+    reopening,
+)
 from vecall.operations.options import (
     StorageOptions,
     WritePolicy,
@@ -51,17 +56,6 @@ from vecall.validation import check_name, check_path, check_top_k
 T = TypeVar("T")
 
 INLINE_PARSE_LIMIT = 32  # turns: under a millisecond of the caller's event loop
-
-_reopening = threading.Lock()
-_inherited: list[object] = []  # of the parent of a fork; never closed here
-
-
-def _after_fork() -> None:
-    global _reopening  # noqa: PLW0603
-    _reopening = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class Runtime:
@@ -168,21 +162,13 @@ class Runtime:
 
     def _open_in_child(self) -> None:
         """Reopen the file after a fork; the parent's handles are not touched."""
-        with _reopening:
+        with reopening():
             if os.getpid() == self._process:
                 return
-            if self._path is None:
-                msg = "a memory without a file does not cross a fork; make one here"
-                raise ClosedError(msg)
-            if not self.storage.closed_before_fork:
-                msg = (
-                    "the process was forked while the file was in use for long; fork "
-                    "when it is idle, or start new processes instead"
-                )
-                raise ClosedError(msg)
-            _inherited.append((self.storage, self.search_index, self._retired))
-            _inherited.append((self.reader, self.care, self.gate, self._backfill))
-            _inherited.append(self.threads)
+            check_reopenable(self._path, self.storage)
+            keep_inherited(self.storage, self.search_index, self._retired)
+            keep_inherited(self.reader, self.care, self.gate, self._backfill)
+            keep_inherited(self.threads)
             self._abandoned.detach()
             self._closing = threading.RLock()
             self._open(warn=False)
