@@ -294,12 +294,14 @@ def _conversations(options: argparse.Namespace) -> list[Conversation]:
     if options.conversations is not None:
         conversations = chosen(conversations, options.conversations)
     if options.lenient:
-        conversations = [with_other_half(each) for each in conversations]
+        conversations = [
+            with_other_half(conversation) for conversation in conversations
+        ]
     return conversations
 
 
 def _sizes(conversations: Sequence[Conversation]) -> dict[str, Any]:
-    questions = [question for each in conversations for question in each.questions]
+    questions = [q for conversation in conversations for q in conversation.questions]
     answerable = sum(bool(question.evidence) for question in questions)
     return {
         "conversations": len(conversations),

@@ -146,9 +146,9 @@ def run_serve(options: argparse.Namespace) -> int:
     from vecall.server.leftovers import remove_old_exports
     from vecall.server.run import Binding, serve
 
-    given = {name: getattr(options, name) for name in LIMITS}
+    values = {name: getattr(options, name) for name in LIMITS}
     limits = HttpLimits(
-        **{key: value for key, value in given.items() if value is not None}
+        **{key: value for key, value in values.items() if value is not None}
     )
     try:
         binding = Binding(

@@ -76,11 +76,11 @@ def checked_vectors(result: object, count: int, dimensions: int) -> Vectors:
             that float32 cannot hold.
     """
     try:
-        given = np.asarray(result)
-        if given.dtype.kind not in "fiu":
+        array = np.asarray(result)
+        if array.dtype.kind not in "fiu":
             raise TypeError
         with np.errstate(over="ignore"):
-            vectors = np.ascontiguousarray(given, dtype=np.float32)
+            vectors = np.ascontiguousarray(array, dtype=np.float32)
     except (TypeError, ValueError):
         msg = "the embedder did not return an array of numbers"
         raise EmbedderError(msg) from None

@@ -188,10 +188,10 @@ class GeminiEmbedder:
 
 
 def _key(api_key: str | None) -> str:
-    given = (
+    candidates = (
         [os.environ.get(name, "") for name in _KEYS] if api_key is None else [api_key]
     )
-    for key in given:
+    for key in candidates:
         if key.strip():
             return key.strip()
     msg = f"no API key: set the environment variable {' or '.join(_KEYS)}"

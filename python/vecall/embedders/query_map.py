@@ -51,12 +51,12 @@ class QueryMap:
 
     def __init__(self, matrix: NDArray[Any]) -> None:
         """Take a matrix."""
-        given = np.asarray(matrix)
-        square = given.ndim == 2 and given.shape[0] == given.shape[1] > 0
-        if not square or given.dtype.kind != "f" or not np.isfinite(given).all():
+        array = np.asarray(matrix)
+        square = array.ndim == 2 and array.shape[0] == array.shape[1] > 0
+        if not square or array.dtype.kind != "f" or not np.isfinite(array).all():
             msg = "query map: expected a square matrix of finite floats"
             raise ConfigError(msg)
-        self.matrix = np.ascontiguousarray(given, np.float32)
+        self.matrix = np.ascontiguousarray(array, np.float32)
         self._core = LinearMap(self.matrix)
 
     @staticmethod
@@ -120,8 +120,8 @@ def fit(examples: Sequence[Example]) -> QueryMap:
     Raises:
         ConfigError: No question, or vectors that are not finite.
     """
-    sets = [_Normal.of(one) for one in examples if len(one.questions)]
-    count = sum(len(one.questions) for one in sets)
+    sets = [_Normal.of(example) for example in examples if len(example.questions)]
+    count = sum(len(example.questions) for example in sets)
     if not count:
         msg = "query map: needs questions with evidence"
         raise ConfigError(msg)
@@ -129,7 +129,7 @@ def fit(examples: Sequence[Example]) -> QueryMap:
     change = np.zeros((dim, dim))
     mean, square = np.zeros_like(change), np.zeros_like(change)
     for step in range(1, _STEPS + 1):
-        slope = sum(one.slope(change) for one in sets) / count + _DECAY * change
+        slope = sum(example.slope(change) for example in sets) / count + _DECAY * change
         mean = 0.9 * mean + 0.1 * slope
         square = 0.99 * square + 0.01 * slope * slope
         moved = mean / (1.0 - 0.9**step)
@@ -167,12 +167,12 @@ class _Normal(NamedTuple):
 
 
 def _unit(vectors: Vectors) -> NDArray[np.float64]:
-    given = np.asarray(vectors, np.float64)
-    if given.ndim != 2 or not np.isfinite(given).all():
+    array = np.asarray(vectors, np.float64)
+    if array.ndim != 2 or not np.isfinite(array).all():
         msg = "query map: expected finite vectors (n, dim)"
         raise ConfigError(msg)
-    norms = np.linalg.norm(given, axis=1, keepdims=True)
-    return given / np.where(norms > 0.0, norms, 1.0)
+    norms = np.linalg.norm(array, axis=1, keepdims=True)
+    return array / np.where(norms > 0.0, norms, 1.0)
 
 
 class MappedEmbedder:

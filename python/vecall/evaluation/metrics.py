@@ -128,7 +128,7 @@ def auroc(confidences: Sequence[float], relevant: Sequence[int]) -> float | None
         while end < len(order) and order[end][0] == order[begin][0]:
             end += 1
         middle = (begin + 1 + end) / 2  # ties share the mean of their ranks
-        ranks += middle * sum(one for _, one in order[begin:end])
+        ranks += middle * sum(relevant for _, relevant in order[begin:end])
         begin = end
     return (ranks - right * (right + 1) / 2) / (right * wrong)
 

@@ -37,7 +37,9 @@ def examples_of(
         for memory in conversation.memories:
             texts.append(embedded_text(memory.author, memory.text))
             ids.append(str(memory.id))
-        answerable = [each for each in conversation.questions if each.evidence]
+        answerable = [
+            question for question in conversation.questions if question.evidence
+        ]
         if not answerable:
             continue
         row = {name: i for i, name in enumerate(ids)}

@@ -1,4 +1,4 @@
-"""Embeds, in the background, what was stored before the file had a model."""
+"""Embeds, in the background, memories that were stored without an embedder."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _BATCH = 64
 class Backfill:
     """One pass over the rows without vectors, on its own thread.
 
-    Searches go on meanwhile, by words for the rows that are still to come. It stops at
-    the first failure of the embedder and begins again when the file is opened next.
+    Meanwhile searches find the remaining rows by words. The pass stops at the first
+    failure of the embedder and starts again when the file is next opened.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Backfill:
         embedding: EmbeddingQueue | None,
         model: int | None,
     ) -> None:
-        """Begin, if there is anything to do.
+        """Start the thread if there are rows to embed.
 
         Args:
             storage: The file.
@@ -47,7 +47,7 @@ class Backfill:
             self._thread.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; False if it has not come in time."""
+        """Wait for the end of the pass; False on timeout."""
         if self._thread is not None:
             self._thread.join(timeout_s)
             return not self._thread.is_alive()
@@ -83,7 +83,7 @@ class Backfill:
             return  # the rows stay searchable by words
 
     def _move(self) -> None:
-        """Finish what a change of the file's model left to be done."""
+        """Move the vectors that a model migration has left in `vec_next`."""
         while not self._stopping.is_set():
             with self._storage.read() as reads:
                 if not reads.unmoved_vectors():
@@ -98,7 +98,7 @@ class Backfill:
             said = [(text_hash(row.text), row.author) for row, *_ in rows]
             known = reads.vectors_of(part, said, self._model)
         if names is None:
-            return  # forgotten since the rows were read
+            return  # the user was deleted after the rows were read
         new = {
             each: embedded_text(row.author, row.text)
             for each, (row, *_) in zip(said, rows, strict=True)
@@ -107,6 +107,6 @@ class Backfill:
         if new:
             made = self._embedding.embed_now(list(new.values()))
             known |= dict(zip(new, made, strict=True))
-        vectors = [known[each] for each in said]
+        vectors = [known[text] for text in said]
         job = SetVectors(*names, rows, vectors, self._model)
         self._storage.submit(job).result()

@@ -30,8 +30,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _BATCH = 64
-_AHEAD = 4  # batches that are on their way at once
-_AT_ONCE = 8  # calls of an embedder that says how many it allows
+_AHEAD = 4  # batches in flight
+_AT_ONCE = 8  # concurrent calls of an embedder that declares its limit
 _QUERIES_KEPT = 1_024
 _TEXTS_KEPT = 4_096
 _chance = random.SystemRandom()  # the host's own numbers stay, and forks differ
@@ -70,14 +70,14 @@ class EmbeddingQueue:
         )
 
     def knows_letters(self, query: str) -> bool:
-        """Whether most of a query's letters are of scripts that the model knows."""
+        """Whether most of a query's letters belong to scripts that the model knows."""
         return are_known(self._scripts, query)
 
     def known_query(self, app: str, user: str, query: str) -> Vectors | None:
-        """Return the vector of a query that this user sent before, or None.
+        """Return the cached vector of a user's query, or None.
 
-        No vector is shared between users, so that the latency of a search
-        tells nothing of other users' queries.
+        Vectors are not shared between users, so the latency of a search reveals
+        nothing about other users' queries.
         """
         return self._queries.get(app, user, query)
 
@@ -98,8 +98,7 @@ class EmbeddingQueue:
     ) -> list[bytes]:
         """Return one vector for each text, as float32 little-endian bytes.
 
-        Equal texts of one user are embedded once, as long as this service remembers
-        them.
+        Equal texts of one user are embedded once, while they are in the cache.
 
         Raises:
             EmbedderError: The embedder failed; nothing was cached.
@@ -111,8 +110,8 @@ class EmbeddingQueue:
         elsewhere: dict[str, Future[bytes]] = {}
         while todo or running:
             while todo and len(running) < self._ahead:
-                some, todo = todo[:_BATCH], todo[_BATCH:]
-                batch = self._begin(app, user, some, found, elsewhere)
+                next_texts, todo = todo[:_BATCH], todo[_BATCH:]
+                batch = self._begin(app, user, next_texts, found, elsewhere)
                 if batch.texts:
                     running.append(batch)
             if running:
@@ -123,7 +122,7 @@ class EmbeddingQueue:
         for text, promise in elsewhere.items():
             try:
                 found[text] = await Join(promise)
-            except EmbedderError:  # theirs, and perhaps not ours
+            except EmbedderError:  # of another call; this call may succeed
                 found[text] = (await self.embed_texts(app, user, [text]))[0]
         return [found[text] for text in texts]
 
@@ -135,7 +134,7 @@ class EmbeddingQueue:
         found: dict[str, bytes],
         elsewhere: dict[str, Future[bytes]],
     ) -> _Batch:
-        """Have those texts embedded that are neither known nor on their way."""
+        """Start embedding the texts that are neither cached nor in flight."""
         keys = [(app, user, _hash(text)) for text in texts]
         mine: dict[int, Future[bytes]] = {}
         try:
@@ -154,7 +153,7 @@ class EmbeddingQueue:
     ) -> _Batch:
         others = self._in_flight.claim(keys, mine)
         elsewhere.update({texts[at]: promise for at, promise in others.items()})
-        # Only now: what another call has just embedded is known before it is let go.
+        # Check the cache after the claim: another call caches before it releases.
         batch, claimed, needless = [], [], []
         for at in mine:
             known = self._texts.get(*keys[at])
@@ -186,7 +185,7 @@ class EmbeddingQueue:
         return [as_bytes(vector) for vector in vectors]
 
     def _refuse_nested(self) -> None:
-        """Raise EmbedderError where the embedder itself is the caller."""
+        """Raise EmbedderError if the embedder itself is the caller."""
         try:
             self.thread.refuse_nested()
         except ReentrantCallError:
@@ -201,17 +200,17 @@ class EmbeddingQueue:
         self._texts.drop(app, user)
 
     def forget_user(self, app: str, user: str) -> None:
-        """Drop the vectors of this user's texts and of his queries."""
+        """Drop the vectors of this user's texts and queries."""
         self._texts.drop(app, user)
         self._queries.drop(app, user)
 
     def close(self) -> None:
-        """Finish what waits and end the thread."""
+        """Finish queued work and end the thread."""
         self.thread.close()
 
     @property
     def _ahead(self) -> int:
-        """Batches at once: a plain embedder works on one, so queries come between."""
+        """Batches in flight: one for a plain embedder, so queries run in between."""
         several = self._at_once > 1 or is_async(self.embedder.embed)
         return _AHEAD if several else 1
 
@@ -263,7 +262,7 @@ class _UserLru(Generic[K, V]):
 def _tried(
     embed: Callable[[list[str]], Any], texts: list[str], dimensions: int
 ) -> Vectors | Awaitable[Vectors]:
-    """Embed and check; once more, after a pause, where the failure may pass.
+    """Embed and check; retry after a pause if the failure may be temporary.
 
     A plain function may return an awaitable, which its thread awaits.
     """
@@ -308,8 +307,8 @@ def _raise_unless_passing(error: BaseException, attempt: int) -> None:
 def _failure(error: BaseException, attempt: int) -> VecallError:
     if isinstance(error, VecallError):
         return error
-    # The embedder's own message may quote the text; its type does not. So the cause
-    # stays out of what is logged.
+    # The embedder's message may quote the text; its type does not. So the cause is not
+    # logged.
     tries = f" after {attempt} tries" if attempt > 1 else ""
     return EmbedderError(f"the embedder failed with {type(error).__name__}{tries}")
 
@@ -324,7 +323,7 @@ def _hash(text: str) -> bytes:
 
 
 def model_of(embedder: Embedder) -> EmbeddingModel:
-    """Return what the file is to know of an embedder."""
+    """Return the model of an embedder, as the file stores it."""
     probe = getattr(embedder, "probe", None)
     return EmbeddingModel(
         embedder.model_id,
@@ -334,10 +333,10 @@ def model_of(embedder: Embedder) -> EmbeddingModel:
 
 
 def as_bytes(vector: NDArray[np.float32]) -> bytes:
-    """Return a vector in the form in which the file stores it.
+    """Return a vector in the file's format.
 
     Raises:
-        EmbedderError: A zero vector, which is near to nothing and far from nothing.
+        EmbedderError: A zero vector, which has no direction.
     """
     if not vector.any():
         msg = "the embedder returned a zero vector"
@@ -346,5 +345,5 @@ def as_bytes(vector: NDArray[np.float32]) -> bytes:
 
 
 def embedded_text(author: str | None, text: str) -> str:
-    """Return what the embedder sees of a memory: who said what."""
+    """Return the embedder's input for a memory: author and text."""
     return f"{author}: {text}" if author else text

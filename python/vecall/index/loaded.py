@@ -1,4 +1,4 @@
-"""Which partitions the engine has, and how far: the loader's books."""
+"""Records which partitions the engine has loaded, and up to which change."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from vecall.index.rows import Key
 
 @dataclass(slots=True, eq=False)
 class LoadedPartition:
-    """How far the engine is for one partition.
+    """The state of one partition in the engine.
 
     Attributes:
         part: The partition's number.
         seq: Its newest change that the engine has.
-        rows: How many rows the engine has of it.
-        steps: Is odd while the engine's rows are being changed.
-        nbytes: What it takes in the engine.
-        unsaved: Changes since its snapshot.
-        sound: Whether the engine was never found to hold something else.
+        rows: The number of its rows in the engine.
+        steps: A counter that is odd while the engine's rows are being changed.
+        nbytes: Its memory in the engine, in bytes.
+        unsaved: The number of changes since its snapshot.
+        sound: Whether the engine's content is trusted to match the file.
     """
 
     part: int
@@ -44,7 +44,7 @@ class _Pin:
 class LoadedPartitions:
     """The entries of partitions that can be searched. Thread-safe.
 
-    An entry is put in and taken out under its partition's lock, which is the loader's.
+    An entry is added and removed under its partition's lock, which the cache owns.
     """
 
     def __init__(self) -> None:
@@ -52,8 +52,7 @@ class LoadedPartitions:
         self._mutex = threading.Lock()
         self._entries: dict[Key, LoadedPartition] = {}
         self._bytes = 0
-        # By weak references, so that no pin outlasts the call that made it, however
-        # that call ends.
+        # Weak references, so a pin ends with the call that made it, however that ends.
         self._pins: weakref.WeakSet[_Pin] = weakref.WeakSet()
 
     @property
@@ -71,21 +70,21 @@ class LoadedPartitions:
             return set(self._entries)
 
     def put(self, key: Key, entry: LoadedPartition) -> None:
-        """Put in a partition's entry; the same one again changes nothing."""
+        """Add a partition's entry; idempotent."""
         with self._mutex:
             if self._entries.get(key) is not entry:
                 self._entries[key] = entry
                 self._bytes += entry.nbytes
 
     def resize(self, key: Key, entry: LoadedPartition, nbytes: int) -> None:
-        """Note what an entry takes now, whether it is in or not."""
+        """Set the size of an entry, whether it is added or not."""
         with self._mutex:
             if self._entries.get(key) is entry:
                 self._bytes += nbytes - entry.nbytes
             entry.nbytes = nbytes
 
     def take(self, key: Key) -> LoadedPartition | None:
-        """Take a partition's entry out and return it."""
+        """Remove a partition's entry and return it."""
         with self._mutex:
             entry = self._entries.pop(key, None)
             if entry is not None:
@@ -94,7 +93,7 @@ class LoadedPartitions:
 
     @contextmanager
     def pinned(self, key: Key) -> Iterator[None]:
-        """Keep a partition from being evicted before it was searched."""
+        """Prevent eviction of a partition during the block."""
         pin = _Pin(key)
         with self._mutex:
             self._pins.add(pin)

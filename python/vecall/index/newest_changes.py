@@ -1,4 +1,4 @@
-"""The newest change of each partition of a database that is in memory."""
+"""The newest change of each partition of a database in memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from vecall.store import Change
 
 
 class NewestChanges:
-    """What `Storage.version` would return, without the database's one lock.
+    """Returns what `Storage.version` would, without the database's only lock.
 
-    A transaction may hold that lock for seconds, and a search must not wait for it on
-    an event loop. Every commit is noted on the writer's thread before it is
-    acknowledged. Thread-safe.
+    A transaction may hold that lock for seconds, and a search on an event loop must not
+    wait. The writer's thread records every commit before acknowledging it. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -23,7 +22,7 @@ class NewestChanges:
         return self._found.get(key)
 
     def note(self, change: Change) -> None:
-        """Take note of a commit."""
+        """Record a commit."""
         key = (change.app, change.user)
         if change.forgotten:
             self._found.pop(key, None)

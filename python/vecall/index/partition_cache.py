@@ -1,18 +1,17 @@
 """Loads partitions from the file into the engine and keeps the two in sync.
 
-A partition is loaded when it is first searched, from its snapshot if there is a valid
-one, else from its rows. Afterwards every search compares the partition's newest change
-in the file with the newest that the engine has: a write of this process is applied as
-it is committed, a write of another process is read from the change log before the
-search goes on. When the budget is used up, partitions that were not searched lately
-are evicted.
+A partition is loaded by its first search: from a valid snapshot, or else from its rows.
+Every later search compares the partition's newest change in the file with the engine's.
+Writes of this process are applied at commit. Writes of other processes are read from
+the change log before the search continues. When the budget is exceeded, the partitions
+that were searched least recently are evicted.
 
-Every change of what the engine holds of a partition, and of its entry in
-`LoadedPartitions`, happens under that partition's lock: loading, replaying, publishing,
-evicting. The entry is taken out before the engine drops the partition, and put in after
-it is complete. So a search that finds the same entry before and after its engine
-call has searched a complete partition. The thread that writes the file never waits for
-such a lock: where it is taken, the partition is brought up to date afterwards.
+A partition's lock guards its data in the engine and its entry in `LoadedPartitions`:
+loading, replaying, publishing and evicting hold it. The entry is removed before the
+engine drops the partition, and added after the partition is complete. So a search that
+finds the same entry before and after its engine call has searched a complete partition.
+The writer thread never waits for such a lock. If the lock is taken, the change is
+applied later.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ T = TypeVar("T")
 _log = logging.getLogger("vecall")
 
 _LARGE = 1_000  # rows; more are loaded on the thread of large partitions
-_ENTRY_BYTES = 3_000  # of a partition besides what the engine counts, measured
-_EVICTED_SHARE = 8  # one part in so many of the budget is freed at a time
-_VICTIMS = 8  # partitions looked for at a time when memory is short
+_ENTRY_BYTES = 3_000  # per partition outside the engine, measured
+_EVICTED_SHARE = 8  # an eighth of the budget is freed at a time
+_VICTIMS = 8  # partitions to evict per look-up
 
 
 class PartitionCache:
-    """Loads the engine from the file, and applies what changes in it."""
+    """Loads partitions into the engine, and applies changes of the file to them."""
 
     def __init__(
         self,
@@ -68,12 +67,12 @@ class PartitionCache:
         Args:
             storage: The file.
             engine: An empty engine.
-            cache: Texts of rows.
-            snapshots: Snapshots of partitions next to the file, if there are any.
-            threads: Where the file is read.
-            newest: The newest changes of a database in memory, None with a file.
-            model: The model whose vectors the engine takes.
-            budget: Bytes for the engine and the cache together.
+            cache: The row cache.
+            snapshots: Reads and writes snapshots; None without snapshots.
+            threads: The reading threads.
+            newest: The newest changes of a database in memory; None with a file.
+            model: The number of the model of the engine's vectors.
+            budget: Memory for the engine and the cache together, in bytes.
         """
         self._storage = storage
         self._engine = engine
@@ -86,8 +85,8 @@ class PartitionCache:
         )
         self._budget = budget
         self.retired = False
-        """Whether the file has moved to another model: what is loaded from now on has
-        vectors of that one."""
+        """Whether the file was migrated to another model. Rows read from now on have
+        vectors of that model."""
         self._locks: KeyLocks[Key] = KeyLocks()
         self._residents = LoadedPartitions()
         self._work = SharedWork(self._start)
@@ -123,13 +122,13 @@ class PartitionCache:
         """
         found = self._found(key)
         if found is None and self._residents.get(key) is not None:
-            self.synchronize(key)  # forgotten by another process: by this one too
+            self.synchronize(key)  # deleted by another process: drop it here, too
         return found
 
     def loaded(
         self, key: Key, target: tuple[int, int] | None
     ) -> LoadedPartition | None:
-        """Return the partition's entry if the engine has it as `target` says."""
+        """Return the partition's entry if the engine has it at `target`."""
         entry = self._residents.get(key)
         if entry is None or target is None or not entry.sound:
             return None
@@ -137,11 +136,11 @@ class PartitionCache:
         return entry if entry.part == part and entry.seq >= seq else None
 
     def holds(self, key: Key, entry: LoadedPartition, steps: int) -> bool:
-        """Whether the engine had a partition as its entry says during a call.
+        """Whether a partition did not change in the engine since `loaded` was called.
 
         Args:
             key: The partition.
-            entry: Its entry, as `loaded` gave it before the call of the engine.
+            entry: The entry that `loaded` returned before the engine call.
             steps: The entry's `steps` at that time.
         """
         if self._residents.get(key) is not entry:
@@ -155,15 +154,15 @@ class PartitionCache:
         return False
 
     def distrust(self, entry: LoadedPartition) -> None:
-        """Have a partition loaded again, from its rows, before it is searched next."""
+        """Reload a partition from its rows before its next search."""
         _log.error("the engine had other rows than the file; they are loaded again")
         entry.sound = False
 
     def synchronize(self, key: Key) -> Future[None]:
-        """Read a partition, or what is new in it, on another thread.
+        """Load a partition, or its new changes, on another thread.
 
-        Several who ask at the same time wait for one reading, which none of them can
-        cancel; whether it went as far as they need is for them to look at afterwards.
+        Concurrent callers share one run, which none of them can cancel. Afterwards each
+        caller checks whether the run reached the change that it needs.
 
         Raises:
             ClosedError: The service was closed.
@@ -172,12 +171,11 @@ class PartitionCache:
 
     @contextmanager
     def moving(self, moved: Callable[[], bool]) -> Iterator[None]:
-        """Let no partition be searched that was read without the vectors of its model.
+        """Prevent searches of partitions read without the vectors of their model.
 
         Args:
-            moved: Serves the model that the file is being moved to, if it is the file's
-                by now, and says whether it is. Runs on threads that read, and may wait
-                for the thread that writes.
+            moved: Returns whether the new model is active, and if so switches the
+                service to it. Runs on reading threads; may wait for the writer thread.
         """
         self._filling.moving = moved
         try:
@@ -186,11 +184,11 @@ class PartitionCache:
             self._filling.moving = None
 
     def pinned(self, key: Key) -> AbstractContextManager[None]:
-        """Keep a partition from being evicted before it was searched."""
+        """Prevent eviction of a partition during the block."""
         return self._residents.pinned(key)
 
     def publish(self, change: Change) -> None:
-        """Apply a change of this process, right after its commit. Waits for no lock."""
+        """Apply a change of this process right after its commit, without blocking."""
         if self._newest is not None:
             self._newest.note(change)
         self._cache.forget(change.removed)
@@ -206,7 +204,7 @@ class PartitionCache:
         self._evict_to_budget()
 
     def rows(self, rids: Sequence[int]) -> list[Row]:
-        """Read rows from the file into the cache, without those that are gone."""
+        """Read the rows that still exist from the file into the cache."""
         read_at = self._cache.now()
         with self._storage.read() as reads:
             rows = [stored.row for stored in reads.load_rows(rids)]
@@ -225,7 +223,7 @@ class PartitionCache:
 
     @contextmanager
     def _held(self, key: Key) -> Iterator[LoadedPartition | None]:
-        """Keep a partition as it is; give its entry, None if it is not loaded."""
+        """Hold a partition's lock; yield its entry, or None if it is not loaded."""
         with self._locks.held(key):
             yield self._residents.get(key)
 
@@ -238,21 +236,21 @@ class PartitionCache:
         if entry is None:
             if self._newest is None or not change.part or change.seq_before:
                 return
-            # Without a file there is nothing to be lazy about.
+            # A database in memory is always loaded.
             self._engine.drop(key)
             entry = LoadedPartition(change.part, 0)
-        # Where another process wrote in between, the next search reads both.
+        # If another process wrote in between, the next search reads both changes.
         if (entry.part, entry.seq) != (change.part, change.seq_before):
             return
         try:
             self._filling.apply(key, entry, change.stored, change.removed)
             self._cache.put(change.marked)
         except BaseException:
-            self._drop(key)  # half applied is not known: the next search loads it
+            self._drop(key)  # possibly half applied: the next search reloads it
             raise
         entry.seq = change.seq
         if not entry.rows and self._newest is None:
-            self._drop(key)  # nothing is left to be searched
+            self._drop(key)  # empty
             return
         changed = len(change.stored) + len(change.removed) + len(change.marked)
         self._count(key, entry, changed)
@@ -262,7 +260,7 @@ class PartitionCache:
         self._threads.small_load(self._dispatch, key, done)
 
     def _dispatch(self, key: Key, done: Done) -> None:
-        """Bring a small partition up to date; hand a large one over."""
+        """Synchronize a small partition; hand a large one to its thread."""
         try:
             if self._is_large(key):
                 self._threads.large_load(self._run, key, done)
@@ -327,7 +325,7 @@ class PartitionCache:
             self._residents.put(key, entry)
 
     def _count(self, key: Key, entry: LoadedPartition, changes: int) -> None:
-        """Take stock of a partition that has changed; its lock is held."""
+        """Update the entry of a changed partition; its lock is held."""
         nbytes = self._engine.nbytes_of(key) + _ENTRY_BYTES
         self._residents.resize(key, entry, nbytes)
         entry.unsaved += changes
@@ -335,15 +333,15 @@ class PartitionCache:
             self._snapshots.schedule_if_stale(key, entry.unsaved, entry.rows)
 
     def _drop(self, key: Key) -> int:
-        """Take a partition out; return its bytes. Its lock is held."""
-        # In this order: a search that finds the entry after its engine call
-        # has searched before the partition was dropped.
+        """Drop a partition; return its bytes. Its lock is held."""
+        # The entry goes first: a search that still finds it after its engine call has
+        # searched before the drop.
         entry = self._residents.take(key)
         self._engine.drop(key)
         return 0 if entry is None else entry.nbytes
 
     def evict_all(self) -> None:
-        """Evict all partitions without callers, and later ones after each search."""
+        """Evict all partitions that are not in use, and the others after their use."""
         self.retired = True
         self._budget = 0
         for key in self._residents.keys() - self._residents.pins():
@@ -351,7 +349,7 @@ class PartitionCache:
         trim_heap()
 
     def _evict(self, key: Key) -> bool:
-        """Take a partition out, unless it is being worked on."""
+        """Drop a partition, unless its lock is held."""
         with self._locks.held_if_free(key) as free:
             if free:
                 self._evicted += self._drop(key)

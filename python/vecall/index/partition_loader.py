@@ -1,4 +1,4 @@
-"""Brings what the file says of a partition into the engine: whole, or what is new."""
+"""Loads a partition from the file into the engine, or only its new changes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SLICE = 16  # rows analysed at a time, in half a millisecond
 
 
 class MovedModelError(Exception):
-    """The service moved the file to another model while a partition was read."""
+    """The service migrated the file to another model while a partition was read."""
 
 
 class PartitionLoader:
-    """Fills the engine's partitions. Whoever calls it holds the partition's lock."""
+    """Fills the engine's partitions. The caller holds the partition's lock."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class PartitionLoader:
         Args:
             storage: The file.
             engine: The engine.
-            cache: Texts of rows.
-            snapshots: Snapshots of partitions next to the file, if there are any.
-            model: The model whose vectors the engine takes.
-            in_memory: There is no file, and one connection for all.
+            cache: The row cache.
+            snapshots: Reads snapshots; None without snapshots.
+            model: The number of the model of the engine's vectors.
+            in_memory: The database is in memory, with a single connection.
         """
         self._storage = storage
         self._engine = engine
@@ -54,28 +54,28 @@ class PartitionLoader:
         self._model = model
         self._in_memory = in_memory
         self.moving: Callable[[], bool] | None = None
-        """While the service moves the file to another model: serves that one if it is
-        the file's by now, and says whether it is."""
+        """Set during a model migration: returns whether the new model is active, and if
+        so switches the service to it."""
 
     def _require_model(self) -> None:
-        """Check that what was read has the vectors of this model.
+        """Check that the rows just read have vectors of this model.
 
-        To be called after the reading, and before a search may see what was read.
+        Call it after reading, and before a search can see the rows.
 
         Raises:
-            MovedModelError: It has none of them, and another engine serves by now.
+            MovedModelError: They have none; another engine has taken over.
         """
         if self.moving is not None and self.moving():
             raise MovedModelError
 
     def replay(self, key: Key, entry: LoadedPartition) -> int | None:
-        """Apply what is new in the file.
+        """Apply the new changes in the file.
 
         Returns:
-            How many rows changed; None if the change log does not reach back.
+            The number of changed rows; None if the change log does not reach back.
 
         Raises:
-            MovedModelError: The file has another model by now.
+            MovedModelError: The file was migrated to another model.
         """
         with self._storage.read() as reads:
             newest = reads.partition_state(entry.part, *key)
@@ -88,9 +88,9 @@ class PartitionLoader:
                 return None
             rids = changed.written
             stored = reads.load_rows(rids)
-        there = {each.row.rid for each in stored}
+        present = {item.row.rid for item in stored}
         self._cache.forget(rids + changed.marked)
-        self.apply(key, entry, stored, [rid for rid in rids if rid not in there])
+        self.apply(key, entry, stored, [rid for rid in rids if rid not in present])
         if entry.rows != newest.live:
             return None
         self._require_model()
@@ -102,14 +102,14 @@ class PartitionLoader:
 
         Args:
             key: The partition.
-            entry: Its entry, of which the part is known.
-            from_rows: Use no snapshot.
+            entry: Its entry, with `part` set.
+            from_rows: Ignore the snapshot.
 
         Returns:
-            How many rows no snapshot has; None if there is no such partition.
+            The number of rows that no snapshot has; None if there is no such partition.
 
         Raises:
-            MovedModelError: The file has another model by now.
+            MovedModelError: The file was migrated to another model.
         """
         part = entry.part
         with self._storage.read() as reads:
@@ -125,8 +125,8 @@ class PartitionLoader:
             if newest is None:
                 reads.require_gone(*key)
                 return None
-            # The transaction has fixed the state to read. Rows that another thread
-            # reads from here on are as new or newer.
+            # The transaction has fixed the state to read. Rows that other threads read
+            # from here on are as new or newer.
             self._cache.forget_partition(part)
             changed = None
             if not from_rows:
@@ -151,7 +151,7 @@ class PartitionLoader:
             raise CorruptFileError(msg)
         self._require_model()
         entry.seq = newest.seq
-        # What is read from rows has no snapshot yet; all of it is unsaved.
+        # Rows that were not read from a snapshot are unsaved.
         return newest.live if changed is None else changed
 
     def _restore(
@@ -161,10 +161,10 @@ class PartitionLoader:
         entry: LoadedPartition,
         newest: PartitionState,
     ) -> int | None:
-        """Load a partition from its snapshot and what changed since.
+        """Load a partition from its snapshot and the changes since.
 
         Returns:
-            How many rows changed; None if there is no snapshot that can be used.
+            The number of changed rows; None without a usable snapshot.
         """
         if self._snapshots is None or newest.snap is None:
             return None
@@ -180,10 +180,10 @@ class PartitionLoader:
                 return None
             rids, marked = changed.written, len(changed.marked)
         stored = reads.load_rows(rids)
-        there = {each.row.rid for each in stored}
-        self.apply(key, entry, stored, [rid for rid in rids if rid not in there])
+        present = {item.row.rid for item in stored}
+        self.apply(key, entry, stored, [rid for rid in rids if rid not in present])
         if entry.rows != newest.live:
-            return None  # not what the file says, so rows it is
+            return None  # it differs from the file: load from rows
         return len(rids) + marked
 
     def apply(
@@ -200,9 +200,9 @@ class PartitionLoader:
                 self._engine.remove(key, np.fromiter(removed, np.int64, len(removed)))
             waiting = iter(stored)
             slices = Slices()
-            while some := list(islice(waiting, _SLICE)):
-                add_rows(self._engine, key, some, self._model)
-                self._cache.put(each.row for each in some)
+            while batch := list(islice(waiting, _SLICE)):
+                add_rows(self._engine, key, batch, self._model)
+                self._cache.put(item.row for item in batch)
                 slices.pause_if_due()
         except BaseException:
             entry.sound = False  # how much was applied is not known

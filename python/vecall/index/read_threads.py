@@ -1,8 +1,7 @@
-"""The threads on which a service reads its file, one pool for each kind of work.
+"""The threads that read a service's file: one pool per kind of work.
 
-A pool for each kind keeps one kind from holding up another. A short read of one user
-waits neither for a scan of another user's rows nor for another user who is loaded. At
-most one large partition is loaded at a time.
+With a pool per kind, a short read of one user does not wait for a scan or a load of
+another user's rows. At most one large partition is loaded at a time.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class ReadThreads:
     def small_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Run work that brings a small partition into the engine.
+        """Run work that loads a small partition into the engine.
 
         Raises:
             ClosedError: The service was closed.
@@ -65,7 +64,7 @@ class ReadThreads:
     def large_load(
         self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Run work that brings a large partition into the engine, one at a time.
+        """Run work that loads a large partition into the engine, one at a time.
 
         Raises:
             ClosedError: The service was closed.
@@ -73,8 +72,8 @@ class ReadThreads:
         return _submit(self._large, work, *args, **kwargs)
 
     def close(self) -> None:
-        """Finish what waits and end the threads."""
-        # A small load may hand itself over to the thread of the large ones.
+        """Finish queued work and end the threads."""
+        # A small load may hand itself over to the thread for large ones.
         for pool in (self._small, self._large, self._long, self._short):
             pool.shutdown(wait=True)
 

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 
 from vecall.store import Row
 
-_FORGOTTEN_KEPT = 10_000  # changes; a reader that is slower keeps nothing
-_PARTITIONS_KEPT = 10_000  # that were loaded last; what was put before them is dropped
+_FORGOTTEN_KEPT = 10_000  # changes; rows of a slower reader are not cached
+_PARTITIONS_KEPT = 10_000  # loaded last; rows put before are dropped
 _ROW_OVERHEAD = 700  # bytes of a row's objects besides its strings' characters
 
 
 class RowCache:
-    """Rows by number, least recently used out first. Thread-safe."""
+    """An LRU cache of rows by number. Thread-safe."""
 
     def __init__(self, budget: int) -> None:
-        """Keep at most `budget` bytes."""
+        """Hold at most `budget` bytes."""
         self._budget = budget
         self._rows: OrderedDict[int, tuple[Row, int]] = OrderedDict()  # and when put
         self._bytes = 0
@@ -29,7 +29,7 @@ class RowCache:
         self._lock = threading.Lock()
 
     def get(self, rids: Iterable[int]) -> list[Row | None]:
-        """Return rows, None where one is not here, and count them as used."""
+        """Return rows, None for those not in the cache, and mark them as used."""
         found: list[Row | None] = []
         part, valid_since = -1, 0
         with self._lock:
@@ -45,17 +45,17 @@ class RowCache:
         return found
 
     def now(self) -> int:
-        """Return a moment to give to `put`; take it before the rows are read."""
+        """Return the moment to pass to `put`; call it before reading the rows."""
         with self._lock:
             return self._moment
 
     def put(self, rows: Iterable[Row], read_at: int | None = None) -> None:
-        """Keep rows, newest last; what no longer fits goes.
+        """Cache rows, and evict the least recently used ones beyond the budget.
 
         Args:
             rows: The rows.
-            read_at: The moment before they were read. Rows that were forgotten since
-                then are left out: what was read may be what they were before.
+            read_at: The moment before they were read. Rows that changed since are not
+                cached: the read may have returned their old content.
         """
         with self._lock:
             for row in rows:
@@ -85,9 +85,9 @@ class RowCache:
             self._bytes = 0
 
     def forget_partition(self, part: int) -> None:
-        """Forget all rows of a partition that is being reloaded.
+        """Drop all rows of a partition that is being reloaded.
 
-        Changes by other processes were not followed while it was not loaded.
+        Changes by other processes are not tracked while a partition is not loaded.
         """
         with self._lock:
             self._moment += 1
@@ -102,12 +102,12 @@ class RowCache:
         return self._forgotten.get(rid, 0) > read_at
 
     def _valid_since(self, rid: int) -> int:
-        # A moment that is too late costs a read; one that is too early, an old text.
+        # Too late a moment costs a read; too early a one returns an outdated text.
         return max(self._valid_from.get(rid >> 32, 0), self._all_valid_from)
 
     @property
     def nbytes(self) -> int:
-        """What the rows take, estimated."""
+        """The estimated memory of the rows, in bytes."""
         return self._bytes
 
     def _drop(self, rid: int) -> None:

@@ -1,4 +1,4 @@
-"""Rows as the engine takes them: hashes of words, names and sessions, vectors."""
+"""Converts rows to the engine's input: hashed words, names and sessions, vectors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from vecall.timestamps import to_micros
 Key = tuple[str, str]
 
 _NEVER = np.iinfo(np.int64).max
-_NOWHERE = float("nan")  # of a fact, which is no turn's neighbour
-_UNKNOWN_SESSION = 1  # turns without a session are neighbours of their call's
+_NOWHERE = float("nan")  # the position of a fact, which has no neighbours
+_UNKNOWN_SESSION = 1  # for turns without a session
 
 
 def name_key(name: str) -> int:
-    """Return the 64-bit number by which the engine knows a session, author or kind."""
+    """Return the engine's 64-bit number of a session, author or kind."""
     digest = blake2b(name.encode(), digest_size=8).digest()
     return max(int.from_bytes(digest, "little"), _UNKNOWN_SESSION + 1)
 
@@ -32,7 +32,7 @@ def _session(row: Row) -> int:
 
 
 class _Names:
-    """Numbers of names that come again and again within one batch."""
+    """Caches the numbers of names within one batch."""
 
     def __init__(self) -> None:
         self._known: dict[str | None, int] = {None: 0}
@@ -48,7 +48,7 @@ class _Names:
 def add_rows(
     engine: Engine, key: Key, stored: Sequence[RowWithVector], model: int | None
 ) -> None:
-    """Put rows into the engine, with their words and the vectors of one model."""
+    """Add rows to the engine, with their words and the vectors of one model."""
     rows = [entry.row for entry in stored]
     terms = [memory_terms(row.text, row.author, row.ts) for row in rows]
     offsets = np.zeros(len(rows) + 1, np.int64)
@@ -82,7 +82,7 @@ def _vectors(
     vectors = np.zeros((len(stored), dim), np.float32)
     has_vector = np.zeros(len(stored), np.uint8)
     for i, entry in enumerate(stored):
-        # Rows that another process has moved to another model are found by words.
+        # Rows that another process migrated to another model are found by words.
         if entry.vec is not None and entry.model == model and len(entry.vec) == 4 * dim:
             vectors[i] = np.frombuffer(entry.vec, "<f4")
             has_vector[i] = 1

@@ -15,16 +15,16 @@ from vecall.index.rows import Key
 from vecall.store import Snapshots, SnapshotTag, Storage
 
 Hold = Callable[[Key], AbstractContextManager[LoadedPartition | None]]
-"""Keeps a partition as it is, and gives its entry if it is loaded."""
+"""Holds a partition's lock, and yields its entry if it is loaded."""
 
 _log = logging.getLogger("vecall")
 
-_MIN_ROWS = 500  # smaller partitions are built from their rows as fast
-_CHANGED_SHARE = 4  # written again when one row in so many has changed
+_MIN_ROWS = 500  # smaller partitions load as fast from rows
+_CHANGED_SHARE = 4  # rewritten when a quarter of the rows has changed
 
 
 class SnapshotCache:
-    """Reads snapshots for the loader, and writes them on a thread of its own."""
+    """Reads snapshots for the loader, and writes them on its own thread."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class SnapshotCache:
         self._thread = Pool(1, thread_name_prefix="vecall-snapshots")
 
     def watch(self, hold: Hold) -> None:
-        """Say how to keep a partition from being changed or evicted."""
+        """Set the function that prevents changes and eviction of a partition."""
         self._hold = hold
 
     def restore(self, key: Key, part: int, seq: int, record: bytes) -> int | None:
@@ -62,11 +62,11 @@ class SnapshotCache:
             key: The partition.
             part: Its number.
             seq: Its newest change.
-            record: What the file has on record of the snapshot.
+            record: The file's record of the snapshot.
 
         Returns:
-            The newest change that the snapshot has; None if there is no snapshot that
-            can be used, and then the engine's partition is to be dropped.
+            The newest change in the snapshot; None without a usable snapshot. Then the
+            caller must drop the engine's partition.
         """
         try:
             data = self._snapshots.read(part, record)
@@ -88,8 +88,8 @@ class SnapshotCache:
 
         Args:
             key: The partition.
-            unsaved: Changes since its snapshot.
-            rows: How many rows it has.
+            unsaved: The number of changes since its snapshot.
+            rows: The number of its rows.
         """
         if rows < _MIN_ROWS or unsaved < max(_MIN_ROWS, rows // _CHANGED_SHARE):
             return
@@ -99,12 +99,12 @@ class SnapshotCache:
             self._waiting.add(key)
         try:
             self._thread.submit(self._save, key)
-        except RuntimeError:  # closing, or no thread to be had; written another time
+        except RuntimeError:  # closing, or no thread available: written another time
             with self._mutex:
                 self._waiting.discard(key)
 
     def close(self) -> None:
-        """Finish what is being written and drop what waits."""
+        """Finish the snapshot that is being written, and drop queued ones."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _save(self, key: Key) -> None:

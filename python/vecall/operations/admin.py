@@ -105,9 +105,9 @@ class Admin:
         return count
 
     @observed("reembed", int)
-    async def reembed(self, given: EmbedderLike) -> int:
+    async def reembed(self, new_embedder: EmbedderLike) -> int:
         """Move the file to another embedding model."""
-        embedder = resolve(given)
+        embedder = resolve(new_embedder)
         if embedder is None:
             msg = "embedder: expected the one to move to"
             raise ConfigError(msg)
@@ -139,8 +139,8 @@ class Admin:
         return {
             **counts,
             "loaded_users": len(search_index.engine),
-            "loaded_bytes": sum(each.partitions.nbytes for each in runtime.servings),
-            "cached_text_bytes": sum(each.cache.nbytes for each in runtime.servings),
+            "loaded_bytes": sum(index.partitions.nbytes for index in runtime.servings),
+            "cached_text_bytes": sum(index.cache.nbytes for index in runtime.servings),
             "model": runtime.file_model,
             "operations": self.telemetry.counts(),
         }

@@ -306,8 +306,8 @@ def _batches(
             continue
         author = None if is_summary else row.author
         classes.setdefault((author, row.kind, row.trust), []).append(row)
-    for some in classes.values():
-        for begin in range(0, len(some), _FOLDED_AT_ONCE):
-            batch = some[begin : begin + _FOLDED_AT_ONCE]
+    for members in classes.values():
+        for begin in range(0, len(members), _FOLDED_AT_ONCE):
+            batch = members[begin : begin + _FOLDED_AT_ONCE]
             if len(batch) > 1:
                 yield None, batch

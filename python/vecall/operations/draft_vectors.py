@@ -55,9 +55,9 @@ async def give_vectors(
         return True
     texts = list(new)
     for start in range(0, len(texts), _AT_ONCE):
-        some = texts[start : start + _AT_ONCE]
-        vectors = await search_index.embedding.embed_texts(app, user, some)
-        for text, vec in zip(some, vectors, strict=True):
+        batch = texts[start : start + _AT_ONCE]
+        vectors = await search_index.embedding.embed_texts(app, user, batch)
+        for text, vec in zip(batch, vectors, strict=True):
             for draft in new[text]:
                 draft.vec = vec
     return False

@@ -54,7 +54,7 @@ class Forgetting:
         expires_at = memory.storage.expiry_clock.now() + LASTS_S
         if not found:
             return ForgetProposal("", [], expires_at)
-        job = ProposeForget(*key, {str(each.id): each.text for each in found})
+        job = ProposeForget(*key, {str(memory.id): memory.text for memory in found})
         await Join(memory.storage.submit(job))
         return ForgetProposal(job.token, found, expires_at)
 
@@ -67,11 +67,11 @@ class Forgetting:
         except EmbedderError:
             words = replace(request.ranking, fusion="words")
             found = await recall.candidates(request._replace(ranking=words))
-        matches = [_match(each) for each in found.memories]
+        matches = [_match(memory) for memory in found.memories]
         near = near_best(matches)
         return [
-            replace(each, explanation=None)
-            for each, is_near in zip(found.memories, near, strict=True)
+            replace(memory, explanation=None)
+            for memory, is_near in zip(found.memories, near, strict=True)
             if is_near
         ]
 

@@ -109,10 +109,10 @@ def import_(
     with opened if isinstance(source, Path) else nullcontext(source) as file:
         reader = LineReader(limits, storage.expiry_clock.wall())
         lines = _Lines(file, _LINE_TEXTS * limits.max_text_bytes)
-        given = lines.read(reader.header) if lines.next() else reader.header({})
+        export_model = lines.read(reader.header) if lines.next() else reader.header({})
         model = None
-        if how.vectors and given is not None:
-            model = _agree(storage, given)
+        if how.vectors and export_model is not None:
+            model = _agree(storage, export_model)
         count = 0
         waiting: deque[Future[Change]] = deque()
         for job in _jobs(lines, reader, model, how):
@@ -134,12 +134,12 @@ def import_(
     return Imported(count, gate.rejected, gate.quarantined)
 
 
-def _agree(storage: Storage, given: EmbeddingModel) -> int:
+def _agree(storage: Storage, export_model: EmbeddingModel) -> int:
     with storage.read() as reads:
         stored = reads.active_model()
     if stored is None:
-        stored = storage.adopt_model(given)
-    require_same(stored, given)
+        stored = storage.adopt_model(export_model)
+    require_same(stored, export_model)
     return stored.id
 
 
@@ -188,7 +188,7 @@ def _jobs(
     how: ImportOptions,
 ) -> Iterator[ImportLines]:
     job: ImportLines | None = None
-    some: list[tuple[str, dict[str, Any]]] = []
+    batch: list[tuple[str, dict[str, Any]]] = []
     while lines.next():
         try:
             kind, values = lines.read(reader.line)
@@ -202,22 +202,22 @@ def _jobs(
         if kind == "part":
             if job is not None:
                 yield job
-            some = []
+            batch = []
             job = ImportLines(
                 values["app"],
                 values["user"],
                 values["created_at"],
-                some,
+                batch,
                 model,
                 how.restore,
             )
         elif job is not None:
-            some.append((kind, values))
-            if len(some) == _LINES_AT_ONCE:
+            batch.append((kind, values))
+            if len(batch) == _LINES_AT_ONCE:
                 yield job
-                some = []
+                batch = []
                 job = ImportLines(
-                    job.app, job.user, job.created_at, some, model, how.restore
+                    job.app, job.user, job.created_at, batch, model, how.restore
                 )
     if job is not None:
         yield job

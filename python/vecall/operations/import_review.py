@@ -119,15 +119,15 @@ def _draft(kind: str, values: dict[str, Any]) -> Draft | None:
 
 
 def _as_reviewed(
-    kind: str, values: dict[str, Any], given: Draft, reviewed: Draft | None
+    kind: str, values: dict[str, Any], original: Draft, reviewed: Draft | None
 ) -> dict[str, Any]:
-    if reviewed == given:
+    if reviewed == original:
         return values
     if kind == "told":
         event = reviewed and json.dumps(_event(values, reviewed))
         return {**values, "event": event}
     assert reviewed is not None
-    redacted = reviewed.text != given.text
+    redacted = reviewed.text != original.text
     changed = {
         "text": reviewed.text,
         "content": reviewed.content,

@@ -64,8 +64,8 @@ class StorageOptions:
             if type(value) is not int or value < 0:
                 msg = f"storage.{name}: must be a number of bytes, at least 0"
                 raise ConfigError(msg)
-        given: object = self.allow_network_filesystem
-        if not isinstance(given, bool):
+        allow: object = self.allow_network_filesystem
+        if not isinstance(allow, bool):
             msg = "storage.allow_network_filesystem: expected True or False"
             raise ConfigError(msg)
         name = "maintenance_interval"
@@ -117,48 +117,48 @@ class WritePolicy:
         object.__setattr__(self, "include", tuple(self.include))
 
 
-def checked_group(given: object, group: type[T], name: str) -> T:
+def checked_group(value: object, group: type[T], name: str) -> T:
     """Return a group of options; None is its defaults.
 
     Args:
-        given: What the caller gave.
+        value: The argument.
         group: The class of the group.
         name: The name of the argument, for the message.
 
     Raises:
         ConfigError: Something else.
     """
-    if given is None:
+    if value is None:
         return group()
-    if not isinstance(given, group):
+    if not isinstance(value, group):
         msg = f"{name}: expected a vecall.{group.__name__}"
         raise ConfigError(msg)
-    return given
+    return value
 
 
-def checked_only(given: object, group: type[T], name: str, known: set[str]) -> T:
+def checked_only(value: object, group: type[T], name: str, known: set[str]) -> T:
     """Return a group of which `VectorStoreMemoryService` has only some options.
 
     Raises:
         ConfigError: Another option differs from its default.
     """
-    checked = checked_group(given, group, name)
+    checked = checked_group(value, group, name)
     usual = group()
     for option in fields(group):  # type: ignore[arg-type]
         own = getattr(checked, option.name)
         if option.name not in known and own != getattr(usual, option.name):
-            names = " and ".join(f"{name}.{each}" for each in sorted(known))
+            names = " and ".join(f"{name}.{option}" for option in sorted(known))
             msg = f"{name}.{option.name}: VectorStoreMemoryService has only {names}"
             raise ConfigError(msg)
     return checked
 
 
-def checked_flag(given: object, name: str) -> bool:
+def checked_flag(value: object, name: str) -> bool:
     """Return a value that is True or False; raise ConfigError for another."""
-    if not isinstance(given, bool):
+    if not isinstance(value, bool):
         msg = f"{name}: expected True or False"
         raise ConfigError(msg)
-    return given
+    return value
 
 
 def checked_seconds(value: object, name: str) -> float | None:
@@ -176,14 +176,14 @@ def checked_seconds(value: object, name: str) -> float | None:
         raise ConfigError(msg) from None
 
 
-def checked_summarizer(given: object) -> SummaryProvider | None:
+def checked_summarizer(value: object) -> SummaryProvider | None:
     """Return what makes summaries, if anything does.
 
     Raises:
         ConfigError: It has no `get_summaries`.
     """
-    if given is None or callable(getattr(given, "get_summaries", None)):
-        return cast("SummaryProvider | None", given)
+    if value is None or callable(getattr(value, "get_summaries", None)):
+        return cast("SummaryProvider | None", value)
     msg = "summarizer: expected an object with get_summaries"
     raise ConfigError(msg)
 

@@ -56,9 +56,9 @@ class Reembedding:
             EmbedderError: The embedder failed; another call goes on from there.
             ConflictError: Somebody began to move the file to yet another model.
         """
-        given = model_of(self._embedder)
+        candidate = model_of(self._embedder)
         self._finish_last()
-        model = self._storage.begin_migration(given)
+        model = self._storage.begin_migration(candidate)
         if model is None:  # there was none, or it is the same: nothing to prepare
             with self._storage.read() as reads:
                 model = reads.active_model()

@@ -58,8 +58,10 @@ class WriteReviewer:
         Rejected drafts are left out; a rejected explicit memory is an error. For
         arguments and errors see `review_each`.
         """
-        each = await self.review_each(app, user, drafts, scope=scope, explicit=explicit)
-        return drafts if each is drafts else [draft for draft in each if draft]
+        results = await self.review_each(
+            app, user, drafts, scope=scope, explicit=explicit
+        )
+        return drafts if results is drafts else [draft for draft in results if draft]
 
     async def review_each(
         self,
@@ -105,16 +107,16 @@ class WriteReviewer:
             # The error's message may contain the memory's text; its type does not.
             msg = f"on_write failed with {type(error).__name__}"
             raise WriteHookError(msg) from None
-        each = [
+        results = [
             _apply(draft, verdict, explicit=explicit)
             for draft, verdict in zip(drafts, verdicts, strict=True)
         ]
-        for reviewed in each:
+        for reviewed in results:
             if reviewed is not None:
                 check_text(reviewed.text, self._limits)
-        if None in each:
-            _log.info("on_write rejected %d memories", each.count(None))
-        return each
+        if None in results:
+            _log.info("on_write rejected %d memories", results.count(None))
+        return results
 
     @property
     def is_open(self) -> bool:

@@ -61,12 +61,12 @@ class Writes(Runtime):
         head = session_head(session, self.limits)
         key = self.key(head.app, head.user, write=True)
         scope = CallMetadata({}, app=head.app, user=head.user)
-        given, taken_back = turns = await self._turns(head.events, head.id, scope)
+        valid_turns, taken_back = turns = await self._turns(head.events, head.id, scope)
         await self.take_back(key, taken_back)
         if replace:
             request = request._replace(replace_session=head.id)
         written = await self._added(*key, turns.drafts, request)
-        return await self._aligned(given, written)
+        return await self._aligned(valid_turns, written)
 
     @observed("add_events", stored_count)
     async def add_events(
@@ -84,11 +84,11 @@ class Writes(Runtime):
             check_name(session_id, "session_id", self.limits)
         scope = call_metadata(custom_metadata, app_name, user_id)
         raw = as_list(events, "events")
-        given, taken_back = turns = await self._turns(raw, session_id, scope)
+        valid_turns, taken_back = turns = await self._turns(raw, session_id, scope)
         await self.take_back(key, taken_back)
         request = request._replace(requested_by=(app_name, user_id))
         written = await self._added(*key, turns.drafts, request)
-        return await self._aligned(given, written)
+        return await self._aligned(valid_turns, written)
 
     @observed("add_entries", stored_count)
     async def add_entries(
@@ -151,17 +151,17 @@ class Writes(Runtime):
             check_name(request.idempotency_key, "idempotency_key", self.limits)
         refused: dict[str, LeftOutReason] = {}
         if not request.reviewed:
-            given = drafts
+            proposed = drafts
             drafts = await self.gate.review(
                 *(request.requested_by or (app, user)),
                 drafts,
                 scope=request.scope,
                 explicit=request.consumed_turns is None and not request.folds,
             )
-            if drafts is not given:
+            if drafts is not proposed:
                 passed = {draft.id for draft in drafts}
                 refused = {
-                    draft.id: "rejected" for draft in given if draft.id not in passed
+                    draft.id: "rejected" for draft in proposed if draft.id not in passed
                 }
         if (
             not drafts
@@ -240,8 +240,8 @@ class Writes(Runtime):
             )
         return Written(list(change.ids), {**job.left_out})
 
-    async def _aligned(self, given: list[Any], written: Written) -> AddedIds:
+    async def _aligned(self, items: list[Any], written: Written) -> AddedIds:
         try:
-            return await self.read_through(aligned, given, written)
+            return await self.read_through(aligned, items, written)
         except ClosedError:  # closed meanwhile; the memories are stored
-            return aligned(given, written)
+            return aligned(items, written)

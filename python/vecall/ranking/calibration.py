@@ -289,10 +289,10 @@ def _read(named: Mapping[str, float]) -> Weights:
     names = Signals._fields[:count]
     lacking = [name for name in names if name not in named]
     if lacking or len(named) - 1 != count:  # the names of a file are not for a message
-        what = f"lacks {', '.join(lacking)}" if lacking else "has signals besides"
+        difference = f"lacks {', '.join(lacking)}" if lacking else "has signals besides"
         msg = (
-            f"calibration: the file's weights are for other signals ({what}), such as "
-            f"those of another version of vecall; fit them again with "
+            f"calibration: the file's weights are for other signals ({difference}), "
+            f"such as those of another version of vecall; fit them again with "
             f"`vecall eval jsonl FILE --calibrate OUT.json`"
         )
         raise ConfigError(msg)

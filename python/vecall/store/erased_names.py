@@ -110,8 +110,8 @@ def tombstones(
     Yields:
         The id, its hidden form in the file, and why it is gone.
     """
-    some = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
-    if not ids or connection.execute(some, (part,)).fetchone() is None:
+    any_row = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
+    if not ids or connection.execute(any_row, (part,)).fetchone() is None:
         return
     forms = forms_of(connection, part, ids)
     query = "SELECT id, why FROM tomb WHERE part = ? AND id IN"

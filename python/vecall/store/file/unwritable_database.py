@@ -65,12 +65,12 @@ def open_database(
 def _is_unwritable(path: Path) -> bool:
     effective = os.access in os.supports_effective_ids
 
-    def writable(each: Path) -> bool:
-        return os.access(each, os.W_OK, effective_ids=effective)
+    def writable(target: Path) -> bool:
+        return os.access(target, os.W_OK, effective_ids=effective)
 
     # Unlike Path.exists, this raises nothing for a name that no file can have.
-    there = os.access(path, os.F_OK)
-    return there and not (writable(path) and writable(path.parent))
+    exists = os.access(path, os.F_OK)
+    return exists and not (writable(path) and writable(path.parent))
 
 
 class UnwritableDatabase(Database):

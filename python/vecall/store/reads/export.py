@@ -118,13 +118,13 @@ def export_lines(
         "SELECT rid, state FROM mem WHERE rid BETWEEN ? AND ? ORDER BY rid",
         (part << 32, (part << 32) | 0xFFFFFFFF),
     )
-    while some := found.fetchmany(_AT_ONCE):
-        rids = [row[0] for row in some]
+    while batch := found.fetchmany(_AT_ONCE):
+        rids = [row[0] for row in batch]
         stored = {
             entry.row.rid: entry
             for entry in load_rows(connection, rids, any_state=True)
         }
-        for rid, state in some:
+        for rid, state in batch:
             entry = stored.get(rid)
             if entry is None:
                 continue  # set aside as damaged

@@ -175,8 +175,8 @@ def write_tombstones(
 def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
     """Remove deleted turns from the buffers of sessions."""
     execute = partition.connection.execute
-    some = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
-    if not ids or execute(some, (partition.id,)).fetchone() is None:
+    any_row = "SELECT 1 FROM told WHERE part = ? AND event IS NOT NULL LIMIT 1"
+    if not ids or execute(any_row, (partition.id,)).fetchone() is None:
         return
     query = f"{_WAITING} WHERE part = ? AND event IS NOT NULL AND id IN"
     waiting = select_in(partition.connection, query, [partition.id], ids)

@@ -62,14 +62,16 @@ class _Lightest:
         if self._bound == math.inf:
             return []
         priors = sorted({prior for prior, _, _ in self._weights})
-        at = bisect_left(priors, True, key=lambda one: not self._is_light(one, _DAYS))
+        at = bisect_left(
+            priors, True, key=lambda prior: not self._is_light(prior, _DAYS)
+        )
         light = priors[:at]
         step = max(1, math.ceil(len(light) / _LEVELS))
-        some = light[::step] + priors[at : at + 1]
+        bounds = light[::step] + priors[at : at + 1]
         return [
             # One second is more than the rounding error.
             (prior, self._now - days * DAY + 1.0)
-            for prior in some
+            for prior in bounds
             if (days := self._days_until_light(prior)) > 0
         ]
 

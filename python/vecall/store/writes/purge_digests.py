@@ -138,8 +138,8 @@ def _hide_user(
     for table in ("chg", "hist", "replaced"):
         execute(f"DELETE FROM {table} WHERE part = ?", (part,))
     of_user = [f"SELECT 1 FROM {name} WHERE part = ?" for name in _RECOGNISED]
-    some = " UNION ALL ".join(of_user)
-    if execute(f"{some} LIMIT 1", (part,) * len(of_user)).fetchone() is None:
+    any_row = " UNION ALL ".join(of_user)
+    if execute(f"{any_row} LIMIT 1", (part,) * len(of_user)).fetchone() is None:
         delete_partition(connection, part)
         return
     hidden.prepare([(part,)])

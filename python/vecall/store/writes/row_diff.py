@@ -239,8 +239,8 @@ def corrected(
     connection: sqlite3.Connection, part: int, ids: Sequence[str]
 ) -> dict[str, set[str]]:
     """Return digests of the revisions that corrections overwrote, by memory id."""
-    some = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
-    if connection.execute(some, (part,)).fetchone() is None:
+    any_row = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
+    if connection.execute(any_row, (part,)).fetchone() is None:
         return {}
     found: dict[str, set[str]] = {}
     query = "SELECT id, old FROM hist WHERE part = ? AND op = 'edit' AND id IN"
