@@ -185,7 +185,7 @@ def test_an_event_loop_is_not_kept_waiting_by_a_long_search(monkeypatch):
     store._search = search
     plain = Plain(store)
     plain.put("a", X)
-    monkeypatch.setattr("vecall.vector_store.in_memory._RESULT", 1)
+    monkeypatch.setattr("vecall.vector_store.in_memory._RESULT_COST", 1)
     plain.search(X)
     assert seen == [threading.get_ident()]
     three(plain)

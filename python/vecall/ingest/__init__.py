@@ -1,3 +1,3 @@
-"""Turns the caller's sessions, events and entries into drafts of memories."""
+"""Converts the caller's sessions, events and entries to drafts of memories."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ids of what was written, in the places of what was given."""
+"""The result of a call: an id, or None and a reason, for each of its items."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Given = Draft | LeftOutReason
 
 
 class Written(NamedTuple):
-    """What became of drafts.
+    """The result of writing drafts.
 
     Attributes:
-        ids: The ids of what the file has now, each once.
-        left_out: Why the others are not in it, by id.
+        ids: The ids of the drafts that are stored, without duplicates.
+        left_out: Why the other drafts are not stored, by id.
     """
 
     ids: list[str]
@@ -28,12 +28,12 @@ def aligned(
     written: Written,
     paced: Callable[[Iterable[Given]], Iterator[Given]] = iter,
 ) -> AddedIds:
-    """Return an id, or None and a reason, for each item that was given.
+    """Return an id, or None and a reason, for each item of a call.
 
     Args:
-        given: The items: a draft, or why there is none.
-        written: What became of the drafts.
-        paced: Goes through them, pausing where others have to be let in.
+        given: The items: a draft, or the reason why there is none.
+        written: The result of writing the drafts.
+        paced: Iterates over the items and yields to other threads.
     """
     stored = set(written.ids)
     ids: list[str | None] = []
@@ -49,5 +49,5 @@ def aligned(
 
 
 def stored_count(ids: AddedIds) -> int:
-    """Return how many of the items that were given are stored."""
+    """Return the number of a call's items that are stored."""
     return len(ids) - len(ids.left_out)

@@ -1,4 +1,4 @@
-"""Buffered turns: their JSON form, and the drafts that are made of them."""
+"""Buffered turns: their JSON form, and the drafts made of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vecall.summaries import SessionSummary, compaction_of
 
 T = TypeVar("T")
 Paced = Callable[[Iterable[T]], Iterator[T]]
-"""Goes through some items, pausing where others have to be let in."""
+"""Iterates over items and yields to other threads."""
 
 _SAME = {
     "id": "event",
@@ -32,11 +32,11 @@ _SAME = {
     "trust": "trust",
     "importance": "importance",
 }
-"""What an event calls the fields of a draft."""
+"""Fields of a draft by the name of the same field in an event."""
 
 
 def event_of(draft: Draft) -> dict[str, Any]:
-    """Return a turn as a mapping, of which `drafts_of` makes the same draft again."""
+    """Return a draft as a mapping; `drafts_of` reverses it."""
     event: dict[str, Any] = {name: getattr(draft, own) for name, own in _SAME.items()}
     event["content"] = (
         draft.text if draft.content is None else json.loads(draft.content)
@@ -55,15 +55,15 @@ def events_of(
     judged: Iterable[Draft],
     paced: Paced[tuple[str, Draft | SessionSummary]] = iter,
 ) -> dict[str, dict[str, Any] | None]:
-    """Return turns and compactions in the form that is buffered.
+    """Return turns and compactions in the buffered form.
 
     Args:
         new: The turns and compactions, each with its id.
-        judged: Those of them that may be remembered, as they are to be.
-        paced: Goes through them, pausing where others have to be let in.
+        judged: Those that the write hook accepted, as it returned them.
+        paced: Iterates over the items and yields to other threads.
 
     Returns:
-        By id each as a mapping; None where it may not be remembered.
+        A mapping for each id; None where the write hook refused it.
     """
     passed = {draft.id: draft for draft in judged}
     events: dict[str, dict[str, Any] | None] = {}
@@ -81,22 +81,22 @@ def events_of(
 def parted_by_compaction(
     events: Iterable[object], paced: Paced[object] = iter
 ) -> list[tuple[list[object], SessionSummary | None]]:
-    """Return the parts of a session that end with a compaction, and what is left."""
+    """Split a session after each compaction; the last part has none."""
     parts: list[tuple[list[object], SessionSummary | None]] = []
-    some: list[object] = []
+    part: list[object] = []
     for event in paced(events):
-        some.append(event)
+        part.append(event)
         summary = compaction_of(event)
         if summary is not None:
-            parts.append((some, summary))
-            some = []
-    return [*parts, (some, None)]
+            parts.append((part, summary))
+            part = []
+    return [*parts, (part, None)]
 
 
 def drafts_of(
     turns: Iterable[BufferedTurn], session: str, paced: Paced[BufferedTurn] = iter
 ) -> list[Draft]:
-    """Return the drafts of what was said, without compactions."""
+    """Return the drafts of turns; skip compactions."""
     return [_draft(turn, session) for turn in paced(turns) if "content" in turn.event]
 
 
@@ -120,7 +120,7 @@ def _draft(turn: BufferedTurn, session: str) -> Draft:
 
 
 def compaction_id(session: str, summary: SessionSummary) -> str:
-    """Return what names a compaction in its session."""
+    """Return the id of a compaction in its session."""
     start, end = summary.start_timestamp, summary.end_timestamp
     return memory_id(session, "compaction", start, end, summary.summary)
 
@@ -136,18 +136,18 @@ def compaction_event(summary: SessionSummary) -> dict[str, Any]:
 
 
 def is_held(turn: BufferedTurn) -> bool:
-    """Whether a turn is in quarantine and must not be summarized."""
+    """Whether a turn is quarantined and must not be summarized."""
     return "quarantined" in turn.event
 
 
 def is_covered(turn: BufferedTurn, summary: SessionSummary, *, precedes: bool) -> bool:
-    """Whether a compaction sums a turn up.
+    """Whether a compaction summarizes a turn.
 
     Args:
         turn: The turn.
-        summary: What the compaction says.
-        precedes: Whether the turn came before the compaction, which decides
-            where one of them has no time.
+        summary: The compaction's summary.
+        precedes: Whether the turn came before the compaction; decides if one of them
+            has no time.
     """
     time, end = turn.event.get("timestamp"), summary.end_timestamp
     if "content" not in turn.event:
@@ -156,11 +156,11 @@ def is_covered(turn: BufferedTurn, summary: SessionSummary, *, precedes: bool) -
 
 
 class FirstCompaction(NamedTuple):
-    """The first compaction among turns that wait.
+    """The first compaction among buffered turns.
 
     Attributes:
-        summary: What it says.
-        turns: The compaction itself, and then the turns that it sums up.
+        summary: Its summary.
+        turns: The compaction itself, then the turns that it summarizes.
     """
 
     summary: SessionSummary
@@ -168,7 +168,7 @@ class FirstCompaction(NamedTuple):
 
 
 def first_compaction(turns: Sequence[BufferedTurn]) -> FirstCompaction | None:
-    """Return the first compaction with what it sums up; turns in quarantine wait on."""
+    """Return the first compaction with its turns; quarantined turns stay buffered."""
     for place, turn in enumerate(turns):
         summary = compaction_of(turn.event)
         if summary is not None:
@@ -185,22 +185,22 @@ def first_compaction(turns: Sequence[BufferedTurn]) -> FirstCompaction | None:
 def covered_before(
     items: Mapping[str, Draft | SessionSummary], known: Collection[str]
 ) -> set[str]:
-    """Return the ids of new turns that a compaction known already sums up.
+    """Return the ids of new turns that an earlier compaction summarizes.
 
     Args:
         items: The turns and compactions of a session, by id.
-        known: The ids of those that an earlier call brought.
+        known: The ids of items from earlier calls.
     """
     summaries = (items[id_] for id_ in items if id_ in known)
     ends = (
-        each.end_timestamp for each in summaries if isinstance(each, SessionSummary)
+        item.end_timestamp for item in summaries if isinstance(item, SessionSummary)
     )
     end = max((end for end in ends if end is not None), default=-math.inf)
     return {
         id_
-        for id_, each in items.items()
+        for id_, item in items.items()
         if id_ not in known
-        and isinstance(each, Draft)
-        and each.ts is not None
-        and each.ts <= end
+        and isinstance(item, Draft)
+        and item.ts is not None
+        and item.ts <= end
     }

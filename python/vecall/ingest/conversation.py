@@ -1,8 +1,8 @@
-"""What of a conversation counts: the rules of google-adk's sessions, for any session.
+"""Selects the turns of a conversation by the rules of google-adk's sessions.
 
-A rewind takes turns back, requests for a sign-in are no turns, and of a spoken turn the
-words count as they were understood. Objects and dicts of google-adk's shape are read
-alike; what has none of these marks counts as it is. Nothing of google-adk is imported.
+A rewind takes turns back. Requests for a sign-in are not turns. A spoken turn counts as
+its transcription. Objects and dicts of google-adk's shape are read; events without
+these fields count unchanged. google-adk is not imported.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Parted(NamedTuple):
     """A conversation's events, in order.
 
     Attributes:
-        counted: Those that count.
-        taken_back: Those that a rewind took back, and the rewinds themselves.
+        counted: The events that count.
+        taken_back: The events that a rewind took back, and the rewinds themselves.
     """
 
     counted: list[object]
@@ -35,15 +35,14 @@ class Parted(NamedTuple):
 
 
 def parted_by_rewind(events: Sequence[object], paced: Paced = iter) -> Parted:
-    """Part events into those that count and those that a rewind took back.
+    """Split events into those that count and those that a rewind took back.
 
-    As google-adk does when it shows a conversation to a model: an event that rewinds to
-    before an invocation takes back everything from the first event of that invocation
-    up to itself.
+    The rule is google-adk's: an event that rewinds to before an invocation takes back
+    all events from the first one of that invocation up to itself.
 
     Args:
         events: The events, in order.
-        paced: Goes through them, pausing where others have to be let in.
+        paced: Iterates over the events and yields to other threads.
     """
     targets = {
         index: target
@@ -72,7 +71,7 @@ def parted_by_rewind(events: Sequence[object], paced: Paced = iter) -> Parted:
 
 
 def rewinds_to(event: object) -> str | None:
-    """Return the invocation that an event rewinds to, if it does."""
+    """Return the invocation that an event rewinds to; None if it is no rewind."""
     actions = get_field(event, "actions")
     if actions is None:
         return None
@@ -87,9 +86,9 @@ def ids_of(events: Iterable[object]) -> list[str]:
 
 
 def said_in(event: object) -> object:
-    """Return what an event says: its content, its text, or the words of a voice.
+    """Return an event's content, text or transcription.
 
-    None for requests for a credential or a confirmation, and for the answers to them.
+    None for requests for a credential or confirmation, and for the answers to them.
     """
     content = get_field(event, "content")
     if content is None:

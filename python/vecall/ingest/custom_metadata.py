@@ -1,4 +1,4 @@
-"""Custom metadata as it is stored: JSON of a bounded size and depth."""
+"""Custom metadata as stored: JSON of limited size and depth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vecall.limits import Limits
 
 
 def metadata_of(value: object) -> dict[str, Any]:
-    """Return custom_metadata as a dict of its own; None is an empty one.
+    """Return a copy of custom_metadata as a dict; None becomes an empty one.
 
     Raises:
         InvalidTypeError: Not a mapping.
@@ -37,7 +37,7 @@ def metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
         raise LimitExceededError(msg)
     try:
         text = json.dumps(meta, allow_nan=False, sort_keys=True)
-        plain = _has_string_keys(meta)  # json would make strings of others
+        plain = _has_string_keys(meta)  # json converts other keys to strings
     except (TypeError, ValueError):
         plain = False
     if not plain:
@@ -53,7 +53,7 @@ def _too_large(limits: Limits) -> str:
 
 
 def _has_more(value: object, limit: int) -> bool:
-    """Whether there are more values in it, each of which takes a character of JSON."""
+    """Whether it has more values than `limit`; each takes a character of JSON."""
     ahead: list[object] = [value]
     seen = 0
     while ahead and seen + len(ahead) <= limit:

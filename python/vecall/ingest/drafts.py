@@ -1,4 +1,4 @@
-"""From what callers hand in to drafts: filter, text, identity, limits.
+"""Converts events and entries to drafts; checks texts, ids and limits.
 
 All checks happen here, before anything is written.
 """
@@ -26,7 +26,7 @@ from vecall.validation import check_name
 EPISODE = "episode"
 """The kind of a memory that is a turn of a conversation."""
 
-# Made once: a union in a call of isinstance is built by each call.
+# Constants, because isinstance(x, A | B) builds the union on each call.
 _NOT_EVENTS = (str, bytes, int, float, list, tuple)
 _STRICT = (Mapping, Event)
 _READABLE = (str, Mapping)
@@ -34,10 +34,10 @@ _TIMES = (float, int, str, datetime)
 
 
 class CallMetadata(NamedTuple):
-    """What all memories of a call share.
+    """The values that all memories of a call share.
 
     Attributes:
-        meta: Metadata of all.
+        meta: Metadata of all memories.
         ttl: TTL of the memories, in seconds.
         revision_ttl: TTL of overwritten revisions, in seconds.
         app: The app that the call names.
@@ -58,20 +58,20 @@ def call_metadata(
 ) -> CallMetadata:
     """Read a call's custom_metadata.
 
-    `ttl` is the TTL of the memories, `history_ttl` that of the revisions which they
-    overwrite; `revision_ttl` is its name in Vertex AI and counts where `history_ttl`
-    is absent. The values of `metadata` are stored with each memory, as all other keys
-    are. `wait_for_completion` is always so, and not stored.
+    `ttl` is the TTL of the memories, `history_ttl` that of the revisions they
+    overwrite. `revision_ttl`, Vertex AI's name, counts if `history_ttl` is absent. The
+    values of `metadata` and all other keys are stored with each memory.
+    `wait_for_completion` is ignored: every call waits.
 
     Raises:
-        InvalidTypeError: Not a mapping, or a ttl of another type.
-        InvalidArgumentError: A ttl that is not positive.
+        InvalidTypeError: Not a mapping, or a TTL of another type.
+        InvalidArgumentError: A TTL that is not positive.
     """
     return _scope(CallMetadata({}, app=app, user=user), custom_metadata)
 
 
 def _scope(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
-    """One memory's metadata over the call's."""
+    """Merge one memory's metadata into that of the call."""
     if custom_metadata is None:
         return outer
     meta = metadata_of(custom_metadata)
@@ -95,7 +95,7 @@ def _scope(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
 
 
 class SessionHead(NamedTuple):
-    """A session's names and its events as they were handed in."""
+    """A session's names and its unparsed events."""
 
     app: str
     user: str
@@ -104,10 +104,10 @@ class SessionHead(NamedTuple):
 
 
 def session_head(session: object, limits: Limits) -> SessionHead:
-    """Read a session, but not yet its events.
+    """Parse a session without its events.
 
     Raises:
-        InvalidArgumentError: A missing or bad name.
+        InvalidArgumentError: A missing or invalid name.
         InvalidTypeError: The events are not a sequence.
     """
     session = by_name(session, SESSION, "session")
@@ -121,11 +121,11 @@ def session_head(session: object, limits: Limits) -> SessionHead:
 
 
 class GivenTurns(NamedTuple):
-    """What events say.
+    """The drafts of a call's events.
 
     Attributes:
-        given: A draft of each event, or why it is none, in order.
-        taken_back: The ids of the memories of those that a rewind took back.
+        given: For each event, in order, its draft or the reason why there is none.
+        taken_back: The memory ids of events that a rewind took back.
     """
 
     given: list[Draft | LeftOutReason]
@@ -133,15 +133,15 @@ class GivenTurns(NamedTuple):
 
     @property
     def drafts(self) -> list[Draft]:
-        """The drafts without what is left out."""
-        return [each for each in self.given if isinstance(each, Draft)]
+        """The drafts, without the reasons."""
+        return [item for item in self.given if isinstance(item, Draft)]
 
 
 def events_of(events: object, messages: object) -> object:
-    """Return the one of the two that was given.
+    """Return `events`, or `messages` if `events` is None.
 
     Raises:
-        InvalidArgumentError: Both were.
+        InvalidArgumentError: Both are present.
     """
     if events is not None and messages is not None:
         msg = "events, messages: expected one of them"
@@ -155,9 +155,9 @@ def event_drafts(
     scope: CallMetadata,
     limits: Limits,
 ) -> list[Draft | LeftOutReason]:
-    """Return a draft of each event, or why it is none, in order.
+    """Return, for each event in order, its draft or the reason why there is none.
 
-    For a thread that may pause.
+    For worker threads: it yields to other threads.
     """
     return turns_of(list(events), session_id, scope, limits, in_slices).given
 
@@ -169,10 +169,10 @@ def turns_of(
     limits: Limits,
     paced: Paced = iter,
 ) -> GivenTurns:
-    """Return what events say, and what a rewind among them takes back."""
+    """Return the drafts of events, and the ids that a rewind took back."""
     counted, taken_back = parted_by_rewind(events, paced)
     given: list[Draft | LeftOutReason] = []
-    at = 0  # of the next event that counts; they are in the order of all
+    at = 0  # index in `counted` of the next event that counts
     for number, event in enumerate(paced(events)):
         if at == len(counted) or counted[at] is not event:
             given.append("rewound")
@@ -198,8 +198,8 @@ def _event_draft(
     if event is None or isinstance(event, _NOT_EVENTS):
         msg = "events: expected events as objects or mappings"
         raise InvalidTypeError(msg)
-    # Plain values are read strictly. A framework's objects may carry
-    # attributes that are no values at all, so there only what fits is read.
+    # Mappings and Events are read strictly. A framework's objects may have
+    # attributes of other types, which are ignored.
     strict = type(event) is dict or isinstance(event, _STRICT)
     event = by_name(event, EVENT, where)
     require_same(event, "session_id", session_id or "", where)
@@ -249,7 +249,7 @@ def _event_draft(
 
 
 def _check_event(event: object, content: object) -> None:
-    """Refuse values of a type that could only be left out in silence."""
+    """Refuse values of a wrong type, rather than ignore them."""
     for name in ("id", "author", "kind", "source", "trust"):
         value = get_field(event, name)
         if value is not None and not isinstance(value, str):
@@ -265,7 +265,7 @@ def _check_event(event: object, content: object) -> None:
 
 
 def _is_readable(content: object) -> bool:
-    """Whether it is a content at all, with or without a text."""
+    """Whether a value is a content, with or without text."""
     if isinstance(content, list | tuple):
         return all(isinstance(part, str | Mapping) for part in content)
     return isinstance(content, _READABLE) or hasattr(content, "parts")
@@ -277,8 +277,8 @@ def entry_drafts(
     """Return the drafts of explicit memories: strings, mappings, entries.
 
     Raises:
-        InvalidArgumentError: An entry without text of its own, or a bad field.
-        InvalidTypeError: Something else.
+        InvalidArgumentError: An entry without text of its own, or an invalid field.
+        InvalidTypeError: A memory of another type.
     """
     return [
         _entry_draft(entry, f"memories[{number}]", scope, limits)
@@ -350,7 +350,7 @@ def _require_owner(fields: object, scope: CallMetadata, where: str) -> None:
 
 
 def _author(fields: object) -> str | None:
-    """Who said it: the author, or the role that a chat message's object has."""
+    """Return the author, or the role of a chat message."""
     author = get_field(fields, "author")
     return _optional(get_field(fields, "role") if author is None else author)
 
@@ -361,12 +361,12 @@ def _named(fields: object, name: str, limits: Limits) -> str | None:
 
 
 def _optional(value: object) -> str | None:
-    """A string that is there, made safe to store."""
+    """Return a non-empty string as valid UTF-8; None for other values."""
     return to_valid_utf8(value) if isinstance(value, str) and value else None
 
 
 def _event_time(value: object) -> float | None:
-    """An event's time; foreign objects may have none that means anything."""
+    """Return an event's time; None for types that are not times."""
     if isinstance(value, _TIMES) and not isinstance(value, bool):
         return to_seconds(value, "event.timestamp")
     return None
@@ -381,7 +381,7 @@ def check_text(text: str, limits: Limits) -> None:
 
 
 def _content_json(content: object, texts: Sequence[str]) -> str | None:
-    """The content as JSON where it is more than its text: several parts."""
+    """Return a content of several parts as JSON; None for a single text."""
     if len(texts) < 2:
         return None
     parts = [{"text": to_valid_utf8(text)} for text in texts]

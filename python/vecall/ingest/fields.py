@@ -1,8 +1,7 @@
-"""The fields of entries, events and sessions that come as mappings, by every name.
+"""The field names of entries, events and sessions that are mappings, with aliases.
 
-Other systems call the same field by other names. Each mapping is translated to the
-names of vecall's own types, in snake_case; a field that has no meaning here is refused
-rather than dropped.
+Other systems use other names for the same field. Each mapping is translated to the
+names of vecall's own types, in snake_case. An unknown field is refused, not dropped.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 class Fields(NamedTuple):
-    """What one kind of mapping may have.
+    """The fields of one kind of mapping.
 
     Attributes:
-        names: The fields, by vecall's own names.
-        aliases: Other names of these.
-        ignored: Fields of known formats that carry nothing to remember.
-        spellings: Every spelling, camelCase too, and the field; None where ignored.
+        names: The fields' names in vecall.
+        aliases: Their aliases.
+        ignored: Fields of known formats that are not stored.
+        spellings: The field of every spelling, also in camelCase; None if ignored.
     """
 
     names: tuple[str, ...]
@@ -84,17 +83,16 @@ SESSION = _fields(
 
 
 def by_name(source: object, known: Fields, where: str) -> object:
-    """Return a mapping's values by vecall's names; any other object as it is.
+    """Return a mapping's values by vecall's names; any other object unchanged.
 
-    None is a value that is not given. A `created_at` with an `updated_at` says when a
-    memory was stored, and counts as its time only where no other time is given. Of a
-    mapping with an invocation id and actions, which google-adk dumped, fields that this
-    version does not know are ignored.
+    None counts as absent. A `created_at` with an `updated_at` is the storage time; it
+    counts as the timestamp only without another one. Unknown fields of a google-adk
+    dump, recognised by an invocation id and actions, are ignored.
 
     Args:
-        source: What was given.
-        known: What it may have.
-        where: Its place in the call, for messages.
+        source: The caller's value.
+        known: The fields that it may have.
+        where: Its position in the call, for messages.
 
     Raises:
         InvalidArgumentError: An unknown field, or two names of one field with
@@ -126,7 +124,7 @@ def by_name(source: object, known: Fields, where: str) -> object:
 
 
 def require_same(fields: object, name: str, expected: str | None, where: str) -> None:
-    """Raise InvalidArgumentError if a mapping names another one than its call."""
+    """Raise InvalidArgumentError if a mapping's name differs from the call's."""
     if expected is None:
         return
     if type(fields) is not dict and not isinstance(fields, Mapping):

@@ -1,7 +1,7 @@
-"""Thoughts, function calls and their responses as texts, on request.
+"""Optional texts of thoughts, function calls and their responses.
 
-google-adk's parts and dicts of the same shape are read. Calls of memory tools have no
-text: what they return was remembered before, and may be forgotten meanwhile.
+google-adk's parts and dicts of the same shape are read. Calls of memory tools are
+skipped: their results are stored memories, which may be deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vecall.errors import ConfigError
 from vecall.prompts.strip import without_recalled
 
 Inner = Literal["thoughts", "calls"]
-"""What of a turn is remembered only on request."""
+"""Parts of a turn that are stored only on request."""
 
 MEMORY_TOOLS = frozenset(
     {
@@ -28,20 +28,20 @@ MEMORY_TOOLS = frozenset(
         "update_memory",
     }
 )
-"""The names of the tools whose calls and responses are never remembered."""
+"""The names of tools whose calls and responses are never stored."""
 
 MOST_CHARS = 1_000
-"""Characters of a call's arguments or of a response; the rest is cut off."""
+"""Maximum characters of a call's arguments or of a response; the rest is cut."""
 
 _KINDS = ("thoughts", "calls")
 _CUT = " …"
 
 
 def checked_include(given: object) -> frozenset[str]:
-    """Return which inner parts are remembered besides the message texts.
+    """Return which inner parts are stored besides the message texts.
 
     Raises:
-        ConfigError: Something else than "thoughts" and "calls".
+        ConfigError: Not a sequence of "thoughts" and "calls".
     """
     if isinstance(given, list | tuple | set | frozenset) and all(
         isinstance(kind, str) and kind in _KINDS for kind in given
@@ -52,7 +52,7 @@ def checked_include(given: object) -> frozenset[str]:
 
 
 def inner_reader(include: frozenset[str]) -> Callable[[object], str | None] | None:
-    """Return what gives parts a text that otherwise have none; None for no part."""
+    """Return a function from an inner part to its text; None if none is stored."""
     if not include:
         return None
 
@@ -89,7 +89,7 @@ def _call(part: object) -> str | None:
 
 
 def _json(values: Mapping[object, object]) -> str:
-    """The first characters of the JSON, without making all of it."""
+    """Return the first characters of the JSON, without encoding all of it."""
     encoder = json.JSONEncoder(ensure_ascii=False, skipkeys=True, default=_foreign)
     text = ""
     try:

@@ -10,7 +10,7 @@ from vecall.store import Draft, memory_id
 from vecall.summaries import SessionSummary
 
 SUMMARY = "summary"
-"""The kind of a memory that sums up others."""
+"""The kind of a memory that summarizes others."""
 
 
 def summary_drafts(
@@ -23,15 +23,15 @@ def summary_drafts(
 ) -> list[Draft]:
     """Return drafts of the summaries of a session.
 
-    Their ids depend on what they cover, so that a summary which is made again, because
-    the caller could not tell whether the first one was written, replaces the first one.
+    Their ids derive from the ids they cover, so a retry after an unknown outcome
+    replaces the first summary.
 
     Args:
         summaries: The summaries.
-        session: The session; None where they sum up facts.
-        covered: What names the turns that are summed up.
-        source: Who made the summaries.
-        trust: The turns' tier.
+        session: The session; None for summaries of facts.
+        covered: The ids of the summarized turns.
+        source: The creator of the summaries.
+        trust: The trust tier of the turns.
     """
     names = sorted(covered)
     drafts = []
@@ -63,9 +63,9 @@ def summary_drafts(
 
 
 def as_one(summaries: Sequence[SessionSummary], turns: int) -> SessionSummary:
-    """Return one summary that says what some say of so many turns.
+    """Merge summaries of a number of turns into one.
 
-    How many each of them covers does not add up: they may cover the same.
+    Their event counts are not added: they may cover the same turns.
     """
     starts = [summary.start_timestamp for summary in summaries]
     ends = [summary.end_timestamp for summary in summaries]
@@ -82,6 +82,6 @@ def as_one(summaries: Sequence[SessionSummary], turns: int) -> SessionSummary:
 
 
 def lowest_trust(tiers: Iterable[str | None]) -> str | None:
-    """Return the tier that all share; None, which is unknown, where they differ."""
+    """Return the tier that all share; None (unknown) if they differ."""
     found = set(tiers)
     return found.pop() if len(found) == 1 else None

@@ -1,6 +1,6 @@
 """Selects the recalled memories that fit a token budget; drops the least useful first.
 
-vecall drops no memory by itself. Code that builds a prompt calls this, or `render` with
+vecall never calls this by itself. Code that builds a prompt calls it, or `render` with
 `max_tokens`.
 """
 
@@ -28,38 +28,38 @@ def fit_budget(
     used_tokens: int = 0,
     render: Callable[[M], str] | None = None,
 ) -> list[M]:
-    """Return the memories that fit, in the order in which they were given.
+    """Return the memories that fit a token budget, in their order.
 
-    A memory is worth `confidence * importance`, its expected weight; equal ones compare
-    by confidence, then by importance. So whatever is lower in one score and not higher
-    in the other goes first, low/low before all and high/high last; of two with the same
-    scores the later one goes. Shedding stops as soon as the rest fits. A memory that
-    does not even fit alone goes before all others, so that it does not push them out.
+    The value of a memory is `confidence * importance`. Ties compare by confidence, then
+    by importance, then by position: the later memory is dropped. Memories of the lowest
+    value are dropped until the rest fits. A memory that does not fit alone is dropped
+    before all others.
 
-    Tokens are counted memory by memory and added up; joined, a tokenizer may need a few
-    more or less at the seams.
+    Tokens are counted per memory and added. The joined text may have a few tokens more
+    or less.
 
         fit = fit_budget(found.memories, 800, render=lambda m: render([m], "bullets"))
 
     Args:
         memories: Recalled memories with both scores.
-        max_tokens: How many tokens they may take, `used_tokens` among them.
-        count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
-        mandatory: The memories that must stay: some of `memories` (the same objects, or
-            of the same id), or a function that says so of one.
-        used_tokens: Tokens that are taken already, for example by a frame.
-        render: What of a memory is shown and counted; its text when not given.
+        max_tokens: The budget in tokens, at least 0; includes `used_tokens`.
+        count_tokens: Your model's tokenizer: a function from a text to its number of
+            tokens. Default: `estimate_tokens`.
+        mandatory: Memories that must stay: some of `memories` (the same objects, or by
+            id), or a predicate.
+        used_tokens: Tokens already used, for example by a frame; at least 0.
+        render: Returns a memory's text as shown. Default: its text.
 
     Raises:
         ContextBudgetError: The used tokens and the mandatory memories do not fit.
         InvalidMemoryError: A memory lacks a score.
-        InvalidArgumentError: A bad budget or count, or a mandatory memory that is not
+        InvalidArgumentError: An invalid budget or count, or a mandatory memory is not
             among `memories`.
-        InvalidTypeError: Something else than memories and numbers.
+        InvalidTypeError: An argument of another type.
 
     Warns:
-        UserWarning: Memories must go, and the scores cannot tell which: all
-            confidences are 1.0, or all scores are the same.
+        UserWarning: Memories are dropped, but the scores cannot rank them: all
+            confidences are 1.0, or all scores are equal.
     """
     allowed = whole_tokens(max_tokens, "max_tokens")
     total = whole_tokens(used_tokens, "used_tokens")
@@ -96,16 +96,16 @@ def fit_budget(
 def estimate_tokens(text: str) -> int:
     """Return an estimate of the tokens of a text, without a tokenizer.
 
-    Four ASCII characters make a token, or two of Latin, Greek, Cyrillic, Hebrew or
-    Arabic letters beyond ASCII, or one of any other script; an emoji makes two. Digits,
-    identifiers and punctuation take more than that in practice: where a few tokens
-    matter, give your model's tokenizer.
+    A token is four ASCII characters, two other letters of Latin, Greek, Cyrillic,
+    Hebrew or Arabic, or one character of another script. An emoji is two tokens.
+    Digits, identifiers and punctuation take more in practice: for exact budgets pass
+    your model's tokenizer.
     """
     if text.isascii():
         return (len(text) + 3) // 4
     length = len(text)
     ascii_ = len(text.encode("ascii", "ignore"))
-    # UTF-16 takes two units beyond the basic plane; UTF-8 tells the blocks of the rest.
+    # UTF-16 has two units for astral characters; UTF-8 lengths separate the others.
     astral = len(text.encode("utf-16-le", "surrogatepass")) // 2 - length
     utf8 = len(text.encode("utf-8", "surrogatepass"))
     alphabetic = 3 * length - 2 * ascii_ + astral - utf8
@@ -117,7 +117,7 @@ def counter(count_tokens: Callable[[str], int] | None) -> Callable[[str], int]:
     """Return the function that counts tokens.
 
     Raises:
-        InvalidTypeError: It is no function.
+        InvalidTypeError: Not a function.
     """
     given: object = estimate_tokens if count_tokens is None else count_tokens
     if not callable(given):
@@ -130,12 +130,12 @@ def as_memories(memories: Iterable[M]) -> list[M]:
     """Return memories as a list.
 
     Raises:
-        InvalidTypeError: They are none.
+        InvalidTypeError: Not an iterable of memories.
     """
     given: object = memories
     if isinstance(given, Iterable) and not isinstance(given, str):
         listed = list(memories)
-        if all(isinstance(each, MemoryEntry | ScoredMemory) for each in listed):
+        if all(isinstance(item, MemoryEntry | ScoredMemory) for item in listed):
             return listed
     msg = (
         "memories: expected a list of MemoryEntry or ScoredMemory, "
@@ -145,7 +145,7 @@ def as_memories(memories: Iterable[M]) -> list[M]:
 
 
 def _worth(scores: tuple[float, float]) -> tuple[float, float, float]:
-    """Strictly greater where one score is greater and the other not smaller."""
+    """Return a sort key; greater if one score is greater and the other not less."""
     confidence, importance = scores
     return confidence * importance, confidence, importance
 
@@ -170,13 +170,13 @@ def _warn_if_alike(scores: list[tuple[float, float]]) -> None:
     if len(scores) < 2:
         return
     if len(set(scores)) == 1:
-        what = "all memories have the same confidence and importance"
+        reason = "all memories have the same confidence and importance"
     elif all(confidence == 1.0 for confidence, _ in scores):
-        what = "all confidences are 1.0"
+        reason = "all confidences are 1.0"
     else:
         return
     warnings.warn(
-        f"fit_budget: {what}, which says little about what to shed",
+        f"fit_budget: {reason}, so the scores cannot rank what to drop",
         UserWarning,
         stacklevel=3,
     )

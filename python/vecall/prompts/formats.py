@@ -1,4 +1,4 @@
-"""The formats without a frame for each record: plain, bullets, past_conversations."""
+"""The formats plain, bullets and past_conversations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAST_TAIL = "\n</PAST_CONVERSATIONS>\n"
 
 
 def plain(memory: Recalled, scores: bool) -> str:
-    """Return the text, without what cannot be seen."""
+    """Return the text without invisible characters."""
     return _before(memory, scores, timed=False) + strip_invisible(memory.text)
 
 

@@ -1,4 +1,4 @@
-"""Reads the fields of a memory that all formats use, scored or not."""
+"""Reads the time and the scores of a memory for all formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Recalled = MemoryEntry | ScoredMemory
 
 
 def shown_time(memory: Recalled) -> str:
-    """Return when it was said as ISO 8601 in UTC, whole seconds; "" if not known."""
+    """Return its timestamp as ISO 8601 in UTC, in whole seconds; "" if unknown."""
     if memory.timestamp is None:
         return ""
     moment = to_datetime(memory.timestamp).replace(microsecond=0, tzinfo=None)
@@ -18,10 +18,10 @@ def shown_time(memory: Recalled) -> str:
 
 
 def known_scores(memory: Recalled) -> dict[str, float]:
-    """Return the scores that it has, to four decimals.
+    """Return its scores that are not None, rounded to four decimals.
 
     Raises:
-        InvalidMemoryError: One is no number in [0, 1].
+        InvalidMemoryError: A score is not a number in [0, 1].
     """
     return {
         name: round(checked_score(value, name), 4)
@@ -31,5 +31,5 @@ def known_scores(memory: Recalled) -> dict[str, float]:
 
 
 def shown_scores(memory: Recalled) -> dict[str, str]:
-    """Return the scores that it has, with two decimals."""
+    """Return its scores that are not None, with two decimals."""
     return {name: f"{value:.2f}" for name, value in known_scores(memory).items()}

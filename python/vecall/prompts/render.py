@@ -1,7 +1,7 @@
 """Renders recalled memories as text for a prompt, safe against prompt injection.
 
-Nothing in vecall renders by itself: a search returns data, and this is one way to show
-it. What the formats promise and where that ends is in `render`.
+A search returns data; this is one way to show it. `render` states the guarantees of the
+formats and their limits.
 """
 
 from __future__ import annotations
@@ -38,45 +38,46 @@ def render(
     max_tokens: int | None = None,
     count_tokens: Callable[[str], int] | None = None,
 ) -> str:
-    """Return recalled memories as one text, in their order; the same for the same hits.
+    """Return recalled memories as one text, in their order. Deterministic.
 
-    - `plain`: the texts, one after the other. For people and logs, not for prompts: a
-      text may hold anything that can be seen.
+    - `plain`: the texts, one after the other. For people and logs, not for prompts:
+      visible characters are not escaped.
     - `bullets`: "Relevant prior context:" and "- [time] author: text".
     - `past_conversations`: the block that google-adk preloads.
-    - `json`: an array of objects, which a JSON parser gives back as they were.
-    - `secure`: each memory in a frame of its own that says where it comes from and how
-      far that is trusted, all in a block that says it is no instruction. Every tag ends
-      in a nonce that the author of a memory cannot know.
+    - `json`: an array of objects; a JSON parser restores the original strings.
+    - `secure`: each memory in a frame with its source and trust, all in a block that
+      declares itself data, not instructions. Every tag ends in a nonce that the author
+      of a memory cannot know.
 
-    In all of them whatever cannot be seen is gone (in JSON: escaped): control
-    characters, terminal escapes, marks of direction, zero-width and tag characters. In
-    bullets, past_conversations and secure every "<" and every line that starts at the
-    left edge is vecall's: in memories and in their names "<" is shown as "&lt;" and
-    continued lines are moved in by two spaces. This keeps a memory from posing as
-    something else. It does not keep a model from believing what a memory says.
+    All formats remove invisible characters (json escapes them): control characters,
+    terminal escapes, direction marks, zero-width and tag characters. In bullets,
+    past_conversations and secure only vecall writes "<" and lines at the left edge:
+    "<" in a memory or its fields becomes "&lt;", and continuation lines are indented by
+    two spaces. So a memory cannot forge a frame or another speaker. A model may still
+    believe what a memory says.
 
     `custom_metadata` is never shown. A memory without text is shown as "(no text)".
 
     Args:
-        memories: What a search found, or `ScoredMemory`.
-        format: One of the five above.
-        scores: Show confidence and importance where a memory has them. Without it, json
-            and secure do and the others do not.
-        nonce: For secure: 8 to 64 letters and digits to use, new for every block.
-        secret: For secure, where the nonce is derived: a key of yours, so that several
-            processes write the same text for the same hits and a prompt cache holds
-            across them. A random one of this process when not given.
-        max_tokens: Leave out what does not fit, as `fit_budget` does, and count the
-            frame; the memories must then have both scores.
+        memories: Memories that a search returned, or `ScoredMemory` objects.
+        format: One of the five formats above.
+        scores: Show confidence and importance if a memory has them. Default: True for
+            json and secure, False for the others.
+        nonce: For secure: 8 to 64 ASCII letters and digits, new for every block.
+            Default: derived from `secret` and the memories.
+        secret: For secure: the key of the derived nonce. With one key, several
+            processes write the same text for the same hits, so a prompt cache holds.
+            Default: a random key of this process.
+        max_tokens: Budget in tokens, including the frame. Memories are dropped as by
+            `fit_budget`, and must have both scores.
         count_tokens: As in `fit_budget`.
 
     Returns:
         The text; without memories "" (for json "[]").
 
     Raises:
-        InvalidArgumentError: An unknown format, a bad nonce, secret or budget.
-        InvalidTypeError: Something else than memories.
+        InvalidArgumentError: An unknown format, or an invalid nonce, secret or budget.
+        InvalidTypeError: An argument of another type.
         InvalidMemoryError: `max_tokens` is given and a memory lacks a score.
     """
     if format not in get_args(Format):

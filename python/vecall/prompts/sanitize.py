@@ -1,9 +1,8 @@
-"""Sanitizes text from memories: the author of a memory is not that of the prompt.
+"""Sanitizes text from memories, which are untrusted in a prompt.
 
-`strip_invisible` removes what cannot be seen, `escape` what could open or close a tag,
-and `indented` and `label` keep a value inside its record. Together they
-guarantee that in a rendered block every "<", and every line that starts at its left
-edge, is vecall's.
+`strip_invisible` removes invisible characters, `escape` escapes tags, and `indented`
+and `label` keep a value inside its record. Together they guarantee that in a rendered
+block only vecall writes "<" and lines that start at the left edge.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ _ANSI = re.compile(
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
-# What is never seen: controls but tab and newline, marks of direction, zero widths,
-# blank letters, variation selectors but the two of emoji, tags, noncharacters.
+# Invisible: controls except tab and newline, direction marks, zero-width characters,
+# blank letters, variation selectors except the two of emoji, tags, noncharacters.
 _UNSEEN = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5"
     "\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufdd0-\ufdef"
@@ -99,8 +98,8 @@ _SPEAKS = re.compile("[:\uff1a\ufe55\ufe13]+(?=\\s|$)")
 def strip_invisible(text: str) -> str:
     """Return the text without invisible characters.
 
-    Every kind of line end becomes a newline; terminal escapes, control characters,
-    marks of direction, zero-width and tag characters go; a lone surrogate becomes
+    Every kind of line end becomes a newline. Terminal escapes, control characters,
+    direction marks, zero-width and tag characters are removed. A lone surrogate becomes
     U+FFFD. Joiners and emoji selectors stay where they have a meaning.
     """
     if _PLAIN.fullmatch(text):
@@ -115,8 +114,8 @@ def strip_invisible(text: str) -> str:
 def escape(text: str) -> str:
     """Return cleaned text in which nothing can open or close a tag.
 
-    As in XML, "<" becomes "&lt;", and "&" becomes "&amp;" where it could be read as the
-    begin of such a thing. The brackets of chat templates become "&#91;" and "&#93;".
+    As in XML, "<" becomes "&lt;", and "&" becomes "&amp;" if it could start an entity.
+    The brackets of chat templates become "&#91;" and "&#93;".
     """
     text = _AMPERSAND.sub("&amp;", text)
     text = _MORE.sub("&gt;", _LESS.sub("&lt;", text))
@@ -129,9 +128,9 @@ def has_marks(text: str) -> bool:
 
 
 def escape_json(dumped: str) -> str:
-    """Return a JSON text, every unsafe or unseen character as JSON's own escape.
+    """Return a JSON text with every unsafe or invisible character as a JSON escape.
 
-    A parser gives the strings back as they were.
+    A parser restores the original strings.
     """
     for pattern in (_JSON_UNSAFE, _JOINER, _SELECTOR, _SQUARE):
         dumped = pattern.sub(_as_escape, dumped)
@@ -139,38 +138,38 @@ def escape_json(dumped: str) -> str:
 
 
 def without_surrogates(text: str) -> str:
-    """Return the text with U+FFFD for lone surrogates, which no encoding takes."""
+    """Return the text with U+FFFD for lone surrogates, which cannot be encoded."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def indented(text: str, masked: str = "") -> str:
-    """Return a memory's text with every line but the first moved in by two spaces.
+    """Return a memory's text with every line but the first indented by two spaces.
 
     Args:
-        text: The text as it was stored.
-        masked: A secret of the block; where the text has it, stars stand instead.
+        text: The stored text.
+        masked: A secret of the block; stars replace it in the text.
     """
     shown = hide(escape(strip_invisible(text)).strip(), masked)
     shown = _MANY_LINES.sub("\n\n", shown)
     return _CONTINUED.sub("\n  ", shown) or "(no text)"
 
 
-def label(value: str, masked: str = "", most: int = 80) -> str:
-    """Return a name or another short value on one line, safe inside quotes too.
+def label(value: str, masked: str = "", limit: int = 80) -> str:
+    """Return a name or another short value on one line, also safe inside quotes.
 
     Args:
-        value: The value as it was stored.
+        value: The stored value.
         masked: As in `indented`.
-        most: Characters after which it is cut.
+        limit: Maximum number of characters; the rest is cut.
     """
     shown = _SPACES.sub(" ", strip_invisible(value)).strip()
-    if len(shown) > most:
-        shown = shown[:most] + "\N{HORIZONTAL ELLIPSIS}"
+    if len(shown) > limit:
+        shown = shown[:limit] + "\N{HORIZONTAL ELLIPSIS}"
     return hide(escape(shown), masked).replace('"', "&quot;")
 
 
 def speaker(author: str | None) -> str:
-    """Return who is shown to have said a memory; a name cannot end before its end."""
+    """Return the author as shown, without colons that could end the name early."""
     return _SPEAKS.sub("", label(author or "")).strip(" [:") or "memory"
 
 
@@ -189,7 +188,7 @@ def _as_escape(found: re.Match[str]) -> str:
     return _escaped(found.group())
 
 
-@lru_cache(maxsize=4_096)  # a hostile text is of a few kinds of characters
+@lru_cache(maxsize=4_096)  # a hostile text repeats few distinct characters
 def _escaped(text: str) -> str:
     units = text.encode("utf-16-be")
     pairs = (units[at : at + 2] for at in range(0, len(units), 2))

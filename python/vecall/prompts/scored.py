@@ -20,38 +20,38 @@ _OPEN_NUMBERS = ("score", "similarity")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredMemory:
-    """A memory as retrieval judged it for one turn: it cannot exist without its scores.
+    """A memory with its confidence and importance for one turn.
 
-    The scores belong to the question, not to the stored row: the same memory has others
-    for another query. Both must be given, both lie in [0, 1], nothing fills them in.
+    Both scores are required, in [0, 1], without defaults. They belong to the query, not
+    to the stored row: another query gives other scores.
 
     Attributes:
         text: What was said or learned.
-        confidence: How likely it is relevant to this turn, as retrieval judged it.
-        importance: Its weight if it is used.
-        id: Durable identity, unique for one user.
+        confidence: Probability in [0, 1] that it is relevant to this turn.
+        importance: Its weight in [0, 1].
+        id: Durable id, unique for one user.
         author: "user" or the name of an agent.
         timestamp: When it was said, in seconds since 1970; converted as in
             `MemoryEntry`.
         session_id: The session in which it was said.
         event_id: The event of that session.
-        kind: What it is, for example "episode", "fact", "preference", "decision".
-        source: Where it was learned, for example a tool or a document.
-        trust: How far its source is trusted: "first-party", "third-party-private",
+        kind: Its kind, for example "episode", "fact", "preference", "decision".
+        source: Its origin, for example a tool or a document.
+        trust: The trust tier of its source: "first-party", "third-party-private",
             "third-party-public", "unverified" or "unknown", or a tier of your own. It
-            is never guessed from the rest and never raised.
+            is never inferred and never raised.
         custom_metadata: Your own JSON values, copied.
-        score: What the search ranked it by; comparable within one answer only.
-        similarity: Cosine of query and memory; None without vectors.
-        created_at: When it was stored, if that is known.
-        updated_at: When it was last changed, if that is known.
-        valid_until: From when on it is no longer true, if that is known.
-        supersedes: The id of the memory that it contradicts.
-        scope: Where it was found.
+        score: The search's ranking score; comparable within one result only.
+        similarity: Cosine of query and memory in [-1, 1]; None without vectors.
+        created_at: When it was stored, in seconds since 1970; None if unknown.
+        updated_at: When it was last changed, in seconds since 1970; None if unknown.
+        valid_until: End of its validity, in seconds since 1970; None if unknown.
+        supersedes: The id of the memory that it replaces.
+        scope: The scope it was found in.
 
     Raises:
-        InvalidMemoryError: A score is not a number in [0, 1], or a field has a value
-            that it cannot have.
+        InvalidMemoryError: A score is not a number in [0, 1], or a field has an
+            invalid value.
         TypeError: A score is missing.
     """
 
@@ -78,7 +78,7 @@ class ScoredMemory:
     scope: str = "user"
 
     def __post_init__(self) -> None:
-        """Check every field; make the numbers floats and the metadata its own."""
+        """Check every field; convert numbers to floats and copy the metadata."""
         for name in ("confidence", "importance"):
             object.__setattr__(self, name, checked_score(getattr(self, name), name))
         for name in ("text", "trust", "scope", *_NAMES):
@@ -100,13 +100,13 @@ class ScoredMemory:
 
     @classmethod
     def of(cls, entry: MemoryEntry) -> ScoredMemory:
-        """Return a memory that a search found, which must carry both scores.
+        """Return the scored memory of a search result, which must have both scores.
 
         Args:
             entry: One of `SearchMemoryResponse.memories`.
 
         Raises:
-            InvalidMemoryError: It is no `MemoryEntry`, or a score is missing.
+            InvalidMemoryError: Not a `MemoryEntry`, or a score is missing.
         """
         given: object = entry
         if not isinstance(given, MemoryEntry):
@@ -114,7 +114,7 @@ class ScoredMemory:
             raise InvalidMemoryError(msg)
         confidence, importance = scores_of(entry)
         same = {name: getattr(entry, name) for name in (*_NAMES, *_OPEN_NUMBERS)}
-        # An entry that knows when it was stored says so.
+        # Times that the entry lacks are None.
         times = {name: getattr(entry, name, None) for name in _TIMES}
         return cls(
             entry.text,
@@ -129,13 +129,13 @@ class ScoredMemory:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON values, with the marker `is_memory`."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
         values["custom_metadata"] = copy.deepcopy(values["custom_metadata"])
         return {"is_memory": True, **values}
 
     @staticmethod
     def json_schema() -> dict[str, Any]:
-        """Return the JSON Schema (2020-12) of what `to_dict` returns."""
+        """Return the JSON Schema (2020-12) of the result of `to_dict`."""
         share = {"type": "number", "minimum": 0, "maximum": 1}
         text = {"type": "string"}
         seconds = {"type": ["number", "null"], "description": "seconds since 1970"}
@@ -170,7 +170,7 @@ def scores_of(memory: MemoryEntry | ScoredMemory) -> tuple[float, float]:
     """Return confidence and importance of a recalled memory.
 
     Raises:
-        InvalidMemoryError: One is missing or no number in [0, 1].
+        InvalidMemoryError: A score is missing, or not a number in [0, 1].
     """
     for name in ("confidence", "importance"):
         if getattr(memory, name) is None:
@@ -187,17 +187,17 @@ def scores_of(memory: MemoryEntry | ScoredMemory) -> tuple[float, float]:
 
 
 def checked_score(value: object, name: str) -> float:
-    """Return `value` as a float if it is a number in [0, 1]; NumPy's count too.
+    """Return `value` as a float if it is a number in [0, 1], also of NumPy.
 
     Raises:
-        InvalidMemoryError: Another type, NaN, or outside.
+        InvalidMemoryError: Another type, NaN, or outside [0, 1].
     """
-    # NumPy's booleans are no numbers.Real.
+    # NumPy's booleans are not numbers.Real.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         msg = f"{name}: expected a number in [0, 1]"
         raise InvalidMemoryError(msg)
     number: Any = value
-    if not 0 <= number <= 1:  # NaN neither
+    if not 0 <= number <= 1:  # also refuses NaN
         msg = f"{name}: must be within [0, 1]"
         raise InvalidMemoryError(msg)
     return float(number) + 0.0  # no negative zero

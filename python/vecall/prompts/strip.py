@@ -1,7 +1,7 @@
 """Removes recalled text from turns, so that memories are not stored again.
 
-A framework may keep the prompt that it sent, blocks of recalled memories included. Were
-they stored as part of a turn, every turn would store copies of copies.
+A framework may store the prompt that it sent, with its blocks of recalled memories.
+Without this step every turn would store copies of earlier memories.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PAST_OPEN = "<PAST_CONVERSATIONS>"
 _PAST_SAYS = PAST_HEAD.removesuffix(_PAST_OPEN + "\n")
 _PAST_CLOSE = PAST_TAIL.rstrip()
 _SECURE_OPEN = "<recalled-"
-_SECURE_ENDS = len(_SECURE_OPEN) + 65  # within it the first tag is over
+_SECURE_ENDS = len(_SECURE_OPEN) + 65  # the first tag ends within this length
 _JSON_OPEN = '[\n{"'
 _JSON_FIRST = tuple(
     f'{{"{name}": "'
@@ -26,28 +26,27 @@ _JSON_FIRST = tuple(
 
 
 def without_recalled(text: str) -> str:
-    """Return a text without the blocks that `render` made, wherever they stand in it.
+    """Return a text without the blocks that `render` made, anywhere in it.
 
-    What else is in the text stays as it was; only the blank space around a block goes,
-    and where words stood on both sides one newline stays. A text without a block is
-    returned as it is. The time taken grows with the length and no faster.
+    The rest of the text does not change, except for blank space around a block: between
+    text on both sides one newline stays. A text without a block is returned unchanged.
+    The time is linear in the length.
 
     - `past_conversations`: from google-adk's two sentences and the tag to the last
-      closing tag at the left edge before the next such sentences, as google-adk does
-      not escape what it puts between; to the end of the text if no closing tag is left.
-      Without the sentences, the tag must be a line of its own, and the first closing
-      tag ends the block.
-    - `secure`: the frame under its nonce. `json`: the array, an object a line. Both
-      may lack their end, and then go on for as long as the lines are of the block.
-    - `bullets`: the first line and all bullets with an author. There is no end to see:
-      lines right below that look like further bullets, or are moved in by two spaces,
-      count as such.
-    - `plain` is like any other text and cannot be recognised.
+      closing tag at the left edge before the next such sentences, because google-adk
+      does not escape the content; to the end of the text without a closing tag. Without
+      the sentences, the tag must be on a line of its own, and the first closing tag
+      ends the block.
+    - `secure`: the frame with its nonce. `json`: the array, one object per line. If
+      their end is missing, the block extends over all lines of its form.
+    - `bullets`: the first line and all bullets with an author. The block has no end
+      mark: following lines that look like bullets, or are indented by two spaces,
+      belong to it.
+    - `plain` cannot be recognised.
 
-    A tag or a sentence that is only mentioned ("what is <PAST_CONVERSATIONS>?") stays,
-    and so does a piece of a frame that was cut off before any recalled text. A block
-    that was changed on the way (quoted, indented, wrapped) is not recognised. A block
-    that a user quotes whole is removed.
+    A tag or sentence that is only mentioned ("what is <PAST_CONVERSATIONS>?") stays. A
+    frame that was cut off before any recalled text stays. A block that was changed
+    (quoted, indented, wrapped) is not recognised. A verbatim copy by a user is removed.
     """
     found = {mark: at for mark in _BLOCKS if (at := text.find(mark)) >= 0}
     if not found:
@@ -61,10 +60,10 @@ def without_recalled(text: str) -> str:
             pieces.append(text[done : block[0]])
             done = block[1]
         searched = max(done, at + 1)
-        for behind in [mark for mark, at in found.items() if at < searched]:
-            found[behind] = text.find(behind, searched)
-            if found[behind] < 0:
-                del found[behind]
+        for passed in [mark for mark, at in found.items() if at < searched]:
+            found[passed] = text.find(passed, searched)
+            if found[passed] < 0:
+                del found[passed]
     return _joined(pieces, text[done:]) if done else text
 
 
@@ -131,9 +130,9 @@ def _is_bullet(line: str) -> bool:
 
 
 def _end_of_lines(text: str, begin: int, belongs: Callable[[str], bool]) -> int:
-    """Return where the lines end that belong to a block.
+    """Return the end of the lines that belong to a block.
 
-    Empty lines do if the text of a memory goes on after them.
+    Empty lines belong to it if the text of a memory continues after them.
     """
     at = end = begin
     blank = False
@@ -155,7 +154,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _through(text: str, at: int, expected: str) -> int:
-    """Return where expected text ends, cut off or not; `at` if it is not there."""
+    """Return the end of expected text, also if it is cut off; `at` if absent."""
     if text.startswith(expected, at):
         return at + len(expected)
     left = text[at : at + len(expected)]
@@ -171,6 +170,6 @@ def _joined(parts: list[str], last: str) -> str:
 
 
 def _from_first_line(piece: str) -> str:
-    """Return a piece from its first line that is not blank, which stays moved in."""
+    """Return a piece from its first non-blank line, with that line's indent."""
     blank = len(piece) - len(piece.lstrip())
     return piece[piece.rfind("\n", 0, blank) + 1 :]

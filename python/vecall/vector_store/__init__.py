@@ -1,4 +1,4 @@
-"""Vectors under ids with metadata: the protocol, and a store in memory."""
+"""Vector stores: the protocol, and an in-memory implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a vector store is: two methods, two optional ones, a filter, a result."""
+"""The protocol of a vector store, its filter and its result."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Embedding = Sequence[float] | NDArray[np.floating[Any]] | NDArray[np.integer[Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorStoreFilter:
-    """Which rows of a vector store are meant.
+    """A filter on the rows of a vector store.
 
     Attributes:
-        user_id: Whose rows. Every store refuses a filter without it.
-        app_name: Of which app. Likewise.
+        user_id: Only this user. Every store refuses a filter without it.
+        app_name: Only this app. Every store refuses a filter without it.
         session_id: Only this session.
         after: Only rows of this time or later.
         before: Only rows before this time.
         where: Only rows that meet the author, kind, not_kind, source, trust and
             metadata of this filter, which has no session and no times. Only stores
-            whose attribute `applies_where` is True are given one. What it names
-            is in a row's metadata under the same names, and custom metadata as JSON
-            under "meta"; `meets` says whether a row passes.
+            whose attribute `applies_where` is True receive it. A row's metadata holds
+            these fields under the same names, and custom metadata as JSON under "meta".
+            `meets` tests a row.
 
-    The time of a row is its metadata's timestamp, or when it was stored. Times are
-    compared as whole microseconds.
+    The time of a row is its metadata's timestamp or, without one, when it was stored.
+    Times are compared in whole microseconds.
     """
 
     user_id: str | None = None
@@ -51,7 +51,7 @@ class VectorSearchResult:
     Attributes:
         id: The row's id, unique for its app and user.
         score: Cosine of the query and the row, in [-1, 1].
-        metadata: A copy of what was stored; its timestamp, if it has one, in seconds.
+        metadata: A copy of the stored metadata; a timestamp is in seconds since 1970.
     """
 
     id: str
@@ -63,51 +63,52 @@ class VectorSearchResult:
 class VectorStore(Protocol):
     """Vectors with metadata, separated by app and user.
 
-    No call reaches across users: a row belongs to the app and the user that its
-    metadata names, an id is unique for these two, and every other call must name both.
-    After an error the store is as it was.
+    Users are isolated: a row belongs to the app and user in its metadata, its id is
+    unique for this pair, and every other call must name both. A call that fails changes
+    nothing.
 
     A store whose attribute `applies_where` is True also applies
     `VectorStoreFilter.where`.
 
-    These two methods are enough. A store that can also delete is a
-    `DeletingVectorStore`; it may have one of the two methods to delete, or both.
+    Only these two methods are required. A store that can also delete is a
+    `DeletingVectorStore`; it may have one or both of the methods to delete.
     """
 
     async def upsert(
         self, id: str, embedding: Embedding, metadata: Mapping[str, Any]
     ) -> None:
-        """Store a row, in the place of the one with this id if this user has one.
+        """Insert a row, or replace this user's row with the same id.
 
         Args:
             id: The row's id, unique for its app and user.
-            embedding: The vector. All have one length; only their direction counts.
-            metadata: JSON values. `user_id` and `app_name` are required; `session_id`
-                and `timestamp` (seconds, an aware datetime, or ISO 8601 with an offset)
-                are what filters look at.
+            embedding: The vector. All vectors of a store have one length; only their
+                direction matters.
+            metadata: JSON values. `user_id` and `app_name` are required. Filters read
+                `session_id` and `timestamp` (seconds, an aware datetime, or ISO 8601
+                with an offset).
 
         Raises:
-            InvalidArgumentError: A value that is not allowed, or a name is missing.
-            DimensionError: The vector has another length than those of the store.
+            InvalidArgumentError: An invalid value, or a name is missing.
+            DimensionError: The vector's length differs from that of the store.
         """
         ...
 
     async def search(
         self, embedding: Embedding, top_k: int, filter: VectorStoreFilter | None = None
     ) -> list[VectorSearchResult]:
-        """Find the nearest rows of one user.
+        """Return the rows of one user that are nearest to a vector.
 
         Args:
-            embedding: What they shall be near to.
-            top_k: So many, or all that the filter lets through if these are fewer.
+            embedding: The query vector.
+            top_k: Number of rows, at least 1; fewer if fewer pass the filter.
             filter: Must name the app and the user.
 
         Returns:
-            Best first; of equal ones the newer, then the smaller id.
+            The rows, best first. Ties: newer rows first, then by id.
 
         Raises:
-            InvalidArgumentError: A value that is not allowed, or a name is missing.
-            DimensionError: The vector has another length than those of the store.
+            InvalidArgumentError: An invalid value, or a name is missing.
+            DimensionError: The vector's length differs from that of the store.
         """
         ...
 
@@ -117,20 +118,20 @@ class DeletingVectorStore(VectorStore, Protocol):
     """A vector store with the optional methods: it can delete rows."""
 
     async def delete(self, id: str, *, app_name: str, user_id: str) -> bool:
-        """Delete one row of one user; return whether it was there.
+        """Delete one row of one user; return whether it existed.
 
         Raises:
-            InvalidArgumentError: A value that is not allowed.
+            InvalidArgumentError: An invalid value.
         """
         ...
 
     async def delete_many(self, filter: VectorStoreFilter) -> int:
-        """Delete the rows of one user that a filter lets through; return how many.
+        """Delete the rows of one user that match a filter; return their number.
 
         Args:
-            filter: Must name the app and the user; with these alone, all their rows.
+            filter: Must name the app and the user; these alone match all their rows.
 
         Raises:
-            InvalidArgumentError: A value that is not allowed, or a name is missing.
+            InvalidArgumentError: An invalid value, or a name is missing.
         """
         ...

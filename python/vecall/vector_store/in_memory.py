@@ -36,45 +36,45 @@ from vecall.vector_store.where import meets
 
 T = TypeVar("T")
 
-# Numbers to look at from which a call would keep an event loop waiting.
+# Above this cost, in vector components, a call runs on another thread.
 _LONG_WORK = 1 << 22
-_LEAST_ROW = 512  # what a short vector costs all the same
-_RESULT = 1 << 15  # what it costs to return one
+_MIN_ROW_COST = 512  # of a short vector
+_RESULT_COST = 1 << 15  # of returning a row
 _TRIES = 3  # before a search locks writers out
 
 
 class InMemoryVectorStore:
-    """Vectors and metadata in memory, gone with the process; a `VectorStore`.
+    """A `VectorStore` in memory; its content ends with the process.
 
-    A search scores all rows of the user that pass the filter, and the filter is part of
-    it: top_k rows come back whenever so many pass. 4-bit codes find the candidates,
-    float32 vectors score them: a score is within 2e-6 of the exact cosine.
+    A search applies the filter before it ranks: it returns top_k rows if that many pass
+    the filter. 4-bit codes find the candidates, float32 vectors score them. A score is
+    within 2e-6 of the exact cosine.
 
-    Safe to share between threads and event loops. A call that would take long goes to a
-    thread of its own; one that is cancelled there may take effect all the same.
+    Safe to share between threads and event loops. A long call runs on another thread.
+    If it is cancelled there, it may still take effect.
     """
 
     applies_where = True
-    """It filters by labels and metadata, too."""
+    """The store applies `VectorStoreFilter.where`."""
 
     def __init__(
         self, dimensions: int | None = None, *, limits: Limits | None = None
     ) -> None:
-        """Make an empty store.
+        """Create an empty store.
 
         Args:
-            dimensions: Length of every vector, up to 65,536; None takes that of the
-                first one stored.
-            limits: How long names, metadata and answers may be. Metadata may have
-                `max_text_bytes`, for it holds the text.
+            dimensions: Length of every vector, 1 to 65,536; None uses that of the first
+                stored vector.
+            limits: Maximum sizes of names, metadata and results. Metadata holds the
+                text, so its limit is `max_text_bytes`.
 
         Raises:
-            ConfigError: `dimensions` is no such number.
+            ConfigError: `dimensions` is not an integer from 1 to 65,536.
         """
         self._limits = limits or Limits()
         self._lock = threading.Lock()
-        # Guarded by the lock. The engine has a lock of its own: searches go without
-        # this one. Every row gets a new number, also one that is replaced.
+        # Guarded by the lock. The engine has its own lock, so it searches without
+        # this one. Every upsert gives its row a new number.
         self._engine: Engine | None = None
         self._partitions: dict[Key, Partition] = {}
         self._next = itertools.count(1)
@@ -89,7 +89,7 @@ class InMemoryVectorStore:
 
     @property
     def dimensions(self) -> int | None:
-        """Length of every vector; None as long as it is not known."""
+        """Length of every vector; None until it is known."""
         engine = self._engine
         return None if engine is None else engine.dim
 
@@ -101,7 +101,7 @@ class InMemoryVectorStore:
     async def upsert(
         self, id: str, embedding: Embedding, metadata: Mapping[str, Any]
     ) -> None:
-        """Store a row, in the place of the one with this id if this user has one.
+        """Insert a row, or replace this user's row with the same id.
 
         See `VectorStore.upsert`.
         """
@@ -113,7 +113,7 @@ class InMemoryVectorStore:
     async def search(
         self, embedding: Embedding, top_k: int, filter: VectorStoreFilter | None = None
     ) -> list[VectorSearchResult]:
-        """Find the nearest rows of one user.
+        """Return the rows of one user that are nearest to a vector.
 
         See `VectorStore.search`.
         """
@@ -123,12 +123,12 @@ class InMemoryVectorStore:
         return await self._call(
             scope.key,
             lambda: self._search(vector, count, scope),
-            # Metadata are read of every row, as of results.
+            # With `where` the metadata of every row is read.
             results=count if scope.where is None else sys.maxsize,
         )
 
     async def delete(self, id: str, *, app_name: str, user_id: str) -> bool:
-        """Delete one row of one user; return whether it was there.
+        """Delete one row of one user; return whether it existed.
 
         See `VectorStore.delete`.
         """
@@ -137,7 +137,7 @@ class InMemoryVectorStore:
         return await self._call(key, lambda: self._delete(name, key))
 
     async def delete_many(self, filter: VectorStoreFilter) -> int:
-        """Delete the rows of one user that a filter lets through; return how many.
+        """Delete the rows of one user that match a filter; return their number.
 
         See `VectorStore.delete_many`.
         """
@@ -145,18 +145,18 @@ class InMemoryVectorStore:
         return await asyncio.to_thread(self._delete_many, scope)
 
     def close(self) -> None:
-        """Free everything; calls from here on raise ClosedError."""
+        """Free all memory; later calls raise ClosedError."""
         with self._lock:
             self._closed = True
             self._engine = None
             self._partitions.clear()
 
     async def _call(self, key: Key, work: Callable[[], T], *, results: int = 0) -> T:
-        """Do something with one user's rows, elsewhere if it takes long."""
+        """Run work on one user's rows; on another thread if it takes long."""
         part = self._partitions.get(key)
         rows = 0 if part is None else len(part.rows)
-        width = max(self.dimensions or 0, _LEAST_ROW)
-        if rows * width + min(rows, results) * _RESULT > _LONG_WORK:
+        width = max(self.dimensions or 0, _MIN_ROW_COST)
+        if rows * width + min(rows, results) * _RESULT_COST > _LONG_WORK:
             return await asyncio.to_thread(work)
         return work()
 
@@ -186,8 +186,8 @@ class InMemoryVectorStore:
             key = described.key
             part = self._partitions.get(key) or Partition(engine, key)
             old = part.number_of(id)
-            # The new row comes first, so that every search finds one of the two; it
-            # searches again if that is the old one.
+            # Add the new row first, so that every search finds one of the two. A search
+            # that finds the removed one is repeated.
             part.add(next(self._next), row, vector)
             if old is not None:
                 part.remove([old])
@@ -224,9 +224,9 @@ class InMemoryVectorStore:
     def _plan(
         self, vector: NDArray[np.float32], scope: PartitionScope
     ) -> tuple[Partition | None, dict[str, Any] | None, list[tuple[int, Row]]]:
-        """Return the partition and the engine's filter, None if nothing is there.
+        """Return the partition, the engine's filter and the rows to test in Python.
 
-        Also the rows of which the metadata have to be looked at.
+        The partition or the filter is None if no row can match.
         """
         self._checked_engine(vector)
         part = self._partitions.get(scope.key)
@@ -236,7 +236,7 @@ class InMemoryVectorStore:
         return part, part.options(scope), candidates
 
     def _rows(self, part: Partition, hits: list[Hit]) -> list[tuple[float, Row]] | None:
-        """Return what the engine found with its rows, None if one has gone since."""
+        """Return the rows of the engine's hits; None if one was removed since."""
         self._check_open()
         found = []
         for number, score in hits:
@@ -270,7 +270,7 @@ class InMemoryVectorStore:
         ]
         with self._lock:
             self._check_open()
-            # What was replaced or deleted meanwhile is not this call's.
+            # Skip rows that were replaced or deleted meanwhile.
             left = [number for number in chosen if number in part.rows]
             if left:
                 self._remove(scope.key, part, left)
@@ -288,7 +288,7 @@ def _meets(row: Row, scope: PartitionScope) -> bool:
 
 
 def _only(scope: PartitionScope, candidates: list[tuple[int, Row]]) -> dict[str, Any]:
-    """Return which rows the engine may find, where it cannot know that itself."""
+    """Return the option that limits a search to the rows that meet `where`."""
     if scope.where is None:
         return {}
     numbers = [number for number, row in in_slices(candidates) if _meets(row, scope)]

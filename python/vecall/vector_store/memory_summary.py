@@ -1,4 +1,4 @@
-"""The summary of a session, as it is stored with its vector."""
+"""The summary of a session, as stored with its vector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPTIONAL = ("topics", "key_facts", "event_count")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySummary:
-    """What is remembered of a session, or of a part of it.
+    """A summary of a session, or of a part of it.
 
     Attributes:
         id: Its id, unique for the app and the user.
@@ -26,11 +26,11 @@ class MemorySummary:
         user_id: The user.
         app_name: The app.
         summary: The text.
-        topics: What it is about.
-        key_facts: What it says for sure.
+        topics: Its topics.
+        key_facts: The facts that it states.
         timestamp: Seconds since 1970. A datetime with a time zone or an ISO 8601 string
             with an offset is converted.
-        event_count: How many events it covers; None if unknown.
+        event_count: The number of events it covers; None if unknown.
     """
 
     id: str
@@ -47,7 +47,7 @@ class MemorySummary:
         """Check every value; convert the time and the lists.
 
         Raises:
-            InvalidArgumentError: A value that is not allowed.
+            InvalidArgumentError: An invalid value.
         """
         for name in ("id", "session_id", "user_id", "app_name"):
             check_name(getattr(self, name), name, _LIMITS)
@@ -72,9 +72,9 @@ class MemorySummary:
             raise InvalidArgumentError(msg)
 
     def to_metadata(self) -> dict[str, Any]:
-        """Return all but the id as metadata of a vector store, without what is empty.
+        """Return all fields but the id as metadata of a row; omit empty ones.
 
-        The id is the row's.
+        The id is the row's id.
         """
         metadata: dict[str, Any] = {name: getattr(self, name) for name in _REQUIRED}
         if self.topics:
@@ -94,7 +94,7 @@ class MemorySummary:
             metadata: The row's metadata.
 
         Raises:
-            InvalidArgumentError: Something is missing or cannot be used.
+            InvalidArgumentError: A field is missing or invalid.
         """
         given: object = metadata
         if not isinstance(given, Mapping):

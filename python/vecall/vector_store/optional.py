@@ -1,4 +1,4 @@
-"""The methods that a vector store may lack, and calls that need them."""
+"""Checks for the optional methods of a vector store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def has_method(store: object, name: str) -> bool:
 
 
 def needed_method(store: object, name: str, who: str) -> Any:
-    """Return a method of a store that a call or an option needs.
+    """Return a method that a call or an option needs.
 
     Args:
         store: The store.

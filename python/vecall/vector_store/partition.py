@@ -1,4 +1,4 @@
-"""The rows of one user: vectors in the engine, all else in dicts."""
+"""The rows of one user: vectors in the engine, other fields in dicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Hit = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row without its vector; its metadata as JSON."""
+    """A row without its vector; its metadata is JSON."""
 
     id: str
     session: str | None
@@ -31,22 +31,21 @@ class Row:
 
 @dataclass(slots=True)
 class _Session:
-    """A session's number in the engine, and those of its rows."""
+    """A session's number in the engine, and the numbers of its rows."""
 
     number: int
     rows: set[int] = field(default_factory=set)
 
 
 class Partition:
-    """One user's rows, under numbers that are never used again.
+    """One user's rows, by numbers that are never reused.
 
-    Sessions are known to the engine by numbers too, not by hashes, so no two are ever
-    taken for one. `find` may be called at any time; all other calls need
-    the caller's lock.
+    The engine also knows sessions by numbers, not by hashes, so two sessions never
+    collide. `find` needs no lock; all other methods need the caller's lock.
     """
 
     def __init__(self, engine: Engine, key: Key) -> None:
-        """Begin without rows."""
+        """Create an empty partition."""
         self.rows: dict[int, Row] = {}
         self._engine = engine
         self._key = key
@@ -58,7 +57,7 @@ class Partition:
         return self._numbers.get(id)
 
     def candidates(self, scope: PartitionScope) -> list[tuple[int, Row]]:
-        """Return the rows of the scope's session, or all, of any time."""
+        """Return the rows of the scope's session, or all rows; ignores times."""
         if scope.session is None:
             return list(self.rows.items())
         session = self._sessions.get(scope.session)
@@ -66,7 +65,7 @@ class Partition:
         return [(number, self.rows[number]) for number in numbers]
 
     def add(self, number: int, row: Row, vector: NDArray[np.float32]) -> None:
-        """Add a row, whose number is new; on an error nothing has changed."""
+        """Add a row under a new number; an error changes nothing."""
         session = None
         if row.session is not None:
             session = self._sessions.get(row.session) or _Session(number)
@@ -89,7 +88,7 @@ class Partition:
             self._sessions[row.session] = session
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Remove rows; the engine loses all of them at once."""
+        """Remove rows; the engine removes all of them atomically."""
         self._engine.remove(self._key, np.array(numbers, np.int64))
         for number in numbers:
             row = self.rows.pop(number)
@@ -103,11 +102,11 @@ class Partition:
                 del self._sessions[row.session]
 
     def drop(self) -> None:
-        """Free what the engine holds."""
+        """Free the partition's memory in the engine."""
         self._engine.drop(self._key)
 
     def options(self, scope: PartitionScope) -> dict[str, Any] | None:
-        """Return a filter as the engine takes it, None if nothing passes it."""
+        """Return the engine's options for a filter; None if no row passes it."""
         options: dict[str, Any] = {}
         if scope.session is not None:
             session = self._sessions.get(scope.session)
@@ -125,7 +124,7 @@ class Partition:
     ) -> list[Hit]:
         """Return the best rows, best first, and all that tie with the last one.
 
-        The engine orders rows of one score and time by number, the store by id.
+        The engine breaks ties of score and time by number, the store by id.
         """
         wanted = top_k + 1
         while True:
@@ -138,7 +137,7 @@ class Partition:
             wanted *= 4
 
     def _tie(self, first_hit: Hit, second_hit: Hit) -> bool:
-        """Whether only their ids decide; False if one has gone, as the caller sees."""
+        """Whether two hits tie; False if one was removed, which the caller detects."""
         first, second = self.rows.get(first_hit[0]), self.rows.get(second_hit[0])
         if first is None or second is None:
             return False

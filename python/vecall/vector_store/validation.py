@@ -1,4 +1,4 @@
-"""The rules for a vector store's arguments, which every store may use."""
+"""Checks of a vector store's arguments, for any store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_DIMENSIONS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class PartitionScope:
-    """A filter whose values are checked; times in microseconds since 1970."""
+    """A checked filter; times are in microseconds since 1970."""
 
     key: Key
     session: str | None = None
@@ -34,7 +34,7 @@ class PartitionScope:
     where: Filter | None = None
 
     def lets_through(self, micros: int) -> bool:
-        """Whether a row of this time is meant."""
+        """Whether a row of this time passes."""
         return (self.after is None or self.after <= micros) and (
             self.before is None or micros < self.before
         )
@@ -42,7 +42,7 @@ class PartitionScope:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Metadata that is checked: as JSON, and what filters look at."""
+    """Checked metadata: as JSON, and the fields that filters read."""
 
     text: str
     key: Key
@@ -56,11 +56,11 @@ def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> 
     Args:
         app_name: The app.
         user_id: The user.
-        where: What comes before their names in a message, such as "filter.".
-        limits: How long a name may be.
+        where: The prefix of their names in a message, such as "filter.".
+        limits: The maximum length of a name.
 
     Raises:
-        InvalidArgumentError: One is missing or cannot be a name.
+        InvalidArgumentError: A name is missing or invalid.
     """
     for value, name in ((app_name, "app_name"), (user_id, "user_id")):
         if value is None:
@@ -73,10 +73,10 @@ def check_key(app_name: object, user_id: object, where: str, limits: Limits) -> 
 
 
 def check_scope(wanted: object, limits: Limits) -> PartitionScope:
-    """Return what a filter means.
+    """Return a checked filter.
 
     Raises:
-        InvalidArgumentError: It does not name an app and a user, or has a bad value.
+        InvalidArgumentError: The app or the user is missing, or a value is invalid.
     """
     if wanted is None:
         wanted = VectorStoreFilter()
@@ -106,10 +106,10 @@ def _where(given: object, limits: Limits) -> Filter:
 
 
 def check_metadata(given: object, limits: Limits) -> Described:
-    """Return metadata as JSON of its own, and what it says about its row.
+    """Return metadata as JSON, with the fields that filters read.
 
     Raises:
-        InvalidArgumentError: No app or user, a bad session or time, not JSON values.
+        InvalidArgumentError: No app or user, an invalid session or time, or not JSON.
         LimitExceededError: Longer than `max_text_bytes` or deeper than
             `max_metadata_depth`.
     """
@@ -165,11 +165,11 @@ def _plain(value: object, depth: int) -> object:
 def unit_vector(embedding: object) -> NDArray[np.float32]:
     """Return an embedding as a new float32 vector of norm 1.
 
-    It is scaled in float64, so that length and magnitude change nothing.
+    Scaling uses float64, so length and magnitude do not affect the direction.
 
     Raises:
         InvalidTypeError: Not a vector of real numbers.
-        InvalidArgumentError: Of no or too many numbers, zero, NaN or Inf.
+        InvalidArgumentError: Empty, too long, zero, or with NaN or Inf.
     """
     try:
         given = np.asarray(embedding)

@@ -1,4 +1,4 @@
-"""Conditions on the labels and the metadata of memories in a vector store."""
+"""Conditions on the labels and metadata of memories in a vector store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def meets(metadata: Mapping[str, Any], where: Filter) -> bool:
     A store that can evaluate them only in Python may call this for each row.
 
     Args:
-        metadata: What was stored with the row.
+        metadata: The row's metadata.
         where: The conditions.
     """
     labels = _Labels(*map(metadata.get, _Labels._fields))
