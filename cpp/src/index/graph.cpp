@@ -34,6 +34,17 @@ Graph::Graph(std::uint32_t m)
       stride_((2 * std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords),
       upper_stride_((std::size_t{m} + kLineWords - 1) / kLineWords * kLineWords) {}
 
+void Graph::make_room(const RowTable& rows, std::size_t more) {
+  if (!has_room(rows.slots(), more)) reserve(rows.slots() + more, more);
+  landmarks_.reserve(rows, more);
+}
+
+void Graph::add_entrances(const RowTable& rows, Slot slot) noexcept {
+  if (!is_linked(slot)) return;
+  landmarks_.add(rows, slot);
+  if (rows.has_vector(slot)) copies_.add(rows, slot);
+}
+
 void Graph::reserve(std::size_t slots, std::size_t more) {
   // Several chunks at once share a block, which then fits huge pages.
   while (chunks_.size() * kChunkRows < slots) {

@@ -17,6 +17,7 @@
 
 #include "index/copies.hpp"
 #include "index/landmarks.hpp"
+#include "rows/row_table.hpp"
 #include "vecall/assert.hpp"
 #include "vecall/types.hpp"
 
@@ -73,6 +74,12 @@ class Graph {
            chunks_[slot / kChunkRows]->linked[slot % kChunkRows].load(
                std::memory_order_acquire) != 0;
   }
+
+  // Makes room for `more` rows of the table to be linked and to become entrances.
+  void make_room(const RowTable& rows, std::size_t more);
+  // Lets searches begin at a slot if it is linked. REQUIRES: make_room() was called for
+  // it.
+  void add_entrances(const RowTable& rows, Slot slot) noexcept;
 
   // Gives the slot its upper lists, empty, if it has none. REQUIRES: has_room.
   void add_upper_levels(Slot slot) noexcept;

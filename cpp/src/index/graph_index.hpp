@@ -11,13 +11,14 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <span>
-#include <vector>
 
 #include "index/dense_query.hpp"
 #include "index/graph.hpp"
+#include "index/graph_builder.hpp"
 #include "index/graph_linker.hpp"
 #include "index/graph_search.hpp"
+#include "index/pending_tail.hpp"
+#include "index/search_cost.hpp"
 #include "rows/row_table.hpp"
 #include "sync/shared_mutex.hpp"
 #include "vecall/options.hpp"
@@ -58,31 +59,26 @@ class GraphIndex {
 
   static constexpr std::size_t kSliceRows = 32;  // linked in one call
 
-  // The rows that wait to be linked.
-  [[nodiscard]] std::span<const Slot> tail() const noexcept {
-    return std::span(pending_).subspan(linked_);
-  }
   [[nodiscard]] bool wants_rebuild(const RowTable& rows) const noexcept;
-  bool build_some(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
-  bool link_pending(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
-  void finish_build(RowTable& rows);
-  // Makes a linked row a place where searches of the graph begin.
-  static void add_entrances(Graph& graph, const RowTable& rows, Slot slot) noexcept;
   bool begin_build(const RowTable& rows);
-  void forget_linked() noexcept;
+  bool build_some(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
+  bool link_tail(SharedMutex& mutex, RowTable& rows) VECALL_EXCLUDES(mutex);
+  void finish_build(RowTable& rows);
+  [[nodiscard]] SearchSize size_of(const DenseQuery& query,
+                                   std::size_t ef) const noexcept;
+  // Leaves the rows near the query in the pool of `search`.
+  void traverse(const DenseQuery& query, std::size_t pool, GraphSearch& search) const;
+  // Offers what traverse() found to the shortlist. Returns how many of the rows of the
+  // tail and of the pool pass.
+  std::size_t offer_found(const DenseQuery& query, const GraphSearch& search,
+                          Shortlist& shortlist) const;
 
   const GraphOptions options_;
-  std::mutex linking_;  // one linker; taken before the partition's lock
-  GraphLinker linker_;  // guarded by linking_
-  std::unique_ptr<Graph> graph_;
-  // Rows that graph_ does not answer for, after those that were linked lately.
-  std::vector<Slot> pending_;
-  std::size_t linked_ = 0;       // of pending_, from the front, linked already
-  std::size_t in_slice_ = 0;     // of the others, from the front, being linked now
-  std::uint64_t changed_ = 0;    // of those, by bit, replaced by another row meanwhile
-  std::unique_ptr<Graph> next_;  // being built; not yet searched
-  Slot cursor_ = 0;              // next_ has the slots below
-  std::vector<Slot> stale_;      // of them, those that hold another row since
+  std::mutex linking_;            // one linker; taken before the partition's lock
+  GraphLinker linker_;            // guarded by linking_
+  std::unique_ptr<Graph> graph_;  // null until the first graph is whole
+  PendingTail tail_;              // rows that graph_ does not answer for
+  GraphBuilder builder_;          // of the graph that will replace graph_
   bool build_had_its_turn_ = false;
   std::size_t churn_ = 0;  // rows removed since graph_ was begun
 };

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "index/graph.hpp"
@@ -22,38 +23,71 @@ class GraphLinker {
             std::uint32_t ef_construction);
 
  private:
-  using Near = GraphSearch::Entry;
+  using Near = GraphSearch::Entry;  // a row, and how near it is to another
+
+  // The links of a row, and what the row estimates of each.
+  struct NeighbourList {
+    std::span<const Slot> slots;
+    std::span<const float> estimates;
+  };
+  // Rows that were chosen as links.
+  struct Chosen {
+    std::vector<Near> rows;
+    std::size_t diverse = 0;  // from the front, those that no other dominates
+  };
 
   void unlink(Graph& graph, const RowTable& rows, Slot slot);
+  // Replaces a link to `lost`, if there is one.
   void repair(Graph& graph, const RowTable& rows, Slot linker, Slot lost, int level,
-              const Slot* candidates, std::size_t candidate_count);
-  void link_level(Graph& graph, const RowTable& rows, Slot slot, int level);
-  void link_back(Graph& graph, const RowTable& rows, Slot from, Slot to, float estimate,
-                 int level);
-  // Keeps of `near_`, sorted, at most `most` that see the row from different sides.
-  void diversify(const RowTable& rows, std::size_t most);
-  void set_chosen(Graph& graph, Slot slot, int level);
-  void replace_one(const RowTable& rows, Graph::Link* links, Slot to, float estimate);
-  void estimate_by(const EncodedQuery& query, const RowTable& rows,
-                   const std::vector<Slot>& others, std::vector<float>& estimates);
-  [[nodiscard]] float estimate_of(const RowTable& rows, Slot slot) const noexcept;
-  void estimate_from(const RowTable& rows, Slot slot, const std::vector<Slot>& others,
-                     std::vector<float>& estimates);
+              std::span<const Slot> candidates);
+  // Links a slot, encoded as `query`, to the best of `pool`, and them to it.
+  void link_level(Graph& graph, const RowTable& rows, const EncodedQuery& query,
+                  const std::vector<Near>& pool, Slot slot, int level);
+  // Links `from` to the newcomer, encoded as `query`, if it belongs to the best.
+  void link_back(Graph& graph, const RowTable& rows, const EncodedQuery& query,
+                 Slot from, Near newcomer, int level);
+  // Chooses of `near`, sorted, at most `most` that see the row from different sides.
+  void diversify(const RowTable& rows, const std::vector<Near>& near, std::size_t most,
+                 Chosen& chosen);
+  static void set_links(Graph& graph, Slot slot, int level, const Chosen& chosen);
+  // `by_newcomer` is what the newcomer estimates of each of the list.
+  static void replace_one(const RowTable& rows, Graph::Link* links,
+                          const NeighbourList& list, Near newcomer,
+                          std::span<const float> by_newcomer);
+  // What a query makes of each of the rows, in `out`, which is resized.
+  std::span<const float> estimate(const RowTable& rows, const EncodedQuery& query,
+                                  std::span<const Slot> slots, std::vector<float>& out);
+  // A row as the query, until the next call.
+  const EncodedQuery& as_query(const RowTable& rows, Slot slot);
 
-  GraphSearch search_;
-  EncodedQuery query_;
-  EncodedQuery other_;
-  std::vector<Near> near_;
-  std::vector<Near> chosen_;
-  std::size_t diverse_ = 0;  // of them, from the front, those that no other dominates
-  std::vector<float> near_new_;
-  std::vector<std::uint8_t> dominated_;
-  std::vector<Slot> slots_;
-  std::vector<Slot> list_;
-  std::vector<Slot> second_;
-  std::vector<const std::uint8_t*> codes_;
-  std::vector<float> factors_;
-  std::vector<float> estimates_;
+  // Memory that is used again. Each function fills what it reads; only arguments go
+  // from one to another.
+  struct {
+    GraphSearch search;
+    EncodedQuery query;
+    std::vector<float> itself;
+  } link_;
+  struct {
+    std::vector<Near> near;
+    Chosen chosen;
+  } link_level_;
+  struct {
+    std::vector<Slot> slots;
+    std::vector<float> estimates;
+    std::vector<float> by_newcomer;
+    std::vector<Near> near;
+    Chosen chosen;
+  } relink_;  // of link_back() and repair()
+  struct {
+    std::vector<std::uint8_t> dominated;
+    std::vector<Slot> others;
+    std::vector<float> estimates;
+  } diversify_;
+  struct {
+    std::vector<const std::uint8_t*> codes;
+    std::vector<float> factors;
+  } estimate_;
+  EncodedQuery as_query_;
 };
 
 }  // namespace vecall

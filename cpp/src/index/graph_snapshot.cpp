@@ -78,20 +78,19 @@ void GraphSnapshot::restore(const SnapshotReader& reader, RowTable& rows,
     }
     graph->set_entry({header.entry, static_cast<int>(header.entry_level)});
   }
-  index.pending_.reserve(rows.vectors());
+  index.tail_.reserve(rows.vectors());
   for (Slot slot = 0; slot < slots; ++slot) {
     const bool linked = (flags[slot] & (kFlagLinked | kFlagPending)) == kFlagLinked;
     if (!rows.has_vector(slot)) {
       if (linked) ++index.churn_;
     } else if (!linked || header.entry == Graph::kNoSlot) {
-      rows.set_pending(slot, true);
-      index.pending_.push_back(slot);
+      index.tail_.add(slot, rows);
     }
   }
   for (Slot slot = 0; slot < slots; ++slot) {
     if (!graph->is_linked(slot)) continue;
     graph->landmarks().reserve(rows, 1);
-    GraphIndex::add_entrances(*graph, rows, slot);
+    graph->add_entrances(rows, slot);
   }
   graph->reserve(slots, 1);
   index.graph_ = std::move(graph);

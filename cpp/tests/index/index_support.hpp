@@ -1,0 +1,46 @@
+#pragma once
+
+// What the tests of the graph share: rows with vectors, by slot.
+
+#include <cstdint>
+#include <vector>
+
+#include "engine_support.hpp"
+#include "rows/row_space.hpp"
+#include "rows/row_table.hpp"
+#include "vectors/row_codes.hpp"
+
+namespace vecall::testing {
+
+// A table whose rows hold the vectors of unit_vector().
+class VectorRows {
+ public:
+  explicit VectorRows(std::size_t dim)
+      : space_(dim, Codec::kInt4Plus8, false), rows_(space_) {
+    encoder_.prepare(space_);
+  }
+
+  // Takes the next free slot.
+  Slot add(std::uint64_t number) {
+    rows_.reserve(1, false, false);
+    const Slot slot = rows_.allocate(static_cast<RowId>(number));
+    rows_.publish(slot);
+    rows_.set_vector(slot, unit_vector(number, space_.dim()), encoder_);
+    return slot;
+  }
+  Slot add_without_vector(std::uint64_t number) {
+    rows_.reserve(1, false, false);
+    const Slot slot = rows_.allocate(static_cast<RowId>(number));
+    rows_.publish(slot);
+    return slot;
+  }
+  [[nodiscard]] RowTable& table() noexcept { return rows_; }
+  [[nodiscard]] const RowSpace& space() const noexcept { return space_; }
+
+ private:
+  RowSpace space_;
+  RowTable rows_;
+  RowEncoder encoder_;
+};
+
+}  // namespace vecall::testing
