@@ -1,4 +1,4 @@
-"""How far a file's time has come, for the next process that opens it."""
+"""Stores the expiry clock of a file for the next process that opens it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _EVERY_S = 1.0  # at most; a page of the log each
 
 
 def load_checkpoint(connection: sqlite3.Connection) -> ClockCheckpoint | None:
-    """Return how far the time had come when something was last written."""
+    """Return the checkpoint of the clock at the last write."""
     row = connection.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()
     return None if row is None else ClockCheckpoint.parse(row[0])
 
 
 def save_boot(connection: sqlite3.Connection, expiry_clock: ExpiryClock) -> None:
-    """Write down how late it was at the first opening since the machine began.
+    """Store the time of the first opening since the machine booted.
 
-    What the wall clock says later does not matter then, also if nothing is written.
+    Later changes of the wall clock then have no effect, even if nothing is written.
     """
     checkpoint = load_checkpoint(connection)
     if checkpoint is None or checkpoint.boot_id != expiry_clock.mark().boot_id:
@@ -32,7 +32,7 @@ def save_checkpoint(
     expiry_clock: ExpiryClock,
     checkpoint: ClockCheckpoint | None,
 ) -> None:
-    """Write down how far the time has come, unless that was done a moment ago."""
+    """Store a checkpoint of the clock, at most once a second."""
     mark = expiry_clock.mark()
     if (
         checkpoint is None

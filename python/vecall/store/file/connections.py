@@ -1,4 +1,4 @@
-"""Connections as all of vecall's are."""
+"""Opens connections with vecall's settings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Connection = sqlite3.Connection
 
 
 class _TimedConnection(sqlite3.Connection):
-    """A connection that knows by what time memories expire."""
+    """A connection with an expiry clock."""
 
     expiry_clock: ExpiryClock | None = None
 
 
 def expiry_clock_of(connection: sqlite3.Connection) -> ExpiryClock:
-    """Return the time of a connection's file; the machine's if it has none."""
+    """Return the expiry clock of a connection; the machine's if it has none."""
     known = getattr(connection, "expiry_clock", None)
     return ExpiryClock(Clock()) if known is None else known
 
@@ -32,7 +32,7 @@ class LockedConnection:
     """A connection and the lock under which it is used."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Begin with a connection that works."""
+        """Start with a working connection."""
         self.connection = connection
         self.lock = threading.RLock()
         self.broken = False  # by an error of the disk, or a fork; to be reconnected
@@ -49,7 +49,7 @@ def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def file_bytes(path: Path) -> int:
-    """Return a file's size without opening it; 0 if it is not there."""
+    """Return a file's size without opening it; 0 if it does not exist."""
     try:
         return path.stat().st_size
     except OSError:
@@ -57,10 +57,10 @@ def file_bytes(path: Path) -> int:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """Return a connection that changes nothing, not even by taking the log in.
+    """Return a connection that changes nothing and does not checkpoint the WAL.
 
-    Where there is no log there is nothing to take in, and a connection that may write
-    leaves no empty one behind.
+    Without a WAL there is nothing to checkpoint. Then the connection may write, so that
+    it leaves no empty WAL behind.
     """
     if not file_bytes(path.with_name(path.name + "-wal")):
         return connect(path)
@@ -83,14 +83,14 @@ def connect(
     expiry_clock: ExpiryClock | None = None,
     options: str | None = None,
 ) -> sqlite3.Connection:
-    """Return a connection as all of vecall's are.
+    """Return a connection with vecall's settings.
 
     Args:
         path: The file, or None for a database in memory.
-        expiry_clock: Says by what time memories expire.
-        options: How SQLite opens the file, as in a URI: "mode=ro".
+        expiry_clock: The clock by which memories expire.
+        options: SQLite's URI parameters, such as "mode=ro".
     """
-    # An absolute name is never taken for a URI, as "file:x.db" would be.
+    # An absolute path, because SQLite would read "file:x.db" as a URI.
     name = ":memory:" if path is None else str(path.absolute())
     if path is not None and options is not None:
         name = f"{path.absolute().as_uri()}?{options}"
@@ -122,7 +122,7 @@ _DEFENSIVE = {
 
 
 def _guard(connection: sqlite3.Connection) -> None:
-    """Have SQLite believe a file as little as it can."""
+    """Make SQLite distrust the file's schema as far as it can."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     set_config = getattr(connection, "setconfig", None)

@@ -1,10 +1,10 @@
-"""No connection crosses a fork.
+"""Closes all connections before a fork.
 
-SQLite keeps a table of the locks that this process has on each file. A fork copies the
-table, but not the kernel's locks: a child would believe that it has what it has not,
-its parent would delete the log under it, and acknowledged writes would be lost, even
-those through a connection that the child made itself. So at a fork all connections are
-closed, which clears the table, and parent and child connect again when they need to.
+SQLite has a table of the locks that this process holds on each file. A fork copies the
+table, but not the kernel's locks. So a child would assume locks that it does not hold,
+its parent could delete the WAL, and acknowledged writes would be lost, even those of a
+connection that the child opened itself. Closing all connections clears the table.
+Parent and child reconnect when necessary.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _PATIENCE_S = 5.0
 
 
 class ForkAware(Protocol):
-    """A database that can do without connections for a while."""
+    """A database that can close its connections for a fork."""
 
     closed_before_fork: bool
 
     def close_for_fork(self, timeout_s: float) -> bool:
-        """Close all connections and let no thread connect; False if one is in use."""
+        """Close all connections and block new ones; False if one is in use."""
         ...
 
     def reopen(self) -> None:
@@ -35,7 +35,7 @@ _frozen: list[ForkAware] = []
 
 
 def close_before_fork(database: ForkAware) -> None:
-    """Take care of a database whenever this process forks."""
+    """Close a database's connections whenever this process forks."""
     _open.add(database)
 
 

@@ -1,7 +1,7 @@
-"""Connections to one file, or to memory: a writer, some readers, one for peeks.
+"""The connections to one file: a writer, several readers, one for version look-ups.
 
-Only the standard library's sqlite3 ever touches the file. `:memory:` is one connection
-under one lock.
+Only the standard library's sqlite3 opens the file. A database in memory has one
+connection under one lock.
 """
 
 from __future__ import annotations
@@ -65,15 +65,16 @@ class Database:
         Args:
             path: The file.
             durability: What an acknowledged write survives.
-            min_free_bytes: Disk space below which nothing is added.
-            allow_network_filesystem: Open it on another machine's disk, too.
-            clock: Tells the time; the machine's, if none is given.
+            min_free_bytes: Free disk space, in bytes, below which writes are refused.
+            allow_network_filesystem: Also open files on a network file system.
+            clock: The source of the time; default: the machine's clock.
 
         Raises:
-            ConfigError: The folder is not there, or the path is one or a symbolic link.
-            NetworkFilesystemError: It lies on another machine.
+            ConfigError: The folder does not exist, or the path is a folder or a
+                symbolic link.
+            NetworkFilesystemError: The file is on a network file system.
             StorageError: The file cannot be opened or written.
-            IncompatibleFileError: Another program's file, or a newer schema.
+            IncompatibleFileError: The file is another program's, or has a newer schema.
             CorruptFileError: The file is damaged.
         """
         self.path = path
@@ -97,7 +98,7 @@ class Database:
         try:
             self._open()
         except (StorageFullError, StorageError):
-            # A log that was left behind needs a little space to be read.
+            # Reading a WAL that was left behind needs a little disk space.
             if not self.release_reserve():
                 raise
             self._open()
@@ -149,18 +150,18 @@ class Database:
         if full:
             execute("PRAGMA fullfsync = ON")
             execute("PRAGMA checkpoint_fullfsync = ON")
-        # If the file could not be opened for writing SQLite has opened it for reading,
-        # whatever the reason was, and will never try again.
+        # If SQLite could not open the file for writing, for whatever reason, it has
+        # opened it for reading and will not try again.
         execute("BEGIN IMMEDIATE")
         execute("CREATE TABLE probe (x)")
         execute("ROLLBACK")
 
     @contextmanager
     def write_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write in one transaction: gate, BEGIN IMMEDIATE, the block, COMMIT.
+        """Write in one transaction: file lock, BEGIN IMMEDIATE, the block, COMMIT.
 
         Raises:
-            BusyError: The gate was not had in time; nothing was written.
+            BusyError: Timeout on the file lock; nothing was written.
             StorageFullError: The disk is full; nothing was written.
             StorageError: SQLite could not write.
         """
@@ -171,7 +172,7 @@ class Database:
 
     @contextmanager
     def exclusive(self) -> Iterator[sqlite3.Connection]:
-        """Hold the gate and the writing connection, outside of a transaction."""
+        """Hold the file lock and the writing connection, without a transaction."""
         with self._writer.lock, self._passing(), storage_errors():
             connection = self._usable(self._writer)
             try:
@@ -180,14 +181,14 @@ class Database:
                 free_frames(error)
                 if not isinstance(error, sqlite3.Error):
                     raise
-                # A disk that failed once may say that all is well the next time, and
-                # mean pages that it has dropped. Only a new connection reads them back.
+                # After an I/O error, a later sync may succeed although pages were lost.
+                # Only a new connection reads the pages from the disk again.
                 self._writer.broken = is_io_error(error)
                 raise
 
     @contextmanager
     def read_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Read a consistent state, for as long as the block takes."""
+        """Read one consistent state during the block."""
         if self.path is None:
             with self._writer.lock, storage_errors():
                 yield from reading(self._usable(self._writer))
@@ -197,7 +198,7 @@ class Database:
 
     @contextmanager
     def reader_connection(self) -> Iterator[sqlite3.Connection]:
-        """Hold a connection outside of a transaction, to copy the file from."""
+        """Hold a connection without a transaction, to copy the file from."""
         if self.path is None:
             with self._writer.lock:
                 yield self._usable(self._writer)
@@ -233,9 +234,10 @@ class Database:
                 connection.close()
 
     def close_for_fork(self, timeout_s: float) -> bool:
-        """Close all connections; no thread can make one until `reopen`.
+        """Close all connections and block new ones until `reopen`.
 
-        False if they were not free in time; then nothing is changed.
+        Returns:
+            False on timeout, because connections were in use; nothing changed then.
         """
         if self.path is None or self._closed:
             return False
@@ -271,7 +273,7 @@ class Database:
     def partition(self, app: str, user: str) -> tuple[int, int] | None:
         """Return the number and the newest change of a partition, or None.
 
-        Costs a few microseconds and waits for no writer.
+        It takes a few microseconds and never waits for a writer.
         """
         with self._peek.lock, storage_errors():
             connection = self._usable(self._peek)
@@ -284,8 +286,8 @@ class Database:
     def has_room(self, size: int) -> bool:
         """Whether the disk has room for `size` more bytes of memories.
 
-        Below a certain space nothing is added, so that deleting, and other programs,
-        can go on.
+        Below `min_free_bytes` nothing is added, so that deletions and other programs
+        still have space.
         """
         if self.path is None:
             return True
@@ -301,13 +303,13 @@ class Database:
         return True
 
     def release_reserve(self) -> bool:
-        """Give up the space put by for deleting; False if there was none."""
+        """Release the disk space reserved for deletions; False if there was none."""
         return self._reserve is not None and self._reserve.release()
 
     def checkpoint(self) -> None:
-        """Copy the log into the file; the log holds on to its disk space.
+        """Checkpoint the WAL into the file; the WAL keeps its disk space.
 
-        Deletions then need no more of the disk than the log has already.
+        Deletions can then reuse the WAL's disk space.
         """
         if self.sizes()["wal_bytes"]:
             with self.exclusive() as connection:
@@ -318,7 +320,7 @@ class Database:
         if self.path is None:
             return {"file_bytes": 0, "wal_bytes": 0}
         log = self.path.with_name(self.path.name + "-wal")
-        # Only their sizes: opening either would drop this process's locks.
+        # By stat only: opening and closing a file would drop this process's locks.
         return {"file_bytes": file_bytes(self.path), "wal_bytes": file_bytes(log)}
 
     def close(self) -> None:
@@ -361,7 +363,7 @@ class Database:
         return channel.connection
 
     def _truncate_wal(self, connection: sqlite3.Connection) -> None:
-        """Empty a log that outgrew its bound, unless a reader still needs it."""
+        """Truncate a WAL that exceeds its limit, unless a reader still needs it."""
         if self.sizes()["wal_bytes"] <= _MAX_WAL_BYTES:
             return
         connection.execute("PRAGMA busy_timeout = 0")

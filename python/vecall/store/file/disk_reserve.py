@@ -1,7 +1,7 @@
-"""A little disk space put by, so that deleting works when the disk is full.
+"""Reserves disk space, so that deleting works when the disk is full.
 
-A deletion writes to the log before anything becomes free. `<file>.reserve` holds a
-megabyte of zeros that is given up at that moment, and taken again when there is room.
+A deletion writes to the WAL before it frees any space. `<file>.reserve` holds 1 MiB of
+zeros. It is released when a deletion needs space, and refilled when there is room.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Reserve:
     """The reserve file of one database."""
 
     def __init__(self, database: Path) -> None:
-        """Name it; `fill` makes it."""
+        """Set the file's name; `fill` creates it."""
         self._path = database.with_name(database.name + ".reserve")
 
     @property
     def is_held(self) -> bool:
-        """Whether the space is taken."""
+        """Whether the space is reserved."""
         try:
             return self._path.stat().st_size >= BYTES
         except OSError:
@@ -56,7 +56,7 @@ class Reserve:
         return written == BYTES
 
     def release(self) -> bool:
-        """Give the space up; False if there was none."""
+        """Release the space; False if none was reserved."""
         try:
             held = self._path.stat().st_size
             self._path.unlink()

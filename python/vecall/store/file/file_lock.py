@@ -1,16 +1,16 @@
-"""The gate through which one writer of one process passes at a time.
+"""A fair lock that lets one writer of all processes commit at a time.
 
-Every commit of every process runs under it: a mutex between the threads of a process
-and POSIX locks on `<file>.lock` between processes. SQLite's own locking lets one busy
-writer starve another and lets a checkpoint meet a commit; behind a gate neither
-happens. The kernel frees the locks when their holder dies, however it dies.
+Every commit of every process holds it: a mutex between the threads of a process, and
+POSIX locks on `<file>.lock` between processes. With SQLite's own locks alone, a busy
+writer can starve others, and a checkpoint can run during a commit. The kernel releases
+the locks when their process dies.
 
-The file's first byte is the gate, the second the head of the queue. A writer locks the
-head first and releases it once it holds the gate. One that has just passed finds the
-head locked, and others pass first.
+The first byte of the file is the lock, the second the head of the queue. A writer locks
+the head first, and releases it once it holds the lock. So a writer that has just
+committed finds the head locked by others and queues behind them.
 
 POSIX locks belong to the process, and closing *any* descriptor of the lock file drops
-them, so there is one gate for each lock file in a process and nothing else may open it.
+them. So a process has one `FileLock` per lock file, and nothing else may open the file.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _QUEUE_S = 0.0005
 
 
 class FileLock:
-    """One lock file's gate in this process. Get it with `open_gate`."""
+    """This process's lock on one lock file. Get it with `open_gate`."""
 
     def __init__(self, path: Path) -> None:
-        """Open the lock file, made with mode 0600 if it is not there."""
+        """Open the lock file; create it with mode 0600 if it does not exist."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             self._file = os.open(path, flags, 0o600)
@@ -50,10 +50,10 @@ class FileLock:
 
     @contextmanager
     def hold(self, timeout_s: float) -> Iterator[None]:
-        """Hold the gate during the block.
+        """Hold the lock during the block.
 
         Raises:
-            BusyError: The gate was not had within `timeout_s`.
+            BusyError: The lock was not acquired within `timeout_s`.
         """
         deadline = time.monotonic() + timeout_s
         if not self._mutex.acquire(timeout=timeout_s):
@@ -71,7 +71,7 @@ class FileLock:
         while not self._lock(_HEAD):
             if time.monotonic() >= deadline:
                 raise _busy(timeout_s)
-            # At random, so that all in the queue have the same chance.
+            # Random pauses, so that all in the queue have the same chance.
             time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
         try:
             pause = _SHORT_S
@@ -110,7 +110,7 @@ _gates_mutex = threading.Lock()
 
 
 def open_gate(database: Path) -> FileLock:
-    """Return this process's gate for a file; give it back with `close_gate`."""
+    """Return this process's lock for a file; release it with `close_gate`."""
     path = _lock_path(database)
     with _gates_mutex:
         gate = _gates.get(path)
@@ -121,7 +121,7 @@ def open_gate(database: Path) -> FileLock:
 
 
 def close_gate(database: Path) -> None:
-    """Give a gate back; the last one to do so closes it."""
+    """Release a lock object; the last release closes its file."""
     path = _lock_path(database)
     with _gates_mutex:
         gate = _gates[path]
@@ -137,10 +137,10 @@ def _lock_path(database: Path) -> Path:
 
 
 def _begin_again() -> None:
-    """Forget the parent's gates in a forked child, whose locks it does not have.
+    """Drop the parent's lock objects in a forked child, which does not hold the locks.
 
-    Their descriptors stay open: closing one would drop the locks of a gate that the
-    child has opened on the same file meanwhile.
+    Their descriptors stay open: closing one would drop the locks that the child may
+    already hold on the same file.
     """
     global _gates, _gates_mutex  # noqa: PLW0603
     _gates = {}

@@ -1,4 +1,4 @@
-"""What the folder of a file must be like: local, roomy, without symbolic links."""
+"""Checks the folder of a file: local, with free space, without symbolic links."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def require_plain(path: Path) -> None:
-    """Check that a file and its companions are no symbolic links.
+    """Check that a file and its companion files are not symbolic links.
 
     Raises:
-        ConfigError: One is, or `path` is a folder or no name of a file, or its folder
-            is not there.
+        ConfigError: One of them is, or `path` is a folder or not a file name, or its
+            folder does not exist.
     """
     try:
         is_folder = path.is_dir()
@@ -71,11 +71,11 @@ def is_own_file(about: os.stat_result) -> bool:
 
 
 def require_new(path: Path) -> None:
-    """Check that a database file can be made without meeting what is left of another.
+    """Check that a database file can be created, and that no leftovers exist.
 
     Raises:
-        ConfigError: It is there, or a log or journal of that name; SQLite would take
-            what is in it for the new file's.
+        ConfigError: The file exists, or a WAL or journal of that name. SQLite would
+            apply their content to the new file.
     """
     require_plain(path)
     for suffix in ("", "-wal", "-shm", "-journal"):
@@ -85,12 +85,12 @@ def require_new(path: Path) -> None:
 
 
 def require_unrelated(path: Path, database: Path | None) -> None:
-    """Check that a file to be read or written is none of the database's own.
+    """Check that a file to read or write is not one of the database's.
 
-    Opening and closing one of these would drop the locks of every connection.
+    Opening and closing such a file would drop the locks of every connection.
 
     Raises:
-        ConfigError: It is.
+        ConfigError: It is one of them.
     """
     if database is None:
         return
@@ -102,10 +102,10 @@ def require_unrelated(path: Path, database: Path | None) -> None:
 
 
 def require_local(folder: Path) -> None:
-    """Check that a folder lies on a file system of this machine.
+    """Check that a folder is on a local file system.
 
     Raises:
-        NetworkFilesystemError: It lies on another machine's, as far as one can tell.
+        NetworkFilesystemError: It is on a network file system, as far as is known.
     """
     kind = filesystem_of(folder)
     if kind is not None and _NETWORK.fullmatch(kind):
@@ -137,7 +137,7 @@ def filesystem_in(mounts: str, folder: Path) -> str | None:
         if len(fields) < 5 or not after:
             continue
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
-        # In the order in which they were made: a later one hides what is below it.
+        # In the order of mounting: a later mount hides what is below it.
         if folder.is_relative_to(point):
             found = after.split(" ")[0]
     return found
@@ -156,7 +156,7 @@ def free_bytes(folder: Path) -> int:
     """Return the bytes that this user may still write on a folder's disk.
 
     Raises:
-        StorageError: The disk does not say, as where the folder is gone.
+        StorageError: The size is not available, for example without the folder.
     """
     try:
         facts = os.statvfs(folder)
@@ -185,7 +185,7 @@ def create_private(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what was created, renamed or removed in a folder survive a power cut."""
+    """Sync a folder: creations, renames and removals then survive a power cut."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

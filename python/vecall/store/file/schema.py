@@ -111,8 +111,8 @@ def _to_2(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 
-# The schema stays within the file's first page: if a page is damaged that holds a part
-# of it, nothing else of the file can be read.
+# The schema fits into the file's first page: damage to any page with a part of the
+# schema would make the whole file unreadable.
 _SCHEMA_3 = """
 ALTER TABLE tomb ADD COLUMN why TEXT;
 ALTER TABLE hist ADD COLUMN expires_at REAL;
@@ -137,10 +137,9 @@ def _to_3(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = '3' WHERE key = 'schema'")
 
 
-# Each index begins with the partition wherever one user's rows are read, so that
-# the rows of other users cost nothing. The text is stored as it stands here, so it has
-# no spaces but those that it needs. What `embed_cache` was to hold, the rows themselves
-# have: `mem_hash` finds the vector of a text.
+# Indexes for the rows of one user begin with the partition, so that other users' rows
+# cost nothing. SQLite stores this text literally, so it has no superfluous spaces. No
+# `embed_cache` is needed: `mem_hash` finds the vector of a text in the rows.
 _SCHEMA_4 = """
 DROP TABLE embed_cache;
 DROP INDEX mem_valid;
@@ -175,13 +174,13 @@ NEWEST = len(_MIGRATIONS)
 def check_origin(connection: sqlite3.Connection) -> int:
     """Return the file's schema number, 0 for an empty file; change nothing.
 
-    Nothing that the file itself says is run: a view or a trigger could run for ever.
+    No code of the file is executed: a view or a trigger could run for ever.
 
     Raises:
-        IncompatibleFileError: Another program's file, or a newer schema.
-        CorruptFileError: Other tables and indexes than the schema of that number has.
+        IncompatibleFileError: The file is another program's, or has a newer schema.
+        CorruptFileError: The tables and indexes differ from those of the schema number.
     """
-    # One transaction sees one state: another process may be making this very file.
+    # In one transaction, because another process may be creating the file.
     own = not connection.in_transaction
     if own:
         connection.execute("BEGIN")
@@ -210,8 +209,8 @@ def require_plain_tables(connection: sqlite3.Connection) -> None:
     """Check that reading the file runs no code from it.
 
     Raises:
-        CorruptFileError: It has a view, a trigger, a virtual table or a column that is
-            calculated.
+        CorruptFileError: The file has a view, a trigger, a virtual table or a generated
+            column.
     """
     found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     for kind, name, sql in found:
@@ -243,7 +242,7 @@ def _require_known(connection: sqlite3.Connection, version: int) -> None:
 
 
 def _objects(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
-    """What the file says that it has, but for what SQLite makes by itself."""
+    """The objects in the file's schema, except those that SQLite makes by itself."""
     return frozenset(
         (kind, name, table, " ".join(str(sql).split()))
         for kind, name, table, sql in connection.execute(
@@ -263,10 +262,10 @@ def _known_objects(version: int) -> frozenset[tuple[str, ...]]:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the file to the newest schema, one transaction a step.
+    """Migrate the file to the newest schema, one transaction per step.
 
-    A new file gets all steps in one transaction. Another process may do the same at the
-    same time: the number is read again inside each transaction.
+    A new file gets all steps in one transaction. Each transaction reads the number
+    again, because another process may migrate at the same time.
     """
     while check_origin(connection) < NEWEST:
         connection.execute("BEGIN IMMEDIATE")
@@ -300,11 +299,11 @@ def _hash_of(connection: sqlite3.Connection) -> str:
 
 
 def check_whole(connection: sqlite3.Connection) -> bytes:
-    """Check that the schema is the one that was made; return the file's uuid.
+    """Check that the schema is unaltered; return the file's uuid.
 
     Raises:
-        CorruptFileError: It is not. SQLite believes what stands there: with a letter
-            changed a column may be another one.
+        CorruptFileError: The schema was altered. SQLite would not notice: a changed
+            letter may turn a column into another one.
     """
     found = dict(
         connection.execute(

@@ -1,7 +1,7 @@
 """The folder of snapshots next to a database file.
 
-`<file>.snap/<partition>.vs` holds the engine's form of a large partition, so that it
-need not be built from rows again. It is a cache: the folder may be deleted at any time.
+`<file>.snap/<partition>.vs` holds the engine's state of a large partition, which loads
+faster than rows. It is a cache: the folder may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 
 _MAGIC = b"vecallS1"
 _SECTIONS = 24
-_TABLE = 128  # where the table of sections begins, 16 bytes each
+_TABLE = 128  # offset of the table of sections, 16 bytes each
 _HEAD_BYTES = _TABLE + 16 * _SECTIONS
 _ALIGNED = 64
 
 
 def _size_by(head: bytes) -> int | None:
-    """The bytes of a snapshot by its header; None if it is no snapshot's."""
+    """The size of a snapshot according to its header; None if it is not valid."""
     if len(head) < _HEAD_BYTES or not head.startswith(_MAGIC):
         return None
     (count,) = struct.unpack_from("<I", head, 112)
@@ -38,14 +38,14 @@ _NAMES = re.compile(r"\d+\.vs|\d+\.\d+\.tmp")
 
 
 class SnapshotFolder:
-    """The folder next to one database file. It is made when it is first written to.
+    """The folder next to one database file, created by the first write.
 
-    All that is done in it is done relative to its descriptor, which is never one of a
-    symbolic link, and only to files with names of its own.
+    All operations are relative to the folder's descriptor, which is never that of a
+    symbolic link, and touch only files with snapshot names.
     """
 
     def __init__(self, database: Path) -> None:
-        """Name it."""
+        """Set the folder's name."""
         self.path = database.with_name(database.name + ".snap")
 
     def read(self, part: int) -> bytes | None:
@@ -72,10 +72,10 @@ class SnapshotFolder:
             os.close(handle)
 
     def write(self, part: int, data: bytes) -> None:
-        """Put a snapshot in place: whole or not at all, also when power fails.
+        """Store a snapshot atomically, also across a power cut.
 
         Raises:
-            OSError: The disk is full, or failed; the snapshot before it is still there.
+            OSError: The disk is full or failed; the previous snapshot is still there.
         """
         if not self.path.is_dir():
             self.path.mkdir(mode=0o700)
@@ -100,10 +100,10 @@ class SnapshotFolder:
             _unlink(f"{part}.vs", folder)
 
     def clear(self, *, unfinished_only: bool = False) -> int:
-        """Remove snapshots, and what was left behind while writing them.
+        """Remove snapshots, and files left behind by interrupted writes.
 
         Returns:
-            How many files there were.
+            The number of removed files.
         """
         count = 0
         with suppress(OSError), self._opened() as folder:

@@ -1,4 +1,4 @@
-"""SQLite's errors as vecall's."""
+"""Converts SQLite's errors to vecall's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ERRORS: dict[str, tuple[type[VecallError], str]] = {
 
 
 def as_vecall_error(error: sqlite3.Error) -> VecallError:
-    """Return the error of vecall that says what SQLite's says."""
+    """Return the vecall error that corresponds to an SQLite error."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     kind: str | None
     if code is not None:
@@ -63,7 +63,7 @@ def as_vecall_error(error: sqlite3.Error) -> VecallError:
 
 
 def is_io_error(error: sqlite3.Error) -> bool:
-    """Whether the disk failed, now or when the file was opened; not the statement."""
+    """Whether the disk failed, now or at opening, rather than the statement."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return str(error) in _IO_MESSAGES
@@ -71,7 +71,7 @@ def is_io_error(error: sqlite3.Error) -> bool:
 
 
 def _reason(error: sqlite3.Error) -> str:
-    """SQLite's own words; they name tables and files, never values."""
+    """SQLite's message, which names tables and files but never values."""
     return str(error) or type(error).__name__
 
 
@@ -120,5 +120,5 @@ _STORAGE_ERRORS = _StorageErrors()
 
 
 def storage_errors() -> AbstractContextManager[None]:
-    """Turn errors of SQLite, and of values that it gives, into errors of vecall."""
+    """Convert errors of SQLite, and of values that it returns, to vecall errors."""
     return _STORAGE_ERRORS

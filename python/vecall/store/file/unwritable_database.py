@@ -1,10 +1,9 @@
-"""A file that is only read, where no lock, log or snapshot can be made.
+"""Reads a file in a place where no lock, WAL or snapshot can be created.
 
-On a read-only mount, or in a folder of another user, SQLite cannot make the files by
-which its connections agree. Two cases can be read all the same. Where a log and its
-index are there, SQLite reads them as they are. Where there is no log, the file has
-everything, and SQLite reads it as one that never changes ("immutable"). Others may
-still change it: a read during which the file changed is refused.
+On a read-only mount, or in another user's folder, SQLite cannot create the files that
+coordinate its connections. If a WAL and its index exist, SQLite reads them as they are.
+If there is no WAL, SQLite reads the file as "immutable". Other processes may still
+change it, so a read is refused if the file changed meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from vecall.store.file.sqlite_errors import storage_errors
 _TRIES = 10
 
 _State = tuple[int, ...] | None
-"""What stat says of a file that is read as immutable; None where there is a log."""
+"""The stat values of a file that is read as immutable; None if it has a WAL."""
 
 
 def open_database(
@@ -38,15 +37,15 @@ def open_database(
     allow_network_filesystem: bool = False,
     clock: Clock | None = None,
 ) -> Database:
-    """Open a file as `Database` does, or as what cannot be written.
+    """Open a file as a `Database`, or as an `UnwritableDatabase` if necessary.
 
     Args:
         path: The file.
         durability: What an acknowledged write survives.
-        read_only: Whether it is only to be read.
-        min_free_bytes: Disk space below which nothing is added.
-        allow_network_filesystem: Open it on another machine's disk, too.
-        clock: Tells the time.
+        read_only: Open read-only.
+        min_free_bytes: Free disk space, in bytes, below which writes are refused.
+        allow_network_filesystem: Also open files on a network file system.
+        clock: The source of the time.
 
     Raises:
         VecallError: As of `Database`.
@@ -107,7 +106,7 @@ class UnwritableDatabase(Database):
 
     @contextmanager
     def _reader_connections(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection of its own to each reader: it knows no older state."""
+        """Open a new connection for each reader, so that it sees the current state."""
         assert self.path is not None
         with self._readers:
             self._readers.wait_for(lambda: not self._frozen)
@@ -133,7 +132,7 @@ class UnwritableDatabase(Database):
         """Return the number and the newest change of a partition, or None.
 
         Raises:
-            BusyError: The file changed again and again meanwhile.
+            BusyError: The file changed during every attempt.
         """
         assert self.path is not None
         for _ in range(_TRIES):
@@ -156,10 +155,10 @@ class UnwritableDatabase(Database):
 
 
 def _state_of(path: Path) -> _State:
-    """What a change would change; None where SQLite reads a log.
+    """The stat values that any change would alter; None if SQLite reads a WAL.
 
     Raises:
-        StorageError: There is a log that cannot be read here, or no file.
+        StorageError: There is a WAL that cannot be read here, or no file.
     """
     log = path.with_name(path.name + "-wal")
     if log.exists() and path.with_name(path.name + "-shm").exists():
