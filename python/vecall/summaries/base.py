@@ -12,12 +12,12 @@ from vecall.timestamps import to_seconds
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """What is to be remembered of a conversation, or of a stretch of it.
+    """A summary of a conversation, or of a part of it.
 
     Attributes:
         summary: The text.
-        topics: What it is about.
-        key_facts: What it says for sure.
+        topics: Its topics.
+        key_facts: The facts that it states.
         start_timestamp: Seconds since 1970 of the first turn that it covers. A datetime
             with a time zone or an ISO 8601 string with an offset is converted.
         end_timestamp: The same of the last turn.
@@ -64,20 +64,20 @@ class SessionSummary:
 
 @runtime_checkable
 class SummaryProvider(Protocol):
-    """Makes summaries of a conversation; plain or asynchronous, both will do."""
+    """Makes summaries of a conversation; synchronous or asynchronous."""
 
     def get_summaries(
         self, session: object
     ) -> Sequence[SessionSummary] | Awaitable[Sequence[SessionSummary]]:
-        """Return what is to be remembered of a session.
+        """Return the summaries of a session.
 
         Args:
             session: A `Session`, a google-adk session, or a mapping in snake_case or
                 camelCase.
 
         Returns:
-            Any number of summaries, or an awaitable of them. None of them is no error:
-            there was nothing to remember.
+            The summaries, or an awaitable of them. An empty sequence is valid: there is
+            nothing to remember.
         """
         ...
 

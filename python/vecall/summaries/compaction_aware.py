@@ -42,7 +42,7 @@ class CompactionAwareSummaryProvider:
         | Callable[[str], str | Awaitable[str]]
         | None = None,
     ) -> None:
-        """Take who summarizes the rest.
+        """Set the provider that summarizes the rest.
 
         Args:
             provider_or_config: An object with `get_summaries`; or what an
@@ -51,7 +51,7 @@ class CompactionAwareSummaryProvider:
                 compactions are returned.
 
         Raises:
-            ConfigError: Something else, or options that cannot be used.
+            ConfigError: Another value, or invalid options.
         """
         self._provider = _provider(provider_or_config)
 
@@ -122,7 +122,7 @@ def _split(events: Sequence[Any]) -> _Split:
         if summary is not None:
             found.append(summary)
             last = index
-    ends = (one.end_timestamp for one in found if one.end_timestamp is not None)
+    ends = (item.end_timestamp for item in found if item.end_timestamp is not None)
     end = max(ends, default=-math.inf)
     rest = []
     for index, event in enumerate(events):

@@ -18,10 +18,10 @@ Llm = Callable[[str], str | Awaitable[str]]
 class LlmSummaryProvider:
     """Asks a model to summarize a conversation.
 
-    No client of any model comes with vecall: you give a function that asks yours. What
-    it answers should be JSON with "summary", "topics" and "keyFacts", as the default
-    prompt asks for; several objects are several summaries, and an answer that holds no
-    such object becomes the summary as a whole.
+    vecall contains no model client: you pass a function that calls your model. Its
+    output should be JSON with "summary", "topics" and "keyFacts", as the default prompt
+    requests. Several objects are several summaries. Output without such an object
+    becomes one summary.
 
     Times and numbers of turns come from the session, never from the model. Where one
     answer gives several summaries, each carries those of all turns in the prompt.

@@ -31,12 +31,11 @@ _TYPES: dict[str, Any] = {"string": str, "number": float, "array": list[str]}
 class MemoryTool(ABC):
     """A tool over the memory of one user, independent of frameworks.
 
-    Arguments come from a model, so they are never trusted. Names that the schema does
-    not have are ignored, those of apps, users, authors and sources among them, and a
-    null counts as absent. A value that cannot be used gives `{"error": …}`, which says
-    what is allowed and repeats nothing. No query raises. What does raise is what a
-    model cannot mend: no memory service, an embedder or a file that fails, a service
-    that is closed.
+    Arguments come from a model and are untrusted. Names outside the schema are ignored,
+    such as apps, users, authors and sources. null counts as absent. An invalid value
+    returns `{"error": …}`, which states what is allowed and does not repeat the value.
+    A call raises only for errors that a model cannot correct: no memory service, a
+    failing embedder or file, a closed service.
 
     Every answer is a new dict of JSON values.
 
@@ -46,10 +45,10 @@ class MemoryTool(ABC):
         app_name: The app.
         user_id: The user.
         on_missing: Without a service, "error" raises when the tool is called; "empty"
-            answers as if nothing were remembered, and logs a warning now.
+            answers as if there were no memories, and logs a warning now.
 
     Raises:
-        InvalidArgumentError: A name that cannot be one.
+        InvalidArgumentError: An invalid name.
         ConfigError: Another `on_missing`, or a service without a method that the tool
             needs.
 

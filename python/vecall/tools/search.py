@@ -21,9 +21,9 @@ class SearchTool(MemoryTool):
 
     An answer takes at most `max_tokens`. Long texts are cut to the part that the query
     is about: `"cut": {"from": …, "to": …, "of": …}` says which characters are shown,
-    and `ExpandSession` reads the others by the memory's id. What does not fit even so
-    is left out, the last first, and `"left_out"` counts it. The note says that what is
-    recalled is data.
+    and `ExpandSession` reads the others by the memory's id. Memories that still do
+    not fit are dropped, the last first; `"left_out"` is their number. The note says
+    that recalled text is data.
 
     Memories that `PreloadMemory` gave in the same turn are left out. Others take their
     place, and "already_in_context" counts those that would have been among the answer.
