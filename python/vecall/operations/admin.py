@@ -29,13 +29,13 @@ class Admin:
     """The administrative methods of one open file."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Work on an open file."""
+        """Use the runtime of an open file."""
         self._runtime = runtime
         self.telemetry = runtime.telemetry
 
     @observed("purge", int)
     async def purge(self) -> int:
-        """Rewrite the file without what was deleted."""
+        """Rewrite the file without the deleted data; return the freed bytes."""
         self._runtime.check_open()
         self._runtime.check_writable()
         freed: int = await Join(self._submit(self._runtime.storage.maintenance.purge))
@@ -57,7 +57,7 @@ class Admin:
         user_id: str | None,
         quarantined: bool = True,
     ) -> int:
-        """Write memories to a file of JSON lines."""
+        """Export memories as JSON lines; return the number of memories."""
         runtime = self._runtime
         runtime.check_open()
         if user_id is not None and app_name is None:
@@ -79,7 +79,7 @@ class Admin:
 
     @observed("import", int)
     async def import_jsonl(self, path: object, how: ImportOptions) -> Imported:
-        """Read what `export_jsonl` wrote."""
+        """Import the output of `export_jsonl`."""
         runtime = self._runtime
         runtime.check_open()
         runtime.check_writable()
@@ -106,7 +106,7 @@ class Admin:
 
     @observed("reembed", int)
     async def reembed(self, new_embedder: EmbedderLike) -> int:
-        """Move the file to another embedding model."""
+        """Migrate the file to another embedding model."""
         embedder = resolve(new_embedder)
         if embedder is None:
             msg = "embedder: expected the one to move to"
@@ -153,7 +153,7 @@ class Admin:
 
     @observed("warm")
     async def warm(self, app_name: str, user_id: str) -> None:
-        """Load a user's memories ahead of the first search."""
+        """Load a user's memories before the first search."""
         key = self._runtime.key(app_name, user_id, write=False)
         while True:
             with self._runtime.begin_use() as search_index:
@@ -162,11 +162,11 @@ class Admin:
                 if target is None or partitions.loaded(key, target) is not None:
                     return
                 await Join(partitions.synchronize(key))
-                if not partitions.retired:  # else the file moved to another model
+                if not partitions.retired:  # retired: the file has another model now
                     return
 
     def _submit(self, work: Callable[..., T], *args: Any, **named: Any) -> Future[T]:
-        self._runtime.gate.refuse_nested()  # an import may wait for the hook there
+        self._runtime.gate.refuse_nested()  # a running import may wait for the hook
         try:
             return self._runtime.care.submit(freeing_frames(work), *args, **named)
         except RuntimeError:
@@ -175,12 +175,12 @@ class Admin:
 
 
 def takes_lines(target: object) -> TypeGuard[LineTarget]:
-    """Whether something is a stream to write to, and no name of a file."""
+    """Return whether a target is a stream to write to, not the path of a file."""
     return callable(getattr(target, "write", None))
 
 
 def has_lines(source: object) -> TypeGuard[LineSource]:
-    """Whether something is a stream, and no name of a file."""
+    """Return whether a source is a stream to read from, not the path of a file."""
     return callable(getattr(source, "readline", None))
 
 

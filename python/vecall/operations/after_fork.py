@@ -1,4 +1,4 @@
-"""What a forked child needs to reopen the file of a service of its parent."""
+"""Helpers for a forked child that reopens the file of its parent's service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vecall.errors import ClosedError
 from vecall.store import Storage
 
 _reopening = threading.Lock()
-_inherited: list[object] = []  # of the parent of a fork; never closed here
+_inherited: list[object] = []  # objects of the parent process; never closed here
 
 
 def _after_fork() -> None:
@@ -22,7 +22,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def reopening() -> threading.Lock:
-    """Return the lock under which one thread of this process reopens a service."""
+    """Return the lock of this process for reopening a service."""
     return _reopening
 
 
@@ -30,8 +30,7 @@ def check_reopenable(path: Path | str | None, storage: Storage) -> None:
     """Check that a child can reopen the file of a service.
 
     Raises:
-        ClosedError: The service has no file, or the fork came while the file was in
-            use.
+        ClosedError: The service has no file, or the file was in use during the fork.
     """
     if path is None:
         msg = "a memory without a file does not cross a fork; make one here"
@@ -45,5 +44,5 @@ def check_reopenable(path: Path | str | None, storage: Storage) -> None:
 
 
 def keep_inherited(*parts: object) -> None:
-    """Hold parts of the parent, so that this process never frees or closes them."""
+    """Hold objects of the parent, so that this process never frees or closes them."""
     _inherited.extend(parts)

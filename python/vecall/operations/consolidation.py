@@ -1,4 +1,4 @@
-"""Consolidation: what says or means the same is merged, what is old is summed up."""
+"""Consolidation: merges duplicate memories, and summarizes old ones."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ Key = tuple[str, str]
 
 _log = logging.getLogger("vecall")
 
-_FOLDED_AT_ONCE = 50  # facts or summaries that one summary takes the place of
+_FOLDED_AT_ONCE = 50  # most facts or summaries that one summary replaces
 
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationRequest:
-    """A consolidation as the caller asks for it."""
+    """The arguments of `consolidate`; not checked yet."""
 
     older_than: object = None
     summarizer: SummaryProvider | None = None
@@ -63,10 +63,16 @@ class Consolidator:
     def __init__(
         self, memory: Memory, observing: SessionObserver, plan: ConsolidationPlan | None
     ) -> None:
-        """Work on an open file.
+        """Create a consolidator for an open file.
+
+        Args:
+            memory: The open file.
+            observing: Holds the default summarizer, and calls summarizers.
+            plan: The scheduled consolidation; None schedules nothing.
 
         Raises:
-            ConfigError: The plan cannot be followed by this service.
+            ConfigError: The service is read-only, or lacks the summarizer or the
+                vectors that the plan needs.
         """
         self._memory = memory
         self._observing = observing
@@ -88,7 +94,7 @@ class Consolidator:
     async def consolidate(
         self, app_name: str, user_id: str, request: ConsolidationRequest
     ) -> Consolidation:
-        """Merge what says the same; sum up what is old."""
+        """Merge duplicate memories; replace old ones with summaries."""
         dry = request.dry_run is True
         key = self._memory.key(app_name, user_id, write=not dry)
         similarity = checked_similarity(request.similarity)
@@ -121,7 +127,7 @@ class Consolidator:
     async def _merge(
         self, key: Key, *, words: bool, similarity: float | None, dry: bool
     ) -> tuple[tuple[DuplicateGroup, ...], int]:
-        """Merge; return what was found, and how many memories were archived."""
+        """Merge duplicates; return the groups and the number of archived memories."""
         memory = self._memory
         if not words and similarity is None:
             return (), 0
@@ -155,7 +161,7 @@ class Consolidator:
     def _old(
         self, key: Key, before: float, fold: frozenset[str], gone: set[str]
     ) -> list[tuple[str | None, list[Row]]]:
-        """What is to be summed up together, each with its session."""
+        """Return groups of memories to summarize, each with its session."""
         storage = self._memory.storage
         now = storage.expiry_clock.now()
         found: list[tuple[str | None, list[Row]]] = []
@@ -174,7 +180,7 @@ class Consolidator:
         session: str | None,
         rows: list[Row],
     ) -> list[str]:
-        """Put one summary in the place of memories."""
+        """Replace memories with one summary; return its ids, or none."""
         app, user = key
         events = [
             {
@@ -195,7 +201,7 @@ class Consolidator:
             return []
         folds = {row.id: text_hash(row.text) for row in rows}
         drafts = summary_drafts(
-            # One memory replaces all of them.
+            # One memory replaces all rows.
             [as_one(summaries, len(rows))],
             session,
             folds,
@@ -211,10 +217,10 @@ class Consolidator:
         return await self._memory.add_drafts(*key, drafts, WriteRequest(folds=folds))
 
     async def run_plan(self) -> int:
-        """Follow the plan where a run is due; return how many memories it archived.
+        """Run the plan if it is due; return the number of archived memories.
 
-        A user whose memories cannot be consolidated does not delay other users: the
-        error is logged, and the next run tries again.
+        An error for one user is logged and does not stop the run for other users. The
+        next run tries that user again.
         """
         plan, memory = self._plan, self._memory
         if plan is None:
@@ -228,7 +234,7 @@ class Consolidator:
             memory.storage.submit(ClaimConsolidation(last, now))
         )
         if not claimed.ids:
-            return 0  # another process runs
+            return 0  # another process runs the plan
         age = 0.0 if plan.older_than is None else ttl_seconds(plan.older_than)
         since = None if last is None else last - age - plan.seconds_between()
         request = ConsolidationRequest(
@@ -262,10 +268,15 @@ class Consolidator:
 def checked_consolidating(
     memory: Memory, observing: SessionObserver, plan: object
 ) -> Consolidator:
-    """Return what consolidates a service's file, by a plan or on request.
+    """Return the consolidator of a service; close `memory` on an error.
+
+    Args:
+        memory: The open file.
+        observing: Holds the default summarizer.
+        plan: The scheduled consolidation; None consolidates only on request.
 
     Raises:
-        ConfigError: No plan, or one that the service cannot follow; it is closed then.
+        ConfigError: `plan` is not a ConsolidationPlan, or the service cannot run it.
     """
     try:
         if plan is None or isinstance(plan, ConsolidationPlan):
@@ -283,7 +294,7 @@ _NO_VECTORS = "merging by meaning needs vectors; open the file with an embedder"
 def _joined(
     groups: Sequence[DuplicateGroup], near: Sequence[DuplicateGroup]
 ) -> list[DuplicateGroup]:
-    """Groups by words and by meaning as one: what equals a merged memory goes too."""
+    """Join groups by words with groups by meaning that share a memory."""
     by_kept = {group.kept: group for group in groups}
     found = []
     for group in near:
@@ -298,7 +309,10 @@ def _joined(
 def _batches(
     rows: Iterable[Row], fold: frozenset[str], gone: set[str]
 ) -> Iterator[tuple[str | None, list[Row]]]:
-    """Facts of one author, kind and trust, or summaries of one trust, by fifty."""
+    """Yield batches of at most 50 memories to summarize together.
+
+    A batch holds facts of one author, kind and trust, or summaries of one trust.
+    """
     classes: dict[object, list[Row]] = {}
     for row in rows:
         is_summary = row.kind == SUMMARY

@@ -12,11 +12,12 @@ from vecall.lexical.tokenizer import stream_safe, words
 from vecall.store import Row
 from vecall.types import DuplicateGroup
 
-# Words without which a sentence says what it said. Nothing that negates, counts, points
-# or joins is among them: "to Paris from Rome" is not "from Paris to Rome". Nor is what
-# can be more than a filler: "a few" and "few", "not just" and "not", Ohio and Oklahoma.
+# Words that do not change the meaning of a sentence. The set has no negations, numbers,
+# demonstratives, prepositions or conjunctions: "to Paris from Rome" is not "from Paris
+# to Rome". It has no ambiguous words either: "a few" is not "few", "not just" is not
+# "not", and "oh" and "ok" can be Ohio and Oklahoma.
 _FILLERS = frozenset("the um uh okay please really very also".split())
-# Symbols, and punctuation that is part of a number: C++, -5, 1.5, 100 %.
+# Symbols, and punctuation inside numbers: C++, -5, 1.5, 100 %.
 _SIGNS = re.compile(
     r"""([^\w\s.,;:!'"()\u2010-\u2015\u2018-\u201f\u2026\u3001\u3002\uff01\uff0c-]"""
     r"""|(?<=\d)[.,:](?=\d)|[-\u2010-\u2015](?=\d))"""
@@ -26,13 +27,13 @@ _SIGNS = re.compile(
 def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
     """Return groups of memories with the same words, apart from fillers.
 
-    Letters' case, accents, punctuation and spaces do not count, but symbols, question
-    marks and what belongs to a number do. Those of different authors, kinds or trust
-    are never the same, and turns of a session stay as they are: what was said around
-    them belongs to them.
+    The comparison ignores case, accents, punctuation and spaces. It respects symbols,
+    question marks and the punctuation of numbers. Memories of different authors, kinds
+    or trust are never duplicates. Turns of a session are never merged, because they
+    depend on their context.
 
     Returns:
-        The groups; the newest of each stays.
+        The groups; the newest memory of each group is kept.
     """
     groups: dict[object, list[Row]] = {}
     for row in in_slices(list(rows)):
@@ -53,14 +54,15 @@ def duplicates(rows: Iterable[Row]) -> list[DuplicateGroup]:
 def origin(row: Row) -> tuple[str | None, ...]:
     """Return a key that memories must share to be merged.
 
-    A summary belongs to its session, and goes with it.
+    For a summary the key includes the session, because deleting the session deletes
+    its summaries.
     """
     session = row.session if row.kind == SUMMARY else None
     return row.author, row.kind, row.trust, session
 
 
 def _said(text: str) -> tuple[str, ...]:
-    """Return the words of a text without fillers, and its signs, in order."""
+    """Return the words of a text without fillers, and its symbols, in order."""
     said: list[str] = []
     pieces = _SIGNS.split(unicodedata.normalize("NFC", stream_safe(text)))
     for place, piece in enumerate(pieces):

@@ -16,7 +16,7 @@ from vecall.types import DuplicateGroup
 
 _BLOCK = 512  # rows compared at a time: a matrix of 512 x n float32
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-# Words that turn a sentence into its opposite. They change a cosine by little.
+# Negations invert the meaning of a sentence but hardly change its cosine.
 _NEGATIONS = frozenset(
     """
     no not never none nothing neither nor without cannot
@@ -40,19 +40,19 @@ def near_duplicates(
 ) -> list[DuplicateGroup]:
     """Return groups of facts with similar vectors.
 
-    The newest fact of a group stays, and each of the others is as near to it as the
-    threshold says; no chain of neighbours joins what is far apart. Facts of different
-    authors, kinds or trust are never the same, nor are two that differ in a number, a
-    negation, in whether they ask, or in the order of their words alone. Turns of a
-    session stay as they are.
+    The newest fact of a group is kept. Every other fact of the group has at least the
+    threshold as its cosine with the kept fact; chains of neighbours do not count. Facts
+    of different authors, kinds or trust are never merged. Neither are two facts that
+    differ in a number or a negation, of which only one is a question, or that have the
+    same words in another order. Turns of a session are never merged.
 
     Args:
         stored: A user's live memories.
-        model: The number of the model whose vectors count.
-        threshold: The least cosine, above 0 and at most 1.
+        model: The id of the model; vectors of other models are ignored.
+        threshold: The least cosine, in (0, 1].
 
     Returns:
-        The groups, each with the least cosine in it.
+        The groups, each with its least cosine.
     """
     classes: dict[object, list[RowWithVector]] = {}
     for entry in in_slices(list(stored)):
@@ -104,7 +104,7 @@ def _groups(entries: list[RowWithVector], threshold: float) -> list[DuplicateGro
 
 
 def _reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two texts have the same words in another order: Ann likes Bob."""
+    """Return whether two texts have the same words in another order."""
     return one != other and sorted(one) == sorted(other)
 
 

@@ -1,4 +1,4 @@
-"""When and how a service consolidates by itself."""
+"""The schedule and the options of automatic consolidation."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ SESSIONS: tuple[Fold, ...] = ("sessions",)
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationPlan:
-    """What a service consolidates on a schedule, of each user that changed.
+    """Scheduled consolidation of every user whose memories changed.
 
     Attributes:
-        every: The least time between two runs on one file, by whatever process:
+        every: The shortest time between two runs on one file, across all processes:
             seconds, a timedelta or "86400s".
-        older_than: Sum up what is older: seconds, a timedelta or "3600s". None sums up
-            nothing.
-        fold: What is summed up.
-        merge: Merge facts that say the same word for word, but for fillers.
-        similarity: Merge facts of at least this cosine, too; None does not. Look at a
-            dry run of `consolidate` before you choose it.
+        older_than: Summarize memories older than this: seconds, a timedelta or "3600s".
+            None summarizes nothing.
+        fold: The memories to summarize: any of "sessions", "summaries" and "facts".
+        merge: Merge facts with the same words, apart from fillers.
+        similarity: Also merge facts with at least this cosine, in (0, 1]; None does
+            not. Check the value with a dry run of `consolidate` first.
     """
 
     every: float | timedelta | str = "86400s"
@@ -40,7 +40,7 @@ class ConsolidationPlan:
         """Check the values.
 
         Raises:
-            ConfigError: A value that is not allowed.
+            ConfigError: A value is not allowed.
         """
         try:
             checked_fold(self.fold)
@@ -53,15 +53,16 @@ class ConsolidationPlan:
             raise ConfigError(msg) from None
 
     def seconds_between(self) -> float:
-        """Return the least time between two runs in seconds."""
+        """Return the shortest time between two runs, in seconds."""
         return ttl_seconds(self.every)
 
 
 def checked_fold(fold: object) -> frozenset[str]:
-    """Return what is to be summed up.
+    """Return the kinds of memories to summarize, checked.
 
     Raises:
-        InvalidArgumentError: Something else than the names that there are.
+        InvalidArgumentError: `fold` is not a collection of "sessions", "summaries" and
+            "facts".
     """
     known = get_args(Fold)
     if isinstance(fold, Collection) and not isinstance(fold, str):
@@ -73,10 +74,10 @@ def checked_fold(fold: object) -> frozenset[str]:
 
 
 def checked_similarity(value: Any) -> float | None:
-    """Return the threshold of a merge by meaning.
+    """Return the least cosine of facts to merge, or None.
 
     Raises:
-        InvalidArgumentError: No number above 0 and at most 1.
+        InvalidArgumentError: Not a number in (0, 1].
     """
     if value is None:
         return None

@@ -35,7 +35,13 @@ _CHANGEABLE = (
 
 
 def _check_changes(changes: Mapping[str, Any]) -> None:
-    """Refuse what cannot be changed, and values that could only be left out."""
+    """Check the names of the fields to change, and the types of some values.
+
+    Raises:
+        InvalidArgumentError: No field, or a field that cannot be changed.
+        InvalidTypeError: The author, the kind or the source is not a string, or the
+            content is None.
+    """
     if not changes or changes.keys() - set(_CHANGEABLE):
         msg = f"changes: expected some of {', '.join(_CHANGEABLE)}"
         raise InvalidArgumentError(msg)
@@ -49,10 +55,10 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
 
 
 class Corrections:
-    """Changes, history and states of single memories."""
+    """Updates, history and states of the memories of an open file."""
 
     def __init__(self, memory: Memory) -> None:
-        """Work on an open file."""
+        """Use the runtime of an open file."""
         self._memory = memory
         self.telemetry = memory.telemetry
 
@@ -66,16 +72,16 @@ class Corrections:
         changes: Mapping[str, Any],
         max_trust: str | None = None,
     ) -> MemoryEntry:
-        """Correct one memory."""
+        """Change fields of one memory; return the memory after the change."""
         if max_trust is not None:
             check_tier(max_trust, "max_trust")
         key = self._memory.key(app_name, user_id, scope, write=True)
-        self._memory.key(app_name, user_id, scope, write=False)  # it is returned
+        self._memory.key(app_name, user_id, scope, write=False)  # the call returns it
         check_name(memory_id, "memory_id", self._memory.limits)
         _check_changes(changes)
         partitions = self._memory.search_index.partitions
         row: Row = await Join(partitions.submit(self._row, *key, memory_id))
-        # What it superseded was archived at its first write, and may be live again.
+        # Superseded memories were archived at the first write; some may be live again.
         unchanged = {
             "importance": row.importance,
             "supersedes": None,
@@ -89,7 +95,7 @@ class Corrections:
             corrects=True, scope=scope, requested_by=(app_name, user_id)
         )
         await self._memory.add_drafts(*key, [draft], request)
-        # In any state: `find` does not return an invalid memory.
+        # Read the memory in any state: `find` skips a memory that is no longer valid.
         now: Row = await Join(partitions.submit(self._current_row, *key, memory_id))
         return replace(entry_from_row(now, prior_of(now)), scope=scope)
 
@@ -116,7 +122,7 @@ class Corrections:
     async def history(
         self, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> list[Revision]:
-        """Return what a memory was and is."""
+        """Return the current and the former versions of a memory."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._memory.limits)
         partitions = self._memory.search_index.partitions
@@ -154,7 +160,7 @@ class Corrections:
         limit: int,
         scope: str,
     ) -> list[MemoryEntry]:
-        """Return a user's memories of one state, in the order of their making."""
+        """Return a user's memories in one state, in the order of creation."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         if state not in get_args(State):
             msg = f"state: must be one of {', '.join(get_args(State))}"
@@ -184,7 +190,7 @@ class Corrections:
     async def archive(
         self, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> None:
-        """Keep a memory, but find it no more."""
+        """Archive a memory: it stays stored, but searches do not return it."""
         key = self._memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", self._memory.limits)
         change: Change = await Join(
@@ -204,7 +210,7 @@ class Corrections:
         state: State = "archived",
         updated_at: float | None = None,
     ) -> list[str]:
-        """Make a memory of the given state live."""
+        """Make a memory of the given state live; return the ids of live memories."""
         memory = self._memory
         key = memory.key(app_name, user_id, scope, write=True)
         check_name(memory_id, "memory_id", memory.limits)

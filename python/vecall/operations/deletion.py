@@ -24,7 +24,7 @@ class Deletion:
     """The `delete_*` methods of one open file."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Work on an open file."""
+        """Use the runtime of an open file."""
         self._runtime = runtime
         self.telemetry = runtime.telemetry
 
@@ -36,7 +36,7 @@ class Deletion:
         memory_id: str | None,
         scope: str,
     ) -> int:
-        """Delete one memory for good; return how many there were."""
+        """Delete one memory permanently; return the number deleted, 0 or 1."""
         key = self._runtime.key(app_name, user_id, scope, write=True)
         if memory_id is None:
             return 0
@@ -50,13 +50,13 @@ class Deletion:
         token: str,
         ids: Sequence[str] | None,
     ) -> int:
-        """Delete what was proposed to be forgotten; return how many there were."""
+        """Delete memories of a forget proposal; return the number deleted."""
         job = DeleteMemories(*key, ids, token=token)
         return len((await self._delete(job, *key)).removed)
 
     @observed("delete_session", int)
     async def delete_session(self, app_name: str, user_id: str, session_id: str) -> int:
-        """Delete what was remembered of a session."""
+        """Delete the memories of a session; return the number deleted."""
         self._runtime.key(app_name, user_id, write=True)
         check_name(session_id, "session_id", self._runtime.limits)
         job = DeleteMemories(app_name, user_id, session=session_id)
@@ -66,7 +66,7 @@ class Deletion:
     async def delete_where(
         self, app_name: str, user_id: str, filter_: object, scope: str
     ) -> int:
-        """Delete what a filter lets through."""
+        """Delete the memories that match a filter; return the number deleted."""
         key = self._runtime.key(app_name, user_id, scope, write=True)
         conditions = check_filter(filter_, self._runtime.limits)
         if conditions == Filter():
@@ -120,7 +120,10 @@ class Deletion:
         return count
 
     def _users(self, app: str, hidden: bool) -> list[tuple[str, str]]:
-        """The partitions of an app, with those whose names a purge has hidden."""
+        """Return the partitions of an app.
+
+        `hidden` adds the partitions whose names a purge has hidden.
+        """
         with self._runtime.storage.read() as reads:
             users = [(app, user) for user in reads.users_of(app)]
             if hidden:
@@ -128,7 +131,7 @@ class Deletion:
         return users
 
     async def _delete(self, job: WriteJob, app: str, user: str) -> Change:
-        """Delete, and forget what was embedded of this user's texts."""
+        """Run a deletion, and drop the cached embeddings of the user's texts."""
         embedding = self._runtime.search_index.embedding
         if embedding is not None:
             embedding.forget_texts(app, user)

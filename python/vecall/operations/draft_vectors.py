@@ -1,4 +1,4 @@
-"""Gives memories that are about to be written the vectors of their texts."""
+"""Sets the vectors of drafts before they are written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vecall.index.embedding import embedded_text
 from vecall.search.search_index import SearchIndex
 from vecall.store import Draft, Storage
 
-_AT_ONCE = 1_024  # texts: under a millisecond of the event loop
+_AT_ONCE = 1_024  # texts per batch: blocks the event loop for less than 1 ms
 
 
 async def give_vectors(
@@ -23,20 +23,23 @@ async def give_vectors(
     again: bool,
     key: str | None,
 ) -> bool:
-    """Set `vec` of those drafts whose text the file has no vector for.
+    """Set `vec` of each draft that the write stores with a new text or author.
+
+    The vector comes from the file if the file has one for the same text and author.
+    Otherwise the embedder computes it.
 
     Args:
-        search_index: Has the model and its embedder.
+        search_index: The search index, with the model and its embedder.
         storage: The file.
         app: The app.
         user: The user.
-        drafts: The memories.
-        restore: Also of what was deleted or overwritten by a correction.
-        again: Also of facts that were deleted.
-        key: The idempotency key; where it was used, nothing is embedded.
+        drafts: The drafts.
+        restore: Include memories that were deleted or overwritten by a correction.
+        again: Include deleted facts.
+        key: The idempotency key. If it was used before, nothing is embedded.
 
     Returns:
-        Whether the key was used.
+        Whether the key was used before.
 
     Raises:
         EmbedderError: The embedder failed.
@@ -73,9 +76,10 @@ def _to_embed(
     again: bool,
     key: str | None,
 ) -> dict[str, list[Draft]] | None:
-    """Give drafts the vectors that the file has; return the others by their text.
+    """Set the vectors that the file has; return the other drafts by text.
 
-    None if the key was used. It hashes every text, so it runs off the event loop.
+    Returns None if the key was used before. The function hashes every text, so it runs
+    off the event loop.
     """
     now = storage.expiry_clock.now()
     with storage.read() as reads:

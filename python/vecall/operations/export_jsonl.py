@@ -1,4 +1,4 @@
-"""Export: one JSON object a line, the header first."""
+"""Export: one JSON object per line, the header first."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vecall.store import Storage, free_lines
 
 
 class LineTarget(Protocol):
-    """Something that takes text, such as a file that was opened in text mode."""
+    """A target for text, such as a file opened in text mode."""
 
     def write(self, text: str, /) -> object:
-        """Take some text."""
+        """Write text."""
 
 
 def export(
@@ -28,13 +28,21 @@ def export(
     user: str | None,
     quarantined: bool = True,
 ) -> int:
-    """Write all memories, or some, to a new file or a stream; return how many.
+    """Export memories to a new file or a stream; return the number of memories.
 
-    One state of the file is exported, whatever is written meanwhile.
+    The export is a snapshot: it does not contain concurrent writes.
+
+    Args:
+        storage: The file.
+        target: The path of a new file, or a stream.
+        vectors: Whether to export vectors.
+        app: The only app to export; None exports all apps.
+        user: The only user to export; None exports all users.
+        quarantined: Whether to export quarantined memories.
 
     Raises:
-        ConfigError: There is a file of that name.
-        StorageError: It cannot be written.
+        ConfigError: A file with the target's path exists.
+        StorageError: The target cannot be written.
     """
     if not isinstance(target, Path):
         return _export(storage, target, vectors, app, user, quarantined)
@@ -86,7 +94,7 @@ def _export(
 
 
 def _write(file: LineTarget, line: dict[str, Any]) -> None:
-    # A stream may be a terminal, or have another encoding than UTF-8.
+    # A stream may be a terminal or use another encoding than UTF-8.
     is_stream = getattr(file, "encoding", None) != "utf-8"
     text = json.dumps(line, ensure_ascii=is_stream, separators=(",", ":"))
     try:
@@ -95,7 +103,7 @@ def _write(file: LineTarget, line: dict[str, Any]) -> None:
     except BrokenPipeError:
         raise  # the reader closed the pipe
     except Exception as error:
-        # A ValueError of the caller's stream says nothing about the values of the file.
+        # A ValueError of the caller's stream does not mean that the file's data is bad.
         msg = f"path: it cannot be written: {_reason(error)}"
         raise StorageError(msg) from error
 

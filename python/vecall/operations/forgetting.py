@@ -18,7 +18,7 @@ from vecall.telemetry import observed
 from vecall.types import ForgetProposal, MemoryEntry
 from vecall.validation import check_name, check_query, check_top_k
 
-# A neighbour of a match is no match: the user did not ask to forget it.
+# A proposal contains matches only, not their neighbours.
 _NEIGHBOURS = ("next", "previous", "after_question", "second", "session")
 _ALONE = Ranking(weights=dict.fromkeys(_NEIGHBOURS, 0.0))
 
@@ -27,7 +27,7 @@ class Forgetting:
     """The forget proposals of one open file."""
 
     def __init__(self, memory: Memory, deletion: Deletion) -> None:
-        """Work on an open file."""
+        """Use an open file, which stores the proposals."""
         self._memory = memory
         self.telemetry = memory.telemetry
         self._deletion = deletion
@@ -40,7 +40,7 @@ class Forgetting:
         memory = self._memory
         key = memory.key(app_name, user_id, write=True)
         query = check_query(query)[: memory.limits.max_query_chars]
-        # The floors of the service apply to searches only.
+        # The default floors of the service do not apply to proposals.
         request = SearchRequest(
             key,
             query,
@@ -61,7 +61,10 @@ class Forgetting:
     async def _matching(
         self, recall: Searcher, request: SearchRequest
     ) -> list[MemoryEntry]:
-        """Return the memories near the best match; by words if the embedder fails."""
+        """Return the memories near the best match.
+
+        If the embedder fails, the search uses words only.
+        """
         try:
             found = await recall.candidates(request)
         except EmbedderError:
@@ -79,7 +82,7 @@ class Forgetting:
     async def confirm(
         self, app_name: str, user_id: str, token: str, ids: object
     ) -> int:
-        """Delete the proposed memories, or some of them."""
+        """Delete some or all proposed memories; return the number deleted."""
         key = self._memory.key(app_name, user_id, write=True)
         check_name(token, "token", self._memory.limits)
         chosen = chosen_ids(ids, self._memory.limits)
@@ -87,11 +90,11 @@ class Forgetting:
 
 
 def chosen_ids(ids: object, limits: Limits) -> list[str] | None:
-    """Return the ids that a caller chose from a proposal; None is all of them.
+    """Return the ids that a caller chose from a proposal; None selects all.
 
     Raises:
-        InvalidTypeError: Not a sequence of strings.
-        InvalidArgumentError: No id, or one that cannot be one.
+        InvalidTypeError: The ids are not a sequence of strings.
+        InvalidArgumentError: The sequence is empty, or an id is invalid.
     """
     if ids is None:
         return None

@@ -20,7 +20,7 @@ class Housekeeping:
     def __init__(
         self, memory: Memory, sessions: SessionObserver, consolidator: Consolidator
     ) -> None:
-        """Work on an open file."""
+        """Combine the periodic work on an open file."""
         self._memory = memory
         self.telemetry = memory.telemetry
         self._sessions = sessions
@@ -28,7 +28,7 @@ class Housekeeping:
 
     @observed("run_due", int)
     async def run_due(self) -> int:
-        """Run what is due; return the number of deleted memories."""
+        """Run all work that is due; return the number of deleted memories."""
         self._memory.check_open()
         self._memory.check_writable()
         await self._sessions.run_due()
@@ -42,7 +42,7 @@ class Housekeeping:
             return reads.due_users(storage.expiry_clock.now())
 
     async def next_run(self) -> float | None:
-        """Run what is due; return the seconds until the next session is due."""
+        """Run due work; return the seconds until the next session is due, or None."""
         await self.run_due()
         pause: float | None = await Join(
             self._memory.search_index.partitions.submit(self._pause)
@@ -56,7 +56,7 @@ class Housekeeping:
         return None if due is None else due - storage.expiry_clock.now()
 
     async def sweep(self) -> int:
-        """Delete expired memories."""
+        """Delete expired memories; return the number deleted."""
         cleared = 0
         partitions = self._memory.search_index.partitions
         for app, user in await Join(partitions.submit_scan(self._due_users)):

@@ -1,4 +1,4 @@
-"""Import of what an export wrote: one JSON object a line, the header first."""
+"""Import of an export: one JSON object per line, the header first."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ T = TypeVar("T")
 
 _LINES_AT_ONCE = 500
 _JOBS_AHEAD = 64
-_LINE_TEXTS = 16  # the limit of a line, in texts of the maximum length
+_LINE_TEXTS = 16  # the limit of a line, in multiples of max_text_bytes
 
 
 class LineSource(Protocol):
-    """Something that has lines, such as a file that was opened in binary mode."""
+    """A source of lines, such as a file opened in binary mode."""
 
     def readline(self, limit: int, /) -> bytes:
-        """Return the next line, cut to `limit` bytes; b"" at the end."""
+        """Return at most `limit` bytes of the next line; b"" at the end."""
 
 
 class ImportOptions(NamedTuple):
     """The options of an import.
 
     Attributes:
-        vectors: Take the vectors.
-        restore: Bring back what was deleted here.
-        app: The only app whose memories may be written; None is any.
-        user: The only user whose memories may be written; None is any.
-        gate: Ask the hook about everything.
+        vectors: Import the vectors.
+        restore: Restore memories that were deleted in this file.
+        app: The only app whose memories may be written; None allows any app.
+        user: The only user whose memories may be written; None allows any user.
+        gate: Call the write hook with every imported memory.
     """
 
     vectors: bool = True
@@ -61,10 +61,13 @@ class ImportOptions(NamedTuple):
     gate: bool = False
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Check a partition of an export.
+        """Check that a partition of an export may be written.
+
+        Args:
+            values: The values of the partition's line.
 
         Raises:
-            InvalidArgumentError: It is another one.
+            InvalidArgumentError: The partition is not of `app` or not of `user`.
         """
         for name, only in (("app", self.app), ("user", self.user)):
             if only is not None and values[name] != only:
@@ -80,24 +83,27 @@ def import_(
     how: ImportOptions,
     gate: ImportReviewer | None,
 ) -> Imported:
-    """Read an export into the file; return how many memories were written.
+    """Import an export into the file; return the counts of memories.
 
-    What is there already stays, unless the export has it newer. A second time, or after
-    an interruption, nothing comes twice. A time of writing that is later than now
-    becomes now, so that no line of an export outlasts every later change.
+    A memory that the file already has is overwritten only by a newer version. The
+    import is idempotent: repeating it, also after an interruption, duplicates nothing.
+    An update time in the future becomes the current time; otherwise the imported line
+    would win against every later change.
 
     Args:
         storage: The file.
         source: The export.
-        limits: What a text, a name and metadata may have.
-        quota: How much each user may store; None is any amount.
-        how: How to import.
-        gate: Judges what is written; None writes it as it is.
+        limits: The limits on texts, names and metadata.
+        quota: The quota of each user; None is unlimited.
+        how: The options of the import.
+        gate: Calls the write hook; None imports memories without review.
 
     Raises:
-        InvalidArgumentError: A line that no export has, or of a partition outside of
-            the scope; those before it are imported.
-        EmbeddingMismatchError: The vectors come from another model than the file's.
+        InvalidArgumentError: A line is invalid, or belongs to a partition outside
+            `how.app` and `how.user`. The lines before it are imported.
+        LimitExceededError: A line is too long. The lines before it are imported.
+        EmbeddingMismatchError: The vectors and the file have different models.
+        ConfigError: The file at the path cannot be read.
     """
     if isinstance(source, Path):
         storage.maintenance.require_unrelated(source)
@@ -144,7 +150,7 @@ def _agree(storage: Storage, export_model: EmbeddingModel) -> int:
 
 
 class _Lines:
-    """The lines of a file, up to the first bad one."""
+    """The lines of a file, up to the first invalid line."""
 
     def __init__(self, file: LineSource, limit: int) -> None:
         self._file = file
@@ -155,7 +161,7 @@ class _Lines:
         self.error: VecallError | None = None
 
     def next(self) -> bool:
-        """Go to the next line; False at the end."""
+        """Go to the next line; return False at the end."""
         line = self._file.readline(self._limit + 1)
         self._number += 1
         self._is_long = len(line) > self._limit
@@ -167,7 +173,7 @@ class _Lines:
         return bool(line)
 
     def read(self, take: Callable[[dict[str, Any]], T]) -> T:
-        """Read the line; add its number to an error."""
+        """Parse the current line; add its number to an error."""
         try:
             if self._is_long:
                 msg = f"longer than {self._limit} bytes, {_LINE_TEXTS} * max_text_bytes"
@@ -197,7 +203,7 @@ def _jobs(
             if kind == "part":
                 lines.read(lambda _, part=values: how.check(part))  # type: ignore[misc]
         except InvalidArgumentError as error:
-            lines.error = error  # to be raised when those before it are in
+            lines.error = error  # raised after the lines before it are imported
             break
         if kind == "part":
             if job is not None:

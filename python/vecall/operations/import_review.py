@@ -26,7 +26,7 @@ _REVIEWED = ("author", "kind", "source", "trust", "content", "ts")
 
 
 class ImportReviewer:
-    """Reviews the lines of one import. For one thread that runs no event loop.
+    """Reviews the lines of one import, on one thread without a running event loop.
 
     Args:
         gate: The reviewer with the hook.
@@ -47,8 +47,8 @@ class ImportReviewer:
     def review(self, app: str, user: str, lines: Lines) -> Lines:
         """Return the lines that the hook accepts, with its changes.
 
-        The former versions of a rejected memory are left out too. A rejected buffered
-        turn stays as a turn of which no memory is made.
+        The former versions of a rejected memory are omitted too. A rejected buffered
+        turn is kept as a turn that makes no memory.
 
         Args:
             app: The app of the partition.
@@ -139,7 +139,7 @@ def _as_reviewed(
         old = {**stored_object(values["old"]), **changed}
         return {**values, "old": json.dumps(old)}
     if redacted:
-        changed["vec"] = None  # it is the vector of the other text
+        changed["vec"] = None  # the vector belongs to the text before the redaction
     return {k: v for k, v in {**values, **changed}.items() if v is not None}
 
 

@@ -1,4 +1,4 @@
-"""Makes constructors list their options in the error for an unknown one."""
+"""Makes a constructor list its options in the error for an unknown option."""
 
 from __future__ import annotations
 

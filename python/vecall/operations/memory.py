@@ -7,4 +7,4 @@ from vecall.operations.writes import Writes
 
 
 class Memory(Writes, Searches):
-    """Adds memories to one open file, and searches them."""
+    """Adds memories to one open file, and searches the file."""

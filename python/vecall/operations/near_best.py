@@ -1,7 +1,7 @@
 """Selects the search results that are nearly as relevant as the best one.
 
-A search returns the best `top_k` memories however far off the last ones are. A proposal
-to delete must not: it keeps to what is near the best match.
+A search returns `top_k` memories even if the last ones are hardly relevant. A proposal
+to delete memories contains only those near the best match.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 SHARE_OF_WORDS = 0.8
-"""A memory is selected from this share of the best memory's query coverage on."""
+"""Least query coverage of a selected memory, as a share of the best coverage."""
 
 WHOLE_BY_WORDS = 0.8
-"""From this query coverage on, words alone decide, without cosines."""
+"""If the best query coverage is at least this, only words decide."""
 
 HALF_BY_WORDS = 0.5
-"""Below this query coverage, cosines decide."""
+"""If the best query coverage is below this, cosines decide if memories have any."""
 
 SHARE_OF_NEARNESS = 0.85
-"""A memory is selected from this share of the best nearness on."""
+"""Least nearness of a selected memory, as a share of the best nearness."""
 
 LEAST_COSINE = 0.3
-"""Below this cosine two texts are unrelated for the models in common use."""
+"""Texts with a lower cosine are unrelated, for the models in common use."""
 
 
 class Match(NamedTuple):
     """How well a memory matches a query.
 
     Attributes:
-        covered: Share of the query's words that it has, in [0, 1], rare words weighing
-            more where that is known.
-        cosine: Of query and memory, in [-1, 1]; None without vectors.
-        nearness: The cosine above what is usual among this user's memories; at least 0,
-            and comparable within one answer only.
+        covered: Query coverage: the share of the query's words that the memory
+            contains, in [0, 1]. Rare words weigh more if word frequencies are known.
+        cosine: The cosine of query and memory, in [-1, 1]; None without vectors.
+        nearness: How far the cosine exceeds the usual cosine of this user's memories,
+            at least 0. Comparable only within one search result.
     """
 
     covered: float = 0.0
@@ -44,8 +44,8 @@ class Match(NamedTuple):
 def near_best(matches: Sequence[Match]) -> list[bool]:
     """Return for each match whether it is near the best one.
 
-    By words where the best memory covers the query; else by the cosine too. Nothing is
-    near where the words say little and every cosine is low.
+    If the best memory covers the query, only words decide. Otherwise the cosine counts
+    too. If word coverage is low and every cosine is low, no match is near.
     """
     covered = max((match.covered for match in matches), default=0.0)
     nearest = max((match.nearness for match in matches if _is_alike(match)), default=0)

@@ -1,4 +1,4 @@
-"""Options of a service: storage of the file, and checks on writes."""
+"""Options of a service: storage and write policy."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageOptions:
-    """How a service keeps its file and its cache.
+    """Options for the file, the cache and the background thread of a service.
 
     Attributes:
-        durability: "full" syncs every write, so that it survives a power cut; "process"
-            syncs at checkpoints, so that a write survives the end of the process but a
-            power cut may take back the newest.
-        cache_bytes: Bytes of memory for users' partitions and texts, at least 0.
-            Partitions that were not searched lately are evicted, and loaded again by
-            their next search. Running searches may exceed it. A service without a file
-            ignores it.
-        min_free_bytes: Disk space in bytes, at least 0, below which nothing is added,
-            so that deleting and other programs can go on; 0 adds to the last byte.
-        allow_network_filesystem: Open a file on another machine's disk, where one
-            process at a time may be safe and two are not.
-        maintenance_interval: Seconds, a timedelta or "60s" between two runs of the
-            background thread, which makes memories of sessions that are due, deletes
-            expired memories and consolidates; None runs only `admin.run_due`.
-        clock: The source of the time; None is the machine's.
+        durability: "full" syncs every write; it survives a power cut. "process" syncs
+            at checkpoints: a write survives the end of the process, but a power cut may
+            lose the newest writes.
+        cache_bytes: RAM in bytes for users' partitions and texts, at least 0.
+            Partitions not searched recently are evicted; their next search loads them.
+            Running searches may exceed the limit. A service without a file ignores it.
+        min_free_bytes: Free disk space in bytes, at least 0. Below it adding memories
+            fails, so that deletions and other programs still have space. 0 uses the
+            disk to the last byte.
+        allow_network_filesystem: Whether to open a file on a network filesystem. One
+            process at a time may be safe there; two are not.
+        maintenance_interval: Time between two runs of the background thread: seconds, a
+            timedelta or "60s". The thread makes memories of sessions that are due,
+            deletes expired memories and consolidates. With None, only `admin.run_due`
+            does this work.
+        clock: The source of the time; None uses the system clock.
 
     Raises:
-        ConfigError: A value outside what is allowed.
+        ConfigError: A value is not allowed.
     """
 
     durability: Durability = "full"
@@ -76,20 +77,20 @@ class StorageOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePolicy:
-    """What may be written, by whom, how much, and how long old texts stay.
+    """Rules for writes: review, history, quota, scopes and parts of turns.
 
     Attributes:
-        on_write: Called with each memory before it is written, but for imported ones;
-            see `vecall.hooks`.
-        history_ttl: TTL of overwritten texts: seconds, a timedelta or "3600s"; None
-            keeps them as long as the memory.
-        quota: How much each user may store.
-        scopes: Which scopes beside a user's own memories may be read and written.
-        include: What of a turn is remembered beside its text: "thoughts", and "calls"
-            for function calls and responses, each cut to 1,000 characters.
+        on_write: Called with each memory before it is written, except imported
+            memories; see `vecall.hooks`.
+        history_ttl: TTL of overwritten texts: seconds, a timedelta or "3600s". None
+            deletes them together with the memory.
+        quota: The limits on what each user may store.
+        scopes: The scopes, besides a user's own, that may be read and written.
+        include: Parts of a turn to store besides its text: "thoughts", and "calls" for
+            function calls and responses. Each is cut to 1,000 characters.
 
     Raises:
-        ConfigError: A value outside what is allowed.
+        ConfigError: A value is not allowed.
     """
 
     on_write: WriteHook | None = None
@@ -118,15 +119,15 @@ class WritePolicy:
 
 
 def checked_group(value: object, group: type[T], name: str) -> T:
-    """Return a group of options; None is its defaults.
+    """Return a group of options; for None, the group with its defaults.
 
     Args:
         value: The argument.
         group: The class of the group.
-        name: The name of the argument, for the message.
+        name: The name of the argument, for the error message.
 
     Raises:
-        ConfigError: Something else.
+        ConfigError: The value is neither None nor an instance of `group`.
     """
     if value is None:
         return group()
@@ -137,10 +138,16 @@ def checked_group(value: object, group: type[T], name: str) -> T:
 
 
 def checked_only(value: object, group: type[T], name: str, known: set[str]) -> T:
-    """Return a group of which `VectorStoreMemoryService` has only some options.
+    """Return a group of options; `VectorStoreMemoryService` supports only some.
+
+    Args:
+        value: The argument.
+        group: The class of the group.
+        name: The name of the argument, for the error message.
+        known: The names of the supported options.
 
     Raises:
-        ConfigError: Another option differs from its default.
+        ConfigError: An unsupported option differs from its default.
     """
     checked = checked_group(value, group, name)
     usual = group()
@@ -154,7 +161,7 @@ def checked_only(value: object, group: type[T], name: str, known: set[str]) -> T
 
 
 def checked_flag(value: object, name: str) -> bool:
-    """Return a value that is True or False; raise ConfigError for another."""
+    """Return a bool; raise ConfigError for a value of another type."""
     if not isinstance(value, bool):
         msg = f"{name}: expected True or False"
         raise ConfigError(msg)
@@ -162,10 +169,10 @@ def checked_flag(value: object, name: str) -> bool:
 
 
 def checked_seconds(value: object, name: str) -> float | None:
-    """Return a length of time in seconds; None is none.
+    """Return a duration in seconds; None stays None.
 
     Raises:
-        ConfigError: Not a positive length of time.
+        ConfigError: The value is not a positive duration.
     """
     if value is None:
         return None
@@ -177,10 +184,10 @@ def checked_seconds(value: object, name: str) -> float | None:
 
 
 def checked_summarizer(value: object) -> SummaryProvider | None:
-    """Return what makes summaries, if anything does.
+    """Return the summarizer, or None.
 
     Raises:
-        ConfigError: It has no `get_summaries`.
+        ConfigError: The value has no method `get_summaries`.
     """
     if value is None or callable(getattr(value, "get_summaries", None)):
         return cast("SummaryProvider | None", value)
@@ -189,14 +196,14 @@ def checked_summarizer(value: object) -> SummaryProvider | None:
 
 
 def quota_of(quota: Quota) -> UserQuota | None:
-    """Return how much one user may have; None is as much as they like."""
+    """Return the quota of one user; None is unlimited."""
     if quota.memories is None and quota.bytes is None:
         return None
     return UserQuota(quota.memories, quota.bytes, quota.eviction)
 
 
 def warn_of_raw_turns(summarizer: SummaryProvider | None, trigger: object) -> None:
-    """Warn the program that turns are embedded without a summary, if so."""
+    """Warn the caller if turns are embedded without a summary."""
     if summarizer is None and not isinstance(trigger, Compaction):
         warn_caller(
             "turns are embedded as they are, without a summary", RawTurnsWarning

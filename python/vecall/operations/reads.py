@@ -1,4 +1,4 @@
-"""Reading single memories by id, and recording their use."""
+"""Reads memories by id, and records their use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reads:
     """`get_memory`, `expand_session` and `mark_used` of one open file."""
 
     def __init__(self, runtime: Runtime) -> None:
-        """Work on an open file."""
+        """Use the runtime of an open file."""
         self._runtime = runtime
         self.telemetry = runtime.telemetry
 
@@ -32,7 +32,7 @@ class Reads:
     async def get(
         self, app_name: str, user_id: str, memory_id: str, scope: str
     ) -> MemoryEntry:
-        """Return one memory."""
+        """Return one memory by id."""
         key = self._runtime.key(app_name, user_id, scope, write=False)
         check_name(memory_id, "memory_id", self._runtime.limits)
         found: MemoryEntry = await Join(
@@ -58,7 +58,7 @@ class Reads:
         turns_before: object,
         turns_after: object,
     ) -> list[MemoryEntry]:
-        """Return a memory with the turns around it."""
+        """Return a memory and the turns around it in its session."""
         key = self._runtime.key(app_name, user_id, write=False)
         limits = self._runtime.limits
         check_name(memory_id, "memory_id", limits)
@@ -87,7 +87,7 @@ class Reads:
 
     @observed("mark_used", int)
     async def mark_used(self, app_name: str, user_id: str, memory_ids: object) -> int:
-        """Count one use of each of some memories."""
+        """Count one use of each memory; return how many were found."""
         key = self._runtime.key(app_name, user_id, write=True)
         ids = as_list(memory_ids, "memory_ids")
         for id_ in ids:

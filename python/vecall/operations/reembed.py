@@ -1,4 +1,4 @@
-"""Moves a file to another embedding model while it is in use; can be resumed."""
+"""Migrates an open file to another embedding model; resumable."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from vecall.store import (
 _BATCH = 64
 
 Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
-"""`Loader.moving` of what serves the model before."""
+"""`Loader.moving` of the search index with the old model."""
 
 
 class Reembedding:
-    """A migration to another model; `run` performs it."""
+    """A migration to another embedding model; `run` performs it."""
 
     def __init__(self, storage: Storage, embedder: Embedder) -> None:
-        """Prepare to move the file to `embedder`."""
+        """Prepare the migration of the file to the model of `embedder`."""
         self._storage = storage
         self._embedder = embedder
 
@@ -37,29 +37,29 @@ class Reembedding:
         moving: Moving,
         stopping: Callable[[], bool],
     ) -> int:
-        """Embed all memories with the new model and make it the file's.
+        """Embed all memories with the new model, then make it the file's model.
 
-        Vectors that wait to be moved to their rows, and rows without one, are left to
-        the backfill.
+        The backfill handles rows without a vector, and vectors that are not yet copied
+        to their rows.
 
         Args:
-            switched: Is called once the new model is the file's.
-            moving: Has what reads the file meanwhile ask whether the new model is the
-                file's. Between the commit that makes it so and `switched`, what is read
-                has no vectors of the model before.
-            stopping: Whether to leave the rest to another call.
+            switched: Called after the new model has become the file's model.
+            moving: Makes concurrent loads check whether the switch was committed.
+                Between that commit and `switched`, a load finds no vectors of the old
+                model.
+            stopping: Returns True to stop early; another call resumes the migration.
 
         Returns:
-            How many memories were embedded.
+            The number of memories embedded.
 
         Raises:
-            EmbedderError: The embedder failed; another call goes on from there.
-            ConflictError: Somebody began to move the file to yet another model.
+            EmbedderError: The embedder failed; another call resumes the migration.
+            ConflictError: A migration to a third model has begun.
         """
         candidate = model_of(self._embedder)
         self._finish_last()
         model = self._storage.begin_migration(candidate)
-        if model is None:  # there was none, or it is the same: nothing to prepare
+        if model is None:  # no model before, or the same one: nothing to embed
             with self._storage.read() as reads:
                 model = reads.active_model()
             assert model is not None
@@ -80,10 +80,10 @@ class Reembedding:
     def _moved(
         self, model: EmbeddingModel, switched: Callable[[EmbeddingModel], None]
     ) -> bool:
-        """Return whether the file has the new model; if so, serve it."""
+        """Return whether the file has the new model; if so, switch to it."""
         with self._storage.read() as reads:
             active = reads.active_model()
-        # Another process may have finished the move, which is on its way here, too.
+        # Another process may have finished the migration.
         return (
             active is not None
             and active.id == model.id
@@ -96,8 +96,8 @@ class Reembedding:
         job = SwitchModels(model)
 
         def then(_: Change) -> None:
-            # On the writer's thread: a write refused because the model has changed then
-            # finds this service changed already, and is repeated.
+            # Runs on the writer's thread. A write that fails because the model has
+            # changed finds the new model here, and is repeated.
             if job.done:
                 switched(model)
 
@@ -105,9 +105,9 @@ class Reembedding:
         return job.done
 
     def _finish_last(self) -> None:
-        """Move what another change of the model, cut short by a crash, left unmoved.
+        """Move the remaining vectors of an earlier migration that crashed.
 
-        Nobody else leaves any: a change begins when there is none.
+        Only a crash leaves such vectors: a migration begins when all are moved.
         """
         while True:
             with self._storage.read() as reads:
@@ -126,7 +126,7 @@ class Reembedding:
             with self._storage.read() as reads:
                 active = reads.active_model()
                 if active is not None and active.id == model.id:
-                    break  # another process has finished it
+                    break  # another process has finished the migration
                 reads.require_migrating(model.id)
                 rows, cursor = reads.to_be_embedded(_BATCH)
             if not rows and cursor is None:

@@ -55,7 +55,7 @@ from vecall.validation import check_name, check_path, check_top_k
 
 T = TypeVar("T")
 
-INLINE_PARSE_LIMIT = 32  # turns: under a millisecond of the caller's event loop
+INLINE_PARSE_LIMIT = 32  # turns: blocks the caller's event loop for under 1 ms
 
 
 class Runtime:
@@ -99,7 +99,7 @@ class Runtime:
         self.closed = False
         self.is_finished = False
         """Whether `close` has finished."""
-        self._closing = threading.RLock()  # a signal's handler may close, too
+        self._closing = threading.RLock()  # reentrant: a signal handler may call close
         self.telemetry = Telemetry()
         self.file_model: str | None = None
         self.after_fork: Callable[[], None] = lambda: None
@@ -112,7 +112,7 @@ class Runtime:
         self._open(warn=True)
 
     def _open(self, *, warn: bool) -> None:
-        """Open the file, in this process."""
+        """Open the file in this process; `warn` enables warnings."""
         self.storage = open_storage(
             self._path,
             self._storage_options.durability,
@@ -161,7 +161,7 @@ class Runtime:
         return search_index
 
     def _open_in_child(self) -> None:
-        """Reopen the file after a fork; the parent's handles are not touched."""
+        """Reopen the file after a fork without touching the parent's handles."""
         with reopening():
             if os.getpid() == self._process:
                 return
@@ -180,7 +180,7 @@ class Runtime:
         return os.getpid() != self._process
 
     def begin_use(self) -> Use:
-        """Use the current search index; it stays open until the block ends.
+        """Return a context that keeps the current search index open.
 
         Raises:
             ClosedError: The service was closed.
@@ -191,7 +191,7 @@ class Runtime:
         return use
 
     def switch(self, model: EmbeddingModel, embedder: Embedder) -> None:
-        """Serve another model from now on; running searches finish with the old one."""
+        """Switch to another model; running searches finish with the old one."""
         old = self.search_index
         if old.model is None or old.model.id != model.id:
             self._embedder = embedder
@@ -208,7 +208,7 @@ class Runtime:
         return [*tuple(self._retired), self.search_index]
 
     def backfill(self) -> Backfill:
-        """Start to embed the rows without vectors."""
+        """Start the backfill of rows without vectors."""
         self._backfill.close()
         model = self.search_index.model
         number = None if model is None else model.id
@@ -218,12 +218,12 @@ class Runtime:
         return self._backfill
 
     def _choose_embedder(self) -> Embedder | None:
-        """Return the embedder; the file says which one `embedder="auto"` is."""
+        """Return the embedder; the file determines it for `embedder="auto"`."""
         if isinstance(self._embedder, str):
             with self.storage.read() as reads:
                 stored = reads.active_model()
                 filled = reads.has_memories()
-            # A read-only service cannot embed the memories of the file.
+            # A read-only service cannot embed the file's memories.
             filled = filled or self.read_only
             name = None if stored is None else stored.name
             self._embedder = automatic(name, has_memories=filled)
@@ -266,15 +266,15 @@ class Runtime:
     def close(self) -> None:
         """Finish pending writes and close the file.
 
-        A second call does nothing, or goes on where the first one was interrupted.
+        A second call does nothing. If the first call was interrupted, it continues.
 
         Raises:
             ReentrantCallError: A function that this service calls is the caller.
-            BusyError: Another process held the file's lock for too long; call again.
+            BusyError: Another process held the file's lock too long; call again.
         """
         if self.is_foreign:
             self.closed = True
-            return  # threads and connections are the parent's
+            return  # threads and connections belong to the parent
         self.refuse_nested()
         self.closed = True
         with self._closing:
@@ -307,10 +307,10 @@ class Runtime:
             self._open_in_child()
 
     def _check_floors(self) -> None:
-        """Check that floors have scores to compare with, once the embedder is known.
+        """Check that searches have the scores that the floors need.
 
         Raises:
-            ConfigError: There is a floor and nothing to compare it with.
+            ConfigError: A floor is set, and searches do not have its score.
         """
         if isinstance(self._embedder, str):
             return  # the file determines the embedder
@@ -323,9 +323,9 @@ class Runtime:
         items: list[Any],
         *args: object,
     ) -> T:
-        """Parse arguments: few on the event loop, many on another thread.
+        """Parse arguments: a few items on the event loop, many on another thread.
 
-        The caller's list was copied, so it may grow meanwhile; its items must not
+        The list is a copy, so the caller may change its own list. The items must not
         change until the call returns.
         """
         if len(items) <= INLINE_PARSE_LIMIT:
@@ -339,18 +339,24 @@ class Runtime:
         return found
 
     def check_embedder(self, embedder: Embedder) -> None:
-        """Raise ConfigError if the memory cannot be moved to an embedder."""
+        """Raise ConfigError if the file cannot be migrated to an embedder."""
 
     def key(
         self, app_name: str, user_id: str, scope: object = "user", *, write: bool
     ) -> tuple[str, str]:
-        """Return the key of a partition; check that it may be read or written.
+        """Return the key of a partition; check the access to it.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            scope: The scope: "user" or a shared one.
+            write: Whether the call writes to the partition.
 
         Raises:
             ClosedError: The service was closed.
-            ReadOnlyError: It is to be written, and the service only reads.
-            InvalidArgumentError: A name that names nothing.
-            ScopeError: A scope that is not switched on.
+            ReadOnlyError: The call writes, and the service is read-only.
+            InvalidArgumentError: A name is invalid.
+            ScopeError: The scope is not enabled.
         """
         self.check_open()
         if write:
@@ -360,7 +366,7 @@ class Runtime:
         return self.scopes.key(scope, app_name, user_id, write=write)
 
     def owner(self, app_name: str, user_id: str) -> Owner:
-        """Return the names of an app and a user, checked."""
+        """Return the checked names of an app and a user."""
         check_name(app_name, "app_name", self.limits)
         check_name(user_id, "user_id", self.limits)
         self.scopes.key("user", app_name, user_id, write=False)

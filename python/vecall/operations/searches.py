@@ -1,6 +1,6 @@
-"""Searching memories, for the asynchronous and the blocking service.
+"""Searches, for the asynchronous and the blocking service.
 
-See `vecall.operations.writes` for how an operation waits.
+`vecall.operations.writes` describes how an operation waits.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Searches(Runtime):
     @observed("search", _found)
     async def search(self, arguments: SearchArguments) -> SearchMemoryResponse:
         """Find the best memories for a query."""
-        while True:  # inlines `served`: this is the hottest call
+        while True:  # `served` inlined: this is the hottest call
             with self.begin_use() as search_index:
                 try:
                     return await self._search(search_index, arguments)
@@ -105,7 +105,7 @@ class Searches(Runtime):
         if not isinstance(ranking, Ranking):
             msg = "ranking: expected a vecall.Ranking"
             raise InvalidTypeError(msg)
-        if ranking.fusion == "words":  # no memory has a cosine then
+        if ranking.fusion == "words":  # a search by words has no cosine
             if arguments.min_similarity is not None:
                 raise ConfigError(FLOOR_OF_WORDS)
             min_similarity = None
@@ -142,7 +142,7 @@ class Searches(Runtime):
     async def _search_one(
         self, search_index: SearchIndex, request: SearchRequest
     ) -> SearchMemoryResponse:
-        """Search one partition; apply the conditions that the engine lacks."""
+        """Search one partition; apply the conditions that the engine cannot apply."""
         filter_ = request.filter
         if filter_ is None or not needs_rows(filter_):
             return await search_index.recall.search(request)

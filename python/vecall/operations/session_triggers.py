@@ -1,4 +1,4 @@
-"""Observed sessions, and the memories that a trigger makes of them."""
+"""Buffers observed sessions, and makes memories of them when a trigger fires."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from vecall.validation import check_name
 _log = logging.getLogger("vecall")
 
 _Part = tuple[list[Draft], SessionSummary | None]
-"""Turns in order, and the compaction that comes after them."""
+"""Turns in order, and the compaction after them, if any."""
 
-_LEASE_S = 600.0  # of the process that makes the memories of a session
+_LEASE_S = 600.0  # of the process that makes memories of a claimed session
 _FIRST_PAUSE_S = 30.0
 _LONGEST_PAUSE_S = 3_600.0
 
@@ -62,9 +62,12 @@ class SessionObserver:
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:
-        """Make memories when the trigger fires.
+        """Create an observer for an open file.
 
-        The summarizer makes the memories; without one, each turn becomes a memory.
+        Args:
+            memory: The open file.
+            trigger: Determines when memories are made of the buffered turns.
+            summarizer: Makes the memories; with None, each turn becomes a memory.
         """
         self._memory = memory
         self.telemetry = memory.telemetry
@@ -72,10 +75,10 @@ class SessionObserver:
         self.summarizer = summarizer
         self._summarizing = SummarizerCalls()
         self.on_buffered: Callable[[], None] = lambda: None
-        """Called after turns were buffered that may be due soon."""
+        """Called after new turns were buffered; a session may now be due sooner."""
 
     def restart(self) -> None:
-        """Start a new thread in a forked child."""
+        """Replace the summarizer's thread in a forked child."""
         self._summarizing.restart()
 
     def refuse_nested(self) -> None:
@@ -103,7 +106,12 @@ class SessionObserver:
     async def add_session(
         self, session: object, request: WriteRequest, *, replace: bool
     ) -> AddedIds:
-        """Store the summaries of a session, or its turns without a summarizer."""
+        """Store the summaries of a session, or its turns without a summarizer.
+
+        Raises:
+            ConfigError: `replace` or an option of `request` is set, and the service
+                stores summaries or compactions.
+        """
         if self.summarizer is None and not isinstance(self.trigger, Compaction):
             return await self._memory.add_session(session, request, replace=replace)
         if replace or request != WriteRequest():
@@ -122,7 +130,15 @@ class SessionObserver:
         user_id: str | None,
         session_id: str | None,
     ) -> list[str]:
-        """Make memories of all buffered turns of a session; return their ids."""
+        """Make memories of all buffered turns of a session; return their ids.
+
+        Args:
+            session: The session, whose new turns are buffered first. With None, the
+                names identify the session.
+            app_name: The app.
+            user_id: The user.
+            session_id: The id of the session.
+        """
         if session is not None:
             due, parts = await self._read(session)
             await self._buffer(due, parts, ends=True)
@@ -137,7 +153,7 @@ class SessionObserver:
         return made + await self._flush(due)
 
     async def run_due(self) -> int:
-        """Make memories of the sessions that are due; return their number."""
+        """Make memories of the sessions that are due; return the number of sessions."""
         memory = self._memory
         consumed_turns = 0
         due: list[DueSession] = await Join(
@@ -168,7 +184,7 @@ class SessionObserver:
             return reads.due_sessions(storage.expiry_clock.now())
 
     async def _read(self, session: object) -> tuple[DueSession, list[_Part]]:
-        """Return a session's names, and its turns and compactions in order."""
+        """Return the keys of a session, and its turns and compactions in order."""
         memory = self._memory
         memory.check_open()
         head = session_head(session, memory.limits)
@@ -190,7 +206,7 @@ class SessionObserver:
         count: int | None = None,
         ends: bool = False,
     ) -> None:
-        """Store the new turns in the buffer; usually there are none."""
+        """Store the new turns in the buffer. Most calls have none."""
         if not any(drafts or summary for drafts, summary in parts):
             return
         found = self._memory.search_index.partitions.submit(self._new, due, parts)
@@ -209,7 +225,11 @@ class SessionObserver:
     def _new(
         self, due: DueSession, parts: list[_Part]
     ) -> tuple[list[tuple[str, Draft | SessionSummary]], list[Draft]]:
-        """Return the turns that the file lacks, and the drafts of the valid ones."""
+        """Return the new turns and compactions by id, and drafts to review.
+
+        New items are those that the file has not seen. With a `Compaction` trigger, a
+        late turn, which a known compaction covers, has no draft.
+        """
         items: dict[str, Draft | SessionSummary] = {}
         for turns, summary in parts:
             items.update({draft.id: draft for draft in in_slices(turns)})
@@ -235,7 +255,7 @@ class SessionObserver:
             return reads.buffered_turns(*due)
 
     async def _compacted(self, due: DueSession) -> list[str]:
-        """Make memories of compactions; remove the turns that they summarize."""
+        """Store compactions as memories; remove the turns that they summarize."""
         made: list[str] = []
         while True:
             turns = await Join(
@@ -252,7 +272,7 @@ class SessionObserver:
                 source="compaction",
                 trust=None,  # the sources of a compaction are unknown
             )
-            with suppress(ConflictError):  # another process was faster
+            with suppress(ConflictError):  # another process made this memory
                 made += await self._remember(due, drafts, found.turns)
 
     async def _flush(self, due: DueSession) -> list[str]:
@@ -267,7 +287,7 @@ class SessionObserver:
                 drafts = await self._memory.read_through(drafts_of, turns, due.session)
             else:
                 drafts = await self._summarizing.drafts(self.summarizer, due, turns)
-            with suppress(ConflictError):  # others stored or deleted some of the turns
+            with suppress(ConflictError):  # some of the turns are stored or deleted
                 return await self._remember(due, drafts, turns)
 
     async def _remember(
@@ -284,5 +304,5 @@ class SessionObserver:
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
-        """Ask for summaries, off the event loop; see `SummarizerCalls.summaries`."""
+        """Call a summarizer off the event loop; see `SummarizerCalls.summaries`."""
         return await self._summarizing.summaries(provider, session)

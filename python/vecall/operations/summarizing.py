@@ -41,9 +41,9 @@ class SummarizerCalls:
         due: DueSession,
         turns: Sequence[BufferedTurn],
     ) -> list[Draft]:
-        """Return the drafts of turns: summaries, or without a provider the turns.
+        """Return drafts of summaries; without a provider, drafts of the turns.
 
-        Turns in quarantine are not summed up.
+        Summaries leave out quarantined turns.
 
         Raises:
             SummaryError: The provider failed.
@@ -72,7 +72,7 @@ class SummarizerCalls:
     async def summaries(
         self, provider: SummaryProvider, session: dict[str, Any]
     ) -> list[SessionSummary]:
-        """Ask for summaries, off the event loop.
+        """Call a summarizer off the event loop; return its summaries.
 
         Raises:
             SummaryError: The provider failed.

@@ -1,4 +1,4 @@
-"""The options of a write: the caller's, and those of internal operations."""
+"""The options of a write: of the caller, and of internal operations."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ class WriteRequest(NamedTuple):
 
 
 def fact_request(restore: bool | None, key: str | None, scope: str) -> WriteRequest:
-    """Return the request of explicit memories; `restore=False` skips deleted ones."""
+    """Return a request for explicit memories; `restore=False` skips deleted ones."""
     restore_facts = restore is not False
     return WriteRequest(bool(restore), key, scope=scope, restore_facts=restore_facts)

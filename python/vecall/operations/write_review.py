@@ -1,4 +1,4 @@
-"""Calls a service's write hook with every memory before it is written."""
+"""Calls the write hook of a service with each memory before it is written."""
 
 from __future__ import annotations
 
@@ -36,10 +36,15 @@ _NESTED = (
 
 
 class WriteReviewer:
-    """A write hook with its own thread."""
+    """The write hook of a service, and the thread that calls it."""
 
     def __init__(self, hook: WriteHook | None, limits: Limits) -> None:
-        """Use a hook; without one every draft passes unchanged."""
+        """Create a reviewer.
+
+        Args:
+            hook: The write hook; with None every draft passes unchanged.
+            limits: The limits on texts, for redacted texts.
+        """
         self._hook = hook
         self._limits = limits
         self._thread = PluginExecutor("vecall-hook")
@@ -55,8 +60,8 @@ class WriteReviewer:
     ) -> list[Draft]:
         """Return the drafts that the hook accepts, with its changes.
 
-        Rejected drafts are left out; a rejected explicit memory is an error. For
-        arguments and errors see `review_each`.
+        The result omits rejected drafts. A rejected explicit memory is an error. See
+        `review_each` for arguments and errors.
         """
         results = await self.review_each(
             app, user, drafts, scope=scope, explicit=explicit
@@ -75,17 +80,18 @@ class WriteReviewer:
         """Return each draft with the hook's changes; None for a rejected one.
 
         Args:
-            app: The app that the caller named.
-            user: The user that the caller named.
+            app: The `app_name` of the call.
+            user: The `user_id` of the call.
             drafts: The drafts to review.
-            scope: The scope that they are written to.
-            explicit: The caller waits for these memories; rejecting one is an error.
+            scope: The scope of the write.
+            explicit: Whether the drafts are explicit memories; rejecting a memory that
+                is not a turn is then an error.
 
         Raises:
             WriteRejectedError: The hook rejected an explicit memory.
-            WriteHookError: The hook failed.
+            WriteHookError: The hook failed, or returned no `Verdict`.
             ReentrantCallError: The hook itself is the caller.
-            LimitExceededError: The hook redacted a memory to a text that is too long.
+            LimitExceededError: The redacted text of a memory is too long.
         """
         if self._hook is None or not drafts:
             return drafts
@@ -120,7 +126,7 @@ class WriteReviewer:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no hook, so that every draft passes."""
+        """Whether the service has no hook; every draft then passes unchanged."""
         return self._hook is None
 
     def refuse_nested(self) -> None:

@@ -1,4 +1,4 @@
-"""Adding memories, for the asynchronous and the blocking service.
+"""Writes, for the asynchronous and the blocking service.
 
 Every operation is a coroutine that waits for other threads only through `Join`.
 `MemoryService` waits on the running event loop; its blocking twin blocks. The
@@ -78,7 +78,7 @@ class Writes(Runtime):
         custom_metadata: object,
         request: WriteRequest,
     ) -> AddedIds:
-        """Store some turns."""
+        """Store turns."""
         key = self.key(app_name, user_id, request.scope, write=True)
         if session_id is not None:
             check_name(session_id, "session_id", self.limits)
@@ -109,7 +109,7 @@ class Writes(Runtime):
         return await self._aligned(drafts, written)
 
     async def read_turns(self, raw_turns: list[Any], head: SessionHead) -> list[Draft]:
-        """Return the drafts of a session's turns; none of them was rewound."""
+        """Return the drafts of turns; the caller has removed rewound turns."""
         scope = CallMetadata({}, app=head.app, user=head.user)
         return (await self._turns(raw_turns, head.id, scope)).drafts
 
@@ -179,7 +179,7 @@ class Writes(Runtime):
                 except EmbeddingMismatchError:
                     if search_index is self.search_index:
                         raise
-            # This service moved the file to another model meanwhile: embed again.
+            # The model of the file changed during the write: embed again.
             for draft in drafts:
                 draft.vec = None
 
@@ -202,7 +202,7 @@ class Writes(Runtime):
         answered = False
         model = None
         if search_index.embedding is not None and search_index.model is not None:
-            # A restored turn may have another text than the file: a correction's.
+            # A restored turn may have another text than its correction in the file.
             embed_all = request.restore or request.corrects
             answered = await give_vectors(
                 search_index,
@@ -243,5 +243,5 @@ class Writes(Runtime):
     async def _aligned(self, items: list[Any], written: Written) -> AddedIds:
         try:
             return await self.read_through(aligned, items, written)
-        except ClosedError:  # closed meanwhile; the memories are stored
+        except ClosedError:  # the memories are stored, but the service was closed
             return aligned(items, written)
