@@ -1,7 +1,7 @@
-"""Memory as tools for a model, of no framework, bound to one user of one app.
+"""Memory tools for models, independent of frameworks, bound to one user of one app.
 
-The model chooses the query, never the user: code sets app and user, and no argument of
-a call changes them. Reading and writing are separate tools. `memory_tools` returns the
+The model chooses the query. Your code sets the app and the user; no argument of a tool
+call changes them. Reading and writing are separate tools. `memory_tools` returns the
 writing tools only on request.
 """
 
@@ -58,34 +58,34 @@ def memory_tools(
     filter: FilterLike | None = None,
     **look: Any,
 ) -> list[MemoryTool]:
-    """Return the tools to offer to a model: those that read, and those that write.
+    """Return the tools to offer to a model.
 
-    They are `recall_memory` and `expand_session`, and with `write` also `remember`,
-    `update_memory` and `forget_memory`. A tool that this service cannot serve is left
-    out: over a service of two methods there is `recall_memory` alone.
+    The reading tools are `recall_memory` and `expand_session`. With `write`, the result
+    also has `remember`, `update_memory` and `forget_memory`. Tools that need a method
+    the service lacks are omitted: a service with only the methods of `MemoryProtocol`
+    has only `recall_memory`.
 
-    `LoadMemory` is the same search under the name that google-adk gives it, and
-    `PreloadMemory` is not for a model to call; neither is among them.
+    Two tools are never in the result: `LoadMemory`, which is the same search under the
+    name of google-adk, and `PreloadMemory`, which models do not call.
 
     Args:
         memory: The memory service.
         app_name: The app.
         user_id: The user.
         write: Whether the model may also write.
-        author: Who is said to have written what `remember` stores.
-        trust: How far what it stores is trusted.
-        turns: What `PreloadMemory` gave already, to be left out here.
+        author: The author of memories that `remember` stores.
+        trust: The trust of memories that `remember` stores.
+        turns: The memories that `PreloadMemory` showed in this turn; answers omit them.
         on_missing: As in `MemoryTool`.
-        filter: Which memories `recall_memory` may show. Of it `expand_session` has
-            `min_trust` alone, and shows the turns around a memory otherwise.
+        filter: Which memories `recall_memory` may show. `expand_session` applies only
+            its `min_trust`; other conditions do not hide turns around a memory.
         **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
             `SearchTool`.
 
     Raises:
-        InvalidArgumentError: A name or a filter that cannot be one.
-        ConfigError: Another `on_missing`, a filter for a service whose search takes
-            none, or `write` over a service that no tool can
-            write to.
+        InvalidArgumentError: A name or the filter is invalid.
+        ConfigError: `on_missing` is invalid, the service's search takes no filter, or
+            `write` is set and the service supports no writing tool.
     """
     who = (memory, app_name, user_id)
     recall = RecallMemory(

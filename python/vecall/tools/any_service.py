@@ -1,7 +1,7 @@
-"""Adapts any memory service to a tool: its methods and its search results.
+"""Adapts the methods and the search results of any memory service to tools.
 
-Two methods make a memory service: `add_session_to_memory` and `search_memory`. What
-else a tool needs is looked for; a service that lacks it is refused with a typed error.
+Every memory service has `add_session_to_memory` and `search_memory`. A tool that needs
+another method checks for it, and raises a typed error if the service lacks it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NAMES = ("id", "author", "session_id", "event_id", "kind", "source", "trust")
 
 
 def limits_of(memory: object) -> Limits:
-    """Return the limits of a service; the default ones if it has none."""
+    """Return the limits of a service; the default limits if it has none."""
     limits = getattr(memory, "limits", None)
     return limits if isinstance(limits, Limits) else Limits()
 
 
 def can(memory: object, *names: str) -> bool:
-    """Return whether a service has methods of these names, and supports them."""
+    """Return whether a service has the named methods and supports them."""
     if set(names) & set(getattr(memory, "lacking", ())):
         return False
     if isinstance(memory, BaseMemoryService):
@@ -52,15 +52,15 @@ def require(memory: object, who: str, *names: str) -> None:
 
 
 def checked_filter(memory: object, condition: object) -> Filter | None:
-    """Return the filter of a tool's searches; None: no filter.
+    """Return the filter of a tool's searches, or None.
 
     Args:
         memory: The memory service, or None.
         condition: A `Filter`, a mapping with its fields, or None.
 
     Raises:
-        InvalidArgumentError: A filter that cannot be used, or a condition that the
-            service's search does not have.
+        InvalidArgumentError: The filter is invalid, or the service's search does not
+            support one of its conditions.
         ConfigError: The service's search takes no filter.
     """
     if condition is None:
@@ -103,7 +103,7 @@ def found_by(response: object) -> SearchMemoryResponse:
     """Return a search result as vecall's own types, for any service.
 
     Raises:
-        VecallError: It is no answer of a search.
+        VecallError: The response is not a search result.
     """
     if isinstance(response, SearchMemoryResponse):
         return response
@@ -135,7 +135,7 @@ def _entry(memory: object) -> MemoryEntry:
 
 
 def _seconds(given: object) -> float | None:
-    """Return a time. Without an offset it is local time, as in google-adk."""
+    """Return a time in seconds. Without an offset it is local, as in google-adk."""
     if isinstance(given, str):
         try:
             given = datetime.fromisoformat(given)

@@ -31,30 +31,30 @@ _TYPES: dict[str, Any] = {"string": str, "number": float, "array": list[str]}
 class MemoryTool(ABC):
     """A tool over the memory of one user, independent of frameworks.
 
-    Arguments come from a model and are untrusted. Names outside the schema are ignored,
-    such as apps, users, authors and sources. null counts as absent. An invalid value
-    returns `{"error": …}`, which states what is allowed and does not repeat the value.
-    A call raises only for errors that a model cannot correct: no memory service, a
-    failing embedder or file, a closed service.
+    Arguments come from a model and are untrusted. Argument names outside the schema are
+    ignored, such as apps, users, authors and sources. null counts as absent. For an
+    invalid value the call returns `{"error": …}`. The error states the allowed values
+    and does not repeat the invalid one. A call raises only errors that a model cannot
+    correct: no memory service, a failing embedder or file, a closed service.
 
     Every answer is a new dict of JSON values.
 
     Args:
-        memory: The memory service, vecall's or any other with the two methods of
-            `MemoryProtocol`; None where there is none.
+        memory: The memory service: vecall's, another with the two methods of
+            `MemoryProtocol`, or None.
         app_name: The app.
         user_id: The user.
-        on_missing: Without a service, "error" raises when the tool is called; "empty"
-            answers as if there were no memories, and logs a warning now.
+        on_missing: The behaviour if `memory` is None. "error" raises when the tool is
+            called. "empty" logs a warning now and answers calls without memories.
 
     Raises:
-        InvalidArgumentError: An invalid name.
-        ConfigError: Another `on_missing`, or a service without a method that the tool
-            needs.
+        InvalidArgumentError: A name is invalid.
+        ConfigError: `on_missing` is invalid, or the service lacks a method that the
+            tool needs.
 
     Attributes:
-        name: What a model calls it.
-        description: What a model reads of it.
+        name: The name of the tool for models.
+        description: The description of the tool for models.
         app_name: The app.
         user_id: The user.
     """
@@ -106,7 +106,7 @@ class MemoryTool(ABC):
     def declaration(self) -> dict[str, Any] | None:
         """Return the tool's name, description and parameters, for a model.
 
-        None for a tool that models cannot call.
+        Returns None for a tool that models cannot call.
         """
         return {
             "name": self.name,
@@ -115,7 +115,7 @@ class MemoryTool(ABC):
         }
 
     def openai_schema(self) -> dict[str, Any] | None:
-        """Return the declaration in the format of OpenAI's chat API."""
+        """Return the declaration in the format of OpenAI's chat API, or None."""
         declared = self.declaration()
         return None if declared is None else {"type": "function", "function": declared}
 
@@ -133,8 +133,8 @@ class MemoryTool(ABC):
             turn: The turn of the call, the same as in `PreloadMemory.block`.
 
         Raises:
-            MemoryNotConfiguredError: No memory service, and `on_missing` is "error".
-            VecallError: The memory failed, as its methods say.
+            MemoryNotConfiguredError: `memory` is None, and `on_missing` is "error".
+            VecallError: The memory service failed; see its methods.
         """
         if self._memory is None:
             if self._on_missing == "error":
@@ -160,7 +160,7 @@ class MemoryTool(ABC):
     def as_function(self) -> Callable[..., Awaitable[dict[str, Any]]]:
         """Return the tool as an async function, for frameworks that inspect one.
 
-        Its name, docstring, signature and annotations are the tool's.
+        The function has the name, docstring, signature and annotations of the tool.
         """
         names = tuple(self._properties)
 
@@ -204,15 +204,15 @@ class MemoryTool(ABC):
     async def _answer(
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
-        """Answer a call; the arguments are those of the schema that are not None."""
+        """Answer a call; `given` has the arguments of the schema that are not None."""
 
 
 def at_least_one(value: object, name: str) -> int:
-    """Return `value` if it is a number of memories.
+    """Return `value` if it is a valid number of memories.
 
     Raises:
-        InvalidTypeError: Not an integer.
-        InvalidArgumentError: Below 1.
+        InvalidTypeError: `value` is not an integer.
+        InvalidArgumentError: `value` is below 1.
     """
     if type(value) is not int:
         msg = f"{name}: expected an integer"

@@ -1,4 +1,4 @@
-"""`expand_session`: the model reads a cut memory in full, and its neighbours."""
+"""`expand_session`: the model reads a cut memory and the turns around it."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from vecall.validation import check_name
 
 _NO_MEMORY = "id: this user has no such memory"
 _MAX_TURNS = 10
-_SHARE_OF_REQUESTED = 0.7  # of the tokens, for the requested memory
+_SHARE_OF_REQUESTED = 0.7  # share of the tokens for the requested memory
 
 
 class ExpandSession(MemoryTool):
     """The tool `expand_session(id, turns_before, turns_after, begin)`.
 
-    It answers `{"memories": […], "note": …}`: the memory of that id and the turns
-    around it in its session, in order. The text of the memory itself is read from the
-    character `begin` on; where it is cut, `"cut"` says which characters are shown, and
-    the next call begins where this one ended. An id that no memory of this user has
-    gives `{"error": …}`.
+    The answer is `{"memories": […], "note": …}`: the memory of that id and the turns
+    around it in its session, in order. The text of the requested memory starts at the
+    character `begin`. If the text is cut, `"cut"` has the range of characters shown,
+    and the model reads on with `begin` at the end of that range. An unknown id returns
+    `{"error": …}`.
 
     Args:
-        memory: The memory service; None where there is none.
+        memory: The memory service, or None.
         app_name: The app.
         user_id: The user.
         on_missing: As in `MemoryTool`.
         max_tokens: As in `RecallMemory`.
         count_tokens: As in `RecallMemory`.
         neutralise: As in `RecallMemory`.
-        min_trust: As in `Filter`: a memory below it is not there, and a turn below it
-            is left out.
+        min_trust: As in `Filter`. The id of a memory below it counts as unknown; turns
+            below it are omitted.
 
     Raises:
-        InvalidArgumentError: A name, a number or a tier that cannot be one.
-        ConfigError: Another `on_missing`, or a service without `expand_session`.
+        InvalidArgumentError: A name, a number or the trust tier is invalid.
+        ConfigError: `on_missing` is invalid, or the service has no `expand_session`.
     """
 
     name = "expand_session"
@@ -126,7 +126,7 @@ class ExpandSession(MemoryTool):
     def _pieces(
         self, found: Sequence[MemoryEntry], id_: str, begin: int
     ) -> list[Piece]:
-        """Return the requested memory, and as many of the others as fit."""
+        """Return the requested memory, and as many other turns as fit."""
         at = next(n for n, each in enumerate(found) if each.id == id_)
         pieces = [
             Piece(replace(each, content=strip_invisible(each.text))) for each in found

@@ -19,17 +19,17 @@ async def search_with_fallback(
 ) -> tuple[SearchMemoryResponse, bool]:
     """Search; if the embedder fails, search by words. Return whether it failed.
 
-    A model's turn is worth more than the better half of an answer. The log says it. A
-    floor on the cosine, given here or to the service, does not apply to a search by
-    words, which has no cosine; a floor on the confidence does.
-    Of a service that takes no `top_k` the best so many are returned.
+    The fallback keeps an agent's turn working when embedding fails, and logs a warning.
+    A search by words has no cosine: the floor on the cosine, of the call or of the
+    service, does not apply to it. The floor on the confidence does. If the service's
+    search takes no `top_k`, this function cuts the result to `top_k` memories.
 
     Args:
         memory: The memory service, of vecall or another library.
         arguments: The arguments of vecall's `search_memory`.
 
     Raises:
-        ConfigError: A floor or a filter that this service's search does not have.
+        ConfigError: The service's search does not support a floor or the filter.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     known = taken(memory.search_memory, given)

@@ -16,31 +16,32 @@ from vecall.validation import check_name, check_query
 class ForgetMemory(MemoryTool):
     """The tool `forget_memory`, in two steps.
 
-    With a query it deletes nothing and answers `{"status": "confirm", "token": …,
-    "memories": […]}`, or `{"status": "nothing_found", "memories": []}`. The memories
-    are those that match about as well as the best one, numbered from 1; of more than
-    one, `"choose": true` says that the user should choose. With the token it deletes
-    those whose ids are given, all of them without ids, and answers `{"status":
-    "forgotten", "count": n}`. A token that is unknown, used, too old or another user's
-    gives `{"status": "unknown_token"}`, and so does one of memories that say something
-    else by now. What was deleted does not come back when the conversation it was said
-    in is ingested again.
+    The first call has a query and deletes nothing. It answers `{"status": "confirm",
+    "token": …, "memories": […]}`, or `{"status": "nothing_found", "memories": []}`. The
+    memories match about as well as the best one and are numbered from 1. With several
+    memories, `"choose": true` tells the model to let the user choose.
 
-    The steps keep a model from deleting unseen memories. They cannot make it ask
-    the user; a framework that can ask should.
+    The second call has the token. It deletes the memories with the given ids, or all
+    without ids, and answers `{"status": "forgotten", "count": n}`. If the token is
+    unknown, used, expired or another user's, or if a proposed memory has changed, the
+    answer is `{"status": "unknown_token"}`. Ingesting the conversation again does not
+    bring deleted memories back.
+
+    The two steps keep a model from deleting memories that it has not seen. They cannot
+    make the model ask the user. If your framework can ask the user, let it do so.
 
     Args:
-        memory: The memory service; None where there is none.
+        memory: The memory service, or None.
         app_name: The app.
         user_id: The user.
-        max_entries: At most this many memories go at once.
+        max_entries: The most memories in a proposal, at least 1.
         on_missing: As in `MemoryTool`.
         **look: `max_tokens`, `count_tokens`, `scores` and `neutralise`, as in
             `SearchTool`.
 
     Raises:
-        InvalidArgumentError: A name that cannot be one, or `max_entries` below 1.
-        ConfigError: Another `on_missing`.
+        InvalidArgumentError: A name is invalid, or `max_entries` is below 1.
+        ConfigError: `on_missing` is invalid.
     """
 
     name = "forget_memory"
@@ -107,7 +108,7 @@ class ForgetMemory(MemoryTool):
             return {"status": "nothing_found", "memories": []}
         memories, left_out = await shown(proposal.memories, query, self._look)
         if left_out:
-            # The token must not delete a memory that was not shown.
+            # A token must not delete memories that were not shown.
             return {"error": "query: finds too much to show; say what to forget"}
         answer: dict[str, Any] = {
             "status": "confirm",

@@ -17,10 +17,10 @@ def insert_block(
     """Return messages with the block inserted; the arguments are not changed.
 
     Args:
-        messages: Each a dict with "role" and "content", a text or a list of parts.
+        messages: Dicts with "role" and "content": a text or a list of parts.
         block: The text; "" changes nothing.
-        placement: "user" for a message of its own after all others; "system" for the
-            end of the system text, which is made if there is none.
+        placement: "user" appends the block as a separate user message. "system" appends
+            it to the system text, or adds a system message if there is none.
     """
     given = list(messages)
     if not block:

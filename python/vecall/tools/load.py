@@ -12,21 +12,21 @@ from vecall.tools.shown_memories import ShownMemories
 
 
 class LoadMemory(SearchTool):
-    """The tool `load_memory(query)`, named as google-adk names it.
+    """The tool `load_memory(query)`, with the same name as in google-adk.
 
     Args:
-        memory: The memory service; None where there is none.
+        memory: The memory service, or None.
         app_name: The app.
         user_id: The user.
-        max_entries: At most this many memories in an answer.
-        turns: What `PreloadMemory` gave in this turn, to be left out.
+        max_entries: The most memories in an answer, at least 1.
+        turns: The memories that `PreloadMemory` showed in this turn; answers omit them.
         on_missing: As in `MemoryTool`.
         **look: `max_tokens`, `count_tokens`, `scores`, `neutralise` and `filter`, as in
             `SearchTool`.
 
     Raises:
-        InvalidArgumentError: A name that cannot be one, or `max_entries` below 1.
-        ConfigError: Another `on_missing`.
+        InvalidArgumentError: A name is invalid, or `max_entries` is below 1.
+        ConfigError: `on_missing` is invalid.
     """
 
     name = "load_memory"

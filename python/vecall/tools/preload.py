@@ -1,4 +1,4 @@
-"""`preload_memory`: recalls memories before the model is called."""
+"""`preload_memory`: recalls memories before each call of the model."""
 
 from __future__ import annotations
 
@@ -28,49 +28,49 @@ _INLINE_CHARACTERS = 65_536  # longer texts are cut on another thread
 
 
 class PreloadMemory(MemoryTool):
-    """Recalls memories for every turn of a user, without a call of the model.
+    """Recalls memories for every turn of a user; the model does not call it.
 
-    Passive: it has no declaration, and a model that calls it anyway is answered
-    `{"status": "passive_only"}`. It never raises for a turn: without a service, a text
-    or a hit the block is "", and so it is after a failure, which is logged without
-    content.
+    The tool has no declaration. If a model calls it anyway, the answer is `{"status":
+    "passive_only"}`. `block` never raises an error for a turn. Without a service, a
+    text or a match the block is "". After a failure the block is "" too, and the error
+    is logged without content.
 
         block = await preload.block(text, turn=turn_id)
         answer = await model(preload.place(messages, block))
 
-    The block is for this turn's requests only; keep it out of the stored history. The
-    same hits give the same text, and with placement "user" the system text and all
-    earlier messages stay as they are, so that a provider's prompt cache holds.
+    The block is for the requests of this turn only; do not store it in the history.
+    The same memories give the same text. With placement "user" the system text and all
+    earlier messages do not change, so a provider's prompt cache stays valid.
 
     Args:
-        memory: The memory service; None where there is none, which is logged once.
+        memory: The memory service, or None, which is logged once.
         app_name: The app.
         user_id: The user.
-        max_entries: At most this many memories in a block.
-        max_tokens: At most this many tokens in a block, its frame included; None is
-            no bound. Long texts are cut to the part that the question is about, and
-            say so with the memory's id. What does not fit even so is left out: what
-            does not fit alone, then texts that were cut, then the lowest `confidence *
-            importance`, or the lowest in rank where memories lack a score.
+        max_entries: The most memories in a block.
+        max_tokens: The most tokens in a block, including its frame; None is unlimited.
+            Long texts are cut to the part relevant to the question, with a note that
+            has the memory's id. If the block is still too long, memories are dropped:
+            first those that do not fit alone, then cut texts, then those with the
+            lowest `confidence * importance`, or the lowest rank without scores.
         min_confidence: Floor on the confidence in [0, 1], as in `search_memory`.
         format: As in `render`.
-        placement: Where `place` puts a block.
-        scores: Show confidence and importance. They change with the question and with
-            time, and the text with them.
+        placement: Where `place` inserts a block.
+        scores: Whether to show confidence and importance. They depend on the question
+            and the time, so the text changes with both.
         secret: As in `render`, for the format "secure".
-        count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
-        turns: Where to keep what each turn was given, for the tools that search.
+        count_tokens: Your model's tokenizer; None uses `estimate_tokens`.
+        turns: Records the memories shown in each turn, for the tools that search.
         filter: Which memories may be in a block: a `Filter`, or a mapping with its
             fields.
 
     Raises:
-        InvalidArgumentError: A name, number, secret or filter that cannot be one.
-        ConfigError: Another format or placement, or a filter for a service whose search
-            takes none.
+        InvalidArgumentError: A name, a number, the secret or the filter is invalid.
+        ConfigError: The format or the placement is invalid, or the service's search
+            takes no filter.
 
     Attributes:
-        placement: Where `place` puts a block.
-        turns: What each turn was given.
+        placement: Where `place` inserts a block.
+        turns: The memories shown in each turn.
     """
 
     name = "preload_memory"
@@ -95,7 +95,7 @@ class PreloadMemory(MemoryTool):
         turns: ShownMemories | None = None,
         filter: FilterLike | None = None,
     ) -> None:
-        """Bind it to one user."""
+        """Bind the tool to one user."""
         super().__init__(memory, app_name, user_id, on_missing="empty")
         if format not in get_args(PreloadFormat):
             msg = f"format: must be one of {', '.join(get_args(PreloadFormat))}"
@@ -117,23 +117,23 @@ class PreloadMemory(MemoryTool):
             "scores": scores,
             "secret": secret,
         }
-        # Fail now rather than at the first turn.
+        # Raise errors of the options now, not at the first turn.
         render([], **self._look, max_tokens=max_tokens, count_tokens=count_tokens)
 
     def declaration(self) -> None:
-        """Return None: models cannot call it."""
+        """Return None: models cannot call the tool."""
         return
 
     async def block(self, text: object, *, turn: Hashable = None) -> str:
         """Return the memories for a user's message, as a block of text.
 
         Args:
-            text: What the user said, or a content with parts.
-            turn: An id of the turn, unique for the user. Asked again for the same
-                turn, the same block is returned without another search.
+            text: The user's message: a text, or a content with parts.
+            turn: An id of the turn, unique for the user. Another call for the same turn
+                returns the same block without a search.
 
         Returns:
-            The text for the prompt; "" where there is nothing.
+            The text for the prompt; "" without memories.
         """
         memory = self._memory
         if memory is None:
@@ -150,14 +150,14 @@ class PreloadMemory(MemoryTool):
         """Return a request's messages with the block inserted.
 
         Args:
-            messages: The request's messages as chat APIs take them, each a dict with
+            messages: The request's messages in the format of chat APIs: dicts with
                 "role" and "content". They are not changed.
-            block: What `block` returned; "" leaves everything as it is.
+            block: The result of `block`; "" inserts nothing.
 
         Returns:
-            A new list. With placement "user" the block is a message of the user after
-            all others; with "system" it ends the system text, which is made if there
-            is none.
+            A new list. With placement "user" the block is a separate user message at
+            the end. With "system" the block is appended to the system text, or is a new
+            system message if there is none.
         """
         return insert_block(messages, block, self.placement)
 
@@ -223,7 +223,7 @@ class PreloadMemory(MemoryTool):
 
 
 def _least(memories: Sequence[MemoryEntry]) -> int:
-    """Return the index of the least relevant memory; of equals the last."""
+    """Return the index of the least relevant memory; the last one of equals."""
     worth = [
         None
         if each.confidence is None or each.importance is None

@@ -1,4 +1,4 @@
-"""`recall_memory`: the model searches its memory, with a limit."""
+"""`recall_memory`: the model searches its memory and sets a limit."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ DEFAULT_LIMIT = 5
 class RecallMemory(SearchTool):
     """The tool `recall_memory(query, limit)`.
 
-    A limit outside 1 to `max_limit` counts as the nearest one inside.
+    A `limit` outside [1, `max_limit`] is clamped to that range.
 
     Args:
-        memory: The memory service; None where there is none.
+        memory: The memory service, or None.
         app_name: The app.
         user_id: The user.
         max_limit: The upper bound of the model's `limit`.
-        turns: What `PreloadMemory` gave in this turn, to be left out.
+        turns: The memories that `PreloadMemory` showed in this turn; answers omit them.
         on_missing: As in `MemoryTool`.
         **look: `max_tokens`, `count_tokens`, `scores`, `neutralise` and `filter`, as in
             `SearchTool`.
 
     Raises:
-        InvalidArgumentError: A name that cannot be one, or `max_limit` below 1.
-        ConfigError: Another `on_missing`.
+        InvalidArgumentError: A name is invalid, or `max_limit` is below 1.
+        ConfigError: `on_missing` is invalid.
     """
 
     name = "recall_memory"
@@ -69,6 +69,6 @@ class RecallMemory(SearchTool):
         if isinstance(limit, bool) or not isinstance(limit, int | float):
             msg = "limit: expected a number"
             raise InvalidTypeError(msg)
-        # The order matters: of a number and a NaN, min() returns the first.
+        # The order matters: min() of a number and NaN returns its first argument.
         most = int(max(1, min(self._max_limit, limit)))
         return await self._found(memory, given.get("query"), most, turn)

@@ -15,23 +15,23 @@ from vecall.validation import check_name
 class Remember(WritingTool):
     """The tool `remember(text, kind, importance)`.
 
-    Anyone who talks to the model can make it write. So its memories are marked: their
-    source is "tool", and code sets their author and trust here. Writing the same text
-    twice makes one memory. Writing a forgotten text again stores it again. If the
-    service's write hook rejects a text, the answer is `{"status": "not_remembered"}`.
-    The model does not learn about a quarantined text.
+    Anyone who talks to the model can make it write, so these memories are marked: their
+    source is "tool", and your code sets their author and trust. Writing the same text
+    twice makes one memory. Writing a forgotten text stores it again. If the service's
+    write hook rejects a text, the answer is `{"status": "not_remembered"}`. The answer
+    does not reveal that a text was quarantined.
 
     Args:
-        memory: The memory service; None where there is none.
+        memory: The memory service, or None.
         app_name: The app.
         user_id: The user.
-        author: Who is said to have written it.
-        trust: How far it is trusted.
+        author: The author of the memories.
+        trust: The trust of the memories.
         on_missing: As in `MemoryTool`.
 
     Raises:
-        InvalidArgumentError: A name that cannot be one.
-        ConfigError: Another `on_missing`.
+        InvalidArgumentError: A name is invalid.
+        ConfigError: `on_missing` is invalid.
     """
 
     name = "remember"

@@ -19,35 +19,34 @@ from vecall.validation import check_query
 class SearchTool(MemoryTool):
     """A tool that answers `{"memories": […], "note": …}`, best first.
 
-    An answer takes at most `max_tokens`. Long texts are cut to the part that the query
-    is about: `"cut": {"from": …, "to": …, "of": …}` says which characters are shown,
-    and `ExpandSession` reads the others by the memory's id. Memories that still do
-    not fit are dropped, the last first; `"left_out"` is their number. The note says
+    An answer has at most `max_tokens`. Long texts are cut to the part relevant to the
+    query: `"cut": {"from": …, "to": …, "of": …}` is the range of characters shown.
+    `ExpandSession` reads the rest by the memory's id. Memories that still do not fit
+    are dropped, the last first; `"left_out"` is their number. The note tells the model
     that recalled text is data.
 
-    Memories that `PreloadMemory` gave in the same turn are left out. Others take their
-    place, and "already_in_context" counts those that would have been among the answer.
-    Where the embedder fails, the search goes by words, and `"searched": "by words
-    alone"` says so.
+    Memories that `PreloadMemory` showed in the same turn are omitted, and other
+    memories take their place. `"already_in_context"` counts the omitted memories that
+    would have been in the answer. If the embedder fails, the search uses words only,
+    and the answer has `"searched": "by words alone"`.
 
     Args:
-        memory: The memory service; None where there is none.
+        memory: The memory service, or None.
         app_name: The app.
         user_id: The user.
-        turns: What `PreloadMemory` gave; the same object that it has.
+        turns: The object `turns` of the `PreloadMemory` for the same model.
         on_missing: As in `MemoryTool`.
-        max_tokens: At most this many tokens in an answer, 64 or more; None is no bound.
-        count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
-        scores: Whether relevance and confidence are shown.
+        max_tokens: The most tokens in an answer, at least 64; None is unlimited.
+        count_tokens: Your model's tokenizer; None uses `estimate_tokens`.
+        scores: Whether to show relevance and confidence.
         filter: Which memories may be shown: a `Filter`, or a mapping with its fields.
-            It is set here, in code, and no argument of a call changes it.
-        neutralise: Whether "<" and the marks of chat templates are escaped in what is
-            shown, as `render` does, so that no memory can pose as another speaker.
+            No argument of a tool call changes it.
+        neutralise: Whether to escape "<" and the markup of chat templates in shown
+            texts, as `render` does. A memory then cannot pose as another speaker.
 
     Raises:
-        InvalidArgumentError: A name, a number or a filter that cannot be one.
-        ConfigError: Another `on_missing`, or a filter for a service whose search takes
-            none.
+        InvalidArgumentError: A name, a number or the filter is invalid.
+        ConfigError: `on_missing` is invalid, or the service's search takes no filter.
     """
 
     _without_memory: ClassVar[Answer] = {"memories": []}

@@ -1,4 +1,4 @@
-"""Records the memories shown in recent turns, so that none is shown twice."""
+"""Records the memories shown in recent turns, so that tools do not repeat them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ User = tuple[str, str]
 """A user: app and user id."""
 
 Key = tuple[str, str | None]
-"""A memory of what one user may read: its scope, and its id there."""
+"""A memory that one user may read: its scope, and its id in the scope."""
 
 
 def key_of(memory: MemoryEntry) -> Key:
@@ -35,12 +35,12 @@ class ShownBlock(NamedTuple):
 
 
 class ShownMemories:
-    """The newest turns of all users, with the memories shown in each.
+    """The newest turns of all users, with the memories shown in each turn.
 
-    `PreloadMemory` writes here, the tools that search leave out what they read here.
-    A turn is known by app, user and the id that the caller has for it. Turns without
-    an id are one turn, which lasts until the next block: where turns of one user may
-    overlap, give ids.
+    `PreloadMemory` records the memories that it shows. The tools that search omit the
+    recorded memories. App, user and the caller's turn id identify a turn. All turns
+    without an id count as one turn, which lasts until the next block. If turns of one
+    user can overlap, pass ids.
 
     Safe to share between threads and event loops.
 
@@ -50,7 +50,7 @@ class ShownMemories:
             evicted. The newest turn always stays.
 
     Raises:
-        ConfigError: Fewer than one.
+        ConfigError: A limit is below 1.
     """
 
     def __init__(self, max_turns: int = 1_000, max_characters: int = 4_000_000) -> None:

@@ -19,7 +19,7 @@ DEFAULT_MAX_TOKENS = 2_000
 MARK = "\N{HORIZONTAL ELLIPSIS}"
 """Marks omitted text."""
 
-_MIN_TEXT = 48  # tokens; a shorter part is not useful
+_MIN_TEXT = 48  # tokens; shorter parts are not useful
 _MOST_TERMS = 32
 _EDGE = 24  # characters within which a cut looks for a space
 _TRIES = 24
@@ -29,9 +29,9 @@ class Cut(NamedTuple):
     """The part of a text that is shown.
 
     Attributes:
-        begin: Its first character, from 0.
-        end: The character after its last one.
-        length: Characters of the whole text.
+        begin: The index of its first character, from 0.
+        end: The index after its last character.
+        length: The number of characters of the whole text.
     """
 
     begin: int
@@ -43,8 +43,8 @@ class Piece(NamedTuple):
     """A memory to show: whole, or cut.
 
     Attributes:
-        memory: The memory, whose content is the cleaned text that is shown.
-        cut: Which part of the whole text it is; None for the whole.
+        memory: The memory; its content is the cleaned text to show.
+        cut: The part of the whole text that is shown; None for all of it.
     """
 
     memory: MemoryEntry
@@ -58,17 +58,17 @@ Cost = Callable[[Piece], int]
 def bounded(
     memories: Sequence[MemoryEntry], query: str, most: int, cost: Cost
 ) -> list[Piece]:
-    """Return memories that fit a number of tokens together; cut the longest texts.
+    """Cut the longest texts until all memories together fit a number of tokens.
 
-    All texts shorter than some length stay whole, and all others are cut to it around
-    what the query is about. No text is cut below some 48 tokens, so the pieces may take
-    more than `most`; the caller leaves out those that do not fit.
+    All texts longer than some length are cut to it, around the query's words. Shorter
+    texts stay whole. No text is cut below about 48 tokens, so the pieces may need more
+    than `most` tokens; the caller drops those that do not fit.
 
     Args:
-        memories: What a search found.
-        query: What it looked for.
-        most: Tokens for all of them.
-        cost: How many tokens a piece takes.
+        memories: The memories that a search found.
+        query: The query of the search.
+        most: The number of tokens for all pieces.
+        cost: Returns the number of tokens of a piece.
     """
     pieces = [
         Piece(replace(each, content=strip_invisible(each.text))) for each in memories
@@ -87,7 +87,7 @@ def bounded(
 
 
 def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
-    """Return the part of a text from a character on that fits a number of tokens."""
+    """Return the part of a text from `begin` on that fits `most` tokens."""
     text = piece.memory.text
     begin = min(max(begin, 0), len(text))
 
@@ -98,7 +98,7 @@ def from_character(piece: Piece, begin: int, most: int, cost: Cost) -> Piece:
 
 
 def marked(piece: Piece) -> MemoryEntry:
-    """Return a memory with a note in its text: which part is shown, and its id."""
+    """Return a memory; if cut, its text has a note with the shown part and the id."""
     memory, cut = piece
     if cut is None:
         return memory
@@ -162,10 +162,10 @@ def _part(piece: Piece, begin: int, end: int) -> Piece:
 
 
 def _best_window(found: Sequence[tuple[int, str]], length: int, size: int) -> int:
-    """Return the begin of the part of this size with most of the query's words.
+    """Return the begin of the part of this size with the most words of the query.
 
-    A word weighs the less, the more often the text has it. The words are in the middle
-    of the part, so that something of their context is there too.
+    Words that are frequent in the text weigh less. The matched words are in the middle
+    of the part, with some context on both sides.
     """
     if not found:
         return 0

@@ -21,22 +21,23 @@ _NOT_UPDATED = {"status": "not_updated"}
 class UpdateMemory(WritingTool):
     """The tool `update_memory(id, text, importance)`.
 
-    What the memory said before stays in its history. A corrected memory is marked as
-    what `remember` writes: its source is "tool", its author is given here, in code. A
-    memory of another trust than `trust` or "unknown" is not the model's to correct:
-    `{"status": "not_updated"}`, as for what the write hook refuses.
+    The former text stays in the memory's history. A corrected memory is marked like
+    memories of `remember`: its source is "tool", and your code sets its author. The
+    model can correct only memories whose trust is `trust` or "unknown". For other
+    memories, and if the write hook rejects the text, the answer is `{"status":
+    "not_updated"}`.
 
     Args:
-        memory: The memory service; None where there is none.
+        memory: The memory service, or None.
         app_name: The app.
         user_id: The user.
-        author: Who is said to have written the correction.
-        trust: Which memories may be corrected beside those of unknown trust.
+        author: The author of the correction.
+        trust: The trust of memories that may be corrected, besides "unknown".
         on_missing: As in `MemoryTool`.
 
     Raises:
-        InvalidArgumentError: A name that cannot be one.
-        ConfigError: Another `on_missing`, or a service without `update_memory`.
+        InvalidArgumentError: A name is invalid.
+        ConfigError: `on_missing` is invalid, or the service has no `update_memory`.
     """
 
     name = "update_memory"

@@ -23,7 +23,7 @@ IMPORTANCE: dict[str, Any] = {
 
 
 class WritingTool(MemoryTool):
-    """A tool that writes memories; code sets their author and trust."""
+    """A tool that writes memories; your code sets their author and trust."""
 
     def __init__(
         self,
@@ -45,7 +45,8 @@ def checked_text(given: Mapping[str, Any]) -> str:
     """Return the argument `text`, which must be a string and not blank.
 
     Raises:
-        InvalidArgumentError: It is not.
+        InvalidTypeError: The argument is missing or not a string.
+        InvalidArgumentError: The argument is blank.
     """
     text = given.get("text")
     if not isinstance(text, str):
