@@ -1,4 +1,4 @@
-"""Summaries of conversations: by your own LLM, or by what compaction left behind."""
+"""Summaries of conversations: by your own LLM, or from compaction events."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ class SessionSummary:
 
     Attributes:
         summary: The text.
-        topics: Its topics.
-        key_facts: The facts that it states.
-        start_timestamp: Seconds since 1970 of the first turn that it covers. A datetime
-            with a time zone or an ISO 8601 string with an offset is converted.
-        end_timestamp: The same of the last turn.
-        event_count: The number of turns it covers; None if unknown.
+        topics: The topics.
+        key_facts: The facts that the summary states.
+        start_timestamp: The time of the first summarized turn, in seconds since 1970. A
+            datetime with a time zone or an ISO 8601 string with an offset is converted.
+        end_timestamp: The time of the last summarized turn, in the same units.
+        event_count: The number of summarized turns; None if unknown.
     """
 
     summary: str
@@ -35,8 +35,8 @@ class SessionSummary:
         """Check every value; convert the times and the lists.
 
         Raises:
-            InvalidArgumentError: A value that is not allowed.
-            InvalidTypeError: A value of a type that is not allowed.
+            InvalidArgumentError: A value is not allowed.
+            InvalidTypeError: The type of a value is not allowed.
         """
         summary: object = self.summary
         if not isinstance(summary, str):
@@ -76,20 +76,19 @@ class SummaryProvider(Protocol):
                 camelCase.
 
         Returns:
-            The summaries, or an awaitable of them. An empty sequence is valid: there is
-            nothing to remember.
+            The summaries, or an awaitable of them. An empty sequence stores no memory.
         """
         ...
 
 
 def checked_summaries(found: object) -> list[SessionSummary]:
-    """Return what a provider returned, as a list.
+    """Return the result of a provider as a list, checked.
 
     Args:
-        found: What `get_summaries` returned, awaited.
+        found: The result of `get_summaries`, awaited.
 
     Raises:
-        SummaryError: Something else than a sequence of `SessionSummary`.
+        SummaryError: `found` is not a sequence of `SessionSummary`.
     """
     if isinstance(found, Sequence) and not isinstance(found, str | bytes):
         summaries = list(found)

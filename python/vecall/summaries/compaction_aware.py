@@ -1,4 +1,4 @@
-"""Summaries that compaction already made are used again; a model sees only the rest."""
+"""Uses the summaries of compaction events; a model summarizes only the rest."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _OPTIONS = {"llm", "prompt", "max_chars"}
 
 
 class CompactionAwareSummaryProvider:
-    """Takes the summaries of a session's compaction events, and asks for the rest.
+    """Returns a session's compaction summaries, and summarizes its other events.
 
-    A compaction event is one with `actions.compaction`: start_timestamp, end_timestamp
-    and compacted_content, as google-adk writes it, or the same in a mapping. Each that
-    holds text is a summary of its own; each that holds none is passed over, as if it
-    had compacted nothing.
+    A compaction event has `actions.compaction` with start_timestamp, end_timestamp and
+    compacted_content: an event of google-adk, or a mapping with the same keys. Each
+    compaction event with text is one summary. Compaction events without text are
+    ignored; they cover no turns.
 
-    The rest are the ordinary events later than the latest of those ends, in whatever
-    order they stand. An event without a time belongs to the rest if it stands after the
-    last compaction event. Without such events the model is not called.
+    The rest are the ordinary events later than the latest end of a compaction, in any
+    order. An event without a time belongs to the rest if it comes after the last
+    compaction event in the session. If the rest is empty, the model is not called.
     """
 
     def __init__(
@@ -45,28 +45,28 @@ class CompactionAwareSummaryProvider:
         """Set the provider that summarizes the rest.
 
         Args:
-            provider_or_config: An object with `get_summaries`; or what an
-                `LlmSummaryProvider` is made of, the function alone or a mapping with
-                "llm" and, if you like, "prompt" and "max_chars"; or None: only the
-                compactions are returned.
+            provider_or_config: An object with `get_summaries`, or the arguments of an
+                `LlmSummaryProvider`: its function, or a mapping with "llm" and
+                optionally "prompt" and "max_chars". With None, only the compactions are
+                returned.
 
         Raises:
-            ConfigError: Another value, or invalid options.
+            ConfigError: The value or one of the options is invalid.
         """
         self._provider = _provider(provider_or_config)
 
     def get_summaries(
         self, session: object
     ) -> list[SessionSummary] | Awaitable[list[SessionSummary]]:
-        """Return the compactions by time, then the summaries of the rest.
+        """Return the compactions in order of time, then the summaries of the rest.
 
         Args:
             session: A google-adk session, a mapping in snake_case or camelCase, or a
                 `Session`, which holds no compactions.
 
         Returns:
-            A list, or an awaitable of it if the provider of the rest returns one. The
-            same text for the same stretch of time stands there once.
+            A list, or an awaitable of it if the provider of the rest returns one. A
+            text is in the list only once for the same start and end.
 
         Raises:
             InvalidArgumentError: The session's events cannot be read.
@@ -82,19 +82,19 @@ class CompactionAwareSummaryProvider:
 
 
 def compaction_of(event: object) -> SessionSummary | None:
-    """Return the summary that a compaction event holds.
+    """Return the summary of a compaction event.
 
-    No model is called. All texts of the content count, joined by line breaks.
+    No model is called. The summary joins all texts of the content with line breaks.
 
     Args:
         event: An event of google-adk, or a mapping in snake_case or camelCase.
 
     Returns:
-        The text with its start and end; None for any other event, and for a compaction
+        The text with its start and end. None for other events, and for a compaction
         without text.
 
     Raises:
-        InvalidArgumentError: A time that cannot be used.
+        InvalidArgumentError: A time is invalid.
     """
     compaction = _compaction(event)
     text = to_valid_utf8(
@@ -134,7 +134,7 @@ def _split(events: Sequence[Any]) -> _Split:
 
 
 def _order(summary: SessionSummary) -> tuple[float, float]:
-    """By start, then by end; what has no time comes last."""
+    """Return the sort key: start, then end; summaries without a time come last."""
     end = math.inf if summary.end_timestamp is None else summary.end_timestamp
     start = end if summary.start_timestamp is None else summary.start_timestamp
     return start, end
@@ -146,7 +146,7 @@ def _compaction(event: object) -> object:
 
 
 def _with_events(session: object, events: list[Any]) -> object:
-    """A copy of the session, of the same kind, that holds these events only."""
+    """Return a copy of the session, of the same type, with only these events."""
     if isinstance(session, Mapping):
         return {**session, "events": events}
     if dataclasses.is_dataclass(session) and not isinstance(session, type):

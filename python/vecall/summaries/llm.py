@@ -1,4 +1,4 @@
-"""Summaries by a model of your own."""
+"""Summaries by your own model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vecall.summaries.prompt import DEFAULT_PROMPT, checked_prompt, filled
 from vecall.summaries.transcript import TranscriptLine, turns_of
 
 Llm = Callable[[str], str | Awaitable[str]]
-"""A model: a function from a prompt to its answer, plain or asynchronous."""
+"""A model: a synchronous or asynchronous function from a prompt to an answer."""
 
 
 class LlmSummaryProvider:
@@ -30,19 +30,19 @@ class LlmSummaryProvider:
     def __init__(
         self, llm: Llm, *, prompt: str | None = None, max_chars: int = 100_000
     ) -> None:
-        """Take a model.
+        """Create a provider for a model.
 
         Args:
             llm: Called with the prompt; returns the answer, or an awaitable of it.
-            prompt: Your own instead of `DEFAULT_PROMPT`. It must hold `{events}`, which
-                becomes the conversation, "[time] author: text" line by line; other
-                braces stay as they are.
-            max_chars: How many characters of conversation one call may carry. A longer
-                one is split between turns into several calls with summaries of their
-                own; a single turn that is longer goes alone and whole.
+            prompt: Replaces `DEFAULT_PROMPT`. It must contain `{events}`, which is
+                replaced with the conversation, one line "[time] author: text" per
+                turn. Other braces are not changed.
+            max_chars: The most characters of conversation in one call. A longer
+                conversation is split between turns into several calls, each with its
+                own summaries. A single longer turn is sent alone and uncut.
 
         Raises:
-            ConfigError: An argument that cannot be used.
+            ConfigError: An argument is invalid.
         """
         given: object = llm
         if not callable(given):
@@ -67,11 +67,11 @@ class LlmSummaryProvider:
 
         Returns:
             A list, or an awaitable of it if the model's function returns an awaitable.
-            Empty, without a call, if no turn has text.
+            If no turn has text, the list is empty and the model is not called.
 
         Raises:
             InvalidArgumentError: The session's events cannot be read.
-            SummaryError: The model failed, or its answer is blank or no text.
+            SummaryError: The model failed, or its answer is blank or not a string.
         """
         parts = _parts(turns_of(session), self._max_chars)
         found: list[SessionSummary] = []
@@ -88,7 +88,7 @@ class LlmSummaryProvider:
         answer: object,
         parts: Sequence[Sequence[TranscriptLine]],
     ) -> list[SessionSummary]:
-        """Go on from the first answer that has to be awaited."""
+        """Continue from the first answer that is an awaitable."""
         for index, part in enumerate(parts):
             if index:
                 answer = self._ask(part)
@@ -114,14 +114,14 @@ async def _settled(answer: object) -> object:
 
 
 def _failure(error: Exception) -> SummaryError:
-    # The model's own message may quote the conversation; its type does not.
+    # The error's message may quote the conversation; its type does not.
     return SummaryError(f"the llm failed with {type(error).__name__}")
 
 
 def _parts(
     turns: Sequence[TranscriptLine], max_chars: int
 ) -> list[list[TranscriptLine]]:
-    """The turns in groups whose lines, joined, have at most `max_chars` characters."""
+    """Split turns into groups with at most `max_chars` characters in joined lines."""
     parts: list[list[TranscriptLine]] = []
     size = 0
     for turn in turns:
@@ -129,7 +129,7 @@ def _parts(
             parts.append([])
             size = 0
         parts[-1].append(turn)
-        size += len(turn.line) + 1  # and the line break
+        size += len(turn.line) + 1  # one for the line break
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Reads a model's answer: JSON if there is any, however wrapped; else its text."""
+"""Parses a model's answer: JSON objects inside any text, or else the whole text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from vecall.content import get_field, to_valid_utf8
 
 _START = re.compile(r"[\[{]")
-_DECODER = json.JSONDecoder(strict=False)  # models break lines inside of strings
-_MOST_MISSES = 100  # a bound on the time that a hostile answer takes
+_DECODER = json.JSONDecoder(strict=False)  # models write line breaks inside strings
+_MOST_MISSES = 100  # limits the time that a hostile answer takes
 
 
 class LlmOutput(NamedTuple):
-    """One summary as the model gave it; blank only if the model left it blank."""
+    """One summary of a model; its text is blank only if the model left it blank."""
 
     summary: str
     topics: tuple[str, ...] = ()
@@ -25,15 +25,17 @@ class LlmOutput(NamedTuple):
 def read_answer(text: str) -> list[LlmOutput]:
     """Return every summary of an answer, in order, each once.
 
-    Objects with a text as "summary" count, alone, in arrays or inside of others, with
-    anything before, between and after them. Their other keys may be in snake_case or
-    camelCase; a text stands for a list of one, and values of other types are dropped.
+    A summary is a JSON object whose "summary" is a string: alone, in an array or inside
+    another object, with any text around it. Its other keys may be in snake_case or
+    camelCase. A string counts as a list with one item; values of other types are
+    dropped.
 
     Args:
-        text: What the model said.
+        text: The model's answer.
 
     Returns:
-        What is not blank. Where no object counts, the whole text is one summary.
+        The summaries that are not blank. Without a summary object, the whole text is
+        one summary.
     """
     found = list(_objects(text)) or [LlmOutput(to_valid_utf8(text).strip())]
     return [answer for answer in dict.fromkeys(found) if answer.summary]

@@ -8,8 +8,8 @@ from vecall.errors import ConfigError
 
 _PLACE = "{events}"
 
-# The form is described, not shown as JSON: an answer that repeats the question must not
-# read as a summary.
+# The prompt describes the format without JSON: an answer that repeats the prompt must
+# not parse as a summary.
 DEFAULT_PROMPT = """\
 Summarize the conversation below, so that it can be remembered later.
 
@@ -30,10 +30,10 @@ The conversation, one turn per line:
 
 
 def checked_prompt(prompt: object) -> str:
-    """Return a prompt that has a place for the conversation.
+    """Return a prompt, checked to contain `{events}`.
 
     Raises:
-        ConfigError: Not a text, or without `{events}`.
+        ConfigError: The prompt is not a string, or does not contain `{events}`.
     """
     if not isinstance(prompt, str) or _PLACE not in prompt:
         msg = "prompt: expected a text that holds {events}, where the conversation goes"
@@ -42,8 +42,8 @@ def checked_prompt(prompt: object) -> str:
 
 
 def filled(prompt: str, lines: Iterable[str]) -> str:
-    """Return the prompt with the conversation in its place.
+    """Return the prompt with `{events}` replaced by the conversation.
 
-    Other braces stay as they are, in the prompt and in what was said.
+    Other braces of the prompt and of the conversation are not changed.
     """
     return prompt.replace(_PLACE, "\n".join(lines))

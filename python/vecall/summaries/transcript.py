@@ -10,12 +10,12 @@ from vecall.timestamps import to_iso, to_seconds
 
 
 class TranscriptLine(NamedTuple):
-    """One event that said something.
+    """One event with text.
 
     Attributes:
         line: "[ISO 8601 time] author: text" without line breaks; no brackets if the
             time is unknown.
-        timestamp: Seconds since 1970, or None.
+        timestamp: Seconds since 1970; None if unknown.
     """
 
     line: str
@@ -25,11 +25,11 @@ class TranscriptLine(NamedTuple):
 def turns_of(session: object) -> list[TranscriptLine]:
     """Return the turns of a session in its order.
 
-    Events without text are left out, and so are the pieces of a streamed turn. Of the
-    others only the text stays: no thoughts, calls, responses and files.
+    Events without text and the partial events of a streamed turn are omitted. A line
+    has only the text of an event, without thoughts, calls, responses and files.
 
     Raises:
-        InvalidArgumentError: A time that cannot be used.
+        InvalidArgumentError: A time is invalid.
         InvalidTypeError: The events are not a sequence.
     """
     events = get_list(session, "events", "session.events")
@@ -38,10 +38,11 @@ def turns_of(session: object) -> list[TranscriptLine]:
 
 
 def time_of(source: object, name: str) -> float | None:
-    """Return a time as seconds; None if it is absent, or of a type that is no time.
+    """Return a time in seconds; None if it is absent or its type is not a time.
 
     Raises:
-        InvalidArgumentError: NaN, infinite, without a time zone, or out of range.
+        InvalidArgumentError: The time is NaN, infinite, without a time zone, or out of
+            range.
     """
     value = get_field(source, name)
     if isinstance(value, float | int | str | datetime) and not isinstance(value, bool):
@@ -51,7 +52,7 @@ def time_of(source: object, name: str) -> float | None:
 
 def _turn(event: object) -> TranscriptLine | None:
     if get_field(event, "partial") is True:
-        return None  # the whole turn follows
+        return None  # a later event has the whole turn
     content = get_field(event, "content")
     text = _one_line(
         " ".join(text_parts(get_field(event, "text") if content is None else content))
@@ -66,5 +67,5 @@ def _turn(event: object) -> TranscriptLine | None:
 
 
 def _one_line(text: str) -> str:
-    """No text can pretend to be another turn: a line break would start one."""
+    """Return a text in one line, so that it cannot imitate another turn."""
     return " ".join(to_valid_utf8(text).split())
