@@ -1,4 +1,4 @@
-"""What a memory service is made of, as one value."""
+"""The configuration of a memory service as one value."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ _FIELDS = {
     "trigger": "trigger",
     "top_k": "search_top_k",
 }
-"""What a service calls the fields of a configuration."""
+"""The fields of a configuration by the names of a service's options."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryConfig:
-    """Says when memories are made, of what, and how they are found.
+    """Configures when memories are made, what they contain, and how searches work.
 
-    Each part may be left out. With neither a summarization nor an embedding, turns are
-    remembered as they are and found by their words.
+    Every part is optional. Without a summarization and an embedding, the service stores
+    turns unchanged and searches them by words.
 
     Attributes:
         trigger: When memories are made of observed sessions: `SessionEnd`,
             `Inactivity`, `MessageCount`, `Compaction`, a name or a mapping.
         summarization: A `SummaryProvider`, or {"provider": one}.
         embedding: An `Embedder`, a function from texts to vectors, or a name such as
-            "local"; or {"provider": one of these, "model": its model}, where "model"
-            may be left out.
-        vector_store: The path of the SQLite file; a `VectorStore` of your own; or None
-            for a memory that ends with the process.
-        search_top_k: Memories in an answer, at least 1.
+            "local"; or {"provider": one of these, "model": its model}, where "model" is
+            optional.
+        vector_store: The path of the SQLite file, your own `VectorStore`, or None for
+            memories that are lost when the process ends.
+        search_top_k: The default number of memories that a search returns, at least 1.
 
     Raises:
-        ConfigError: Something else, or parts that do not go together.
+        ConfigError: A part is invalid, or the parts are incompatible.
     """
 
     trigger: Trigger | str | Mapping[str, Any] | None = None
@@ -62,7 +62,7 @@ class MemoryConfig:
     search_top_k: int = 5
 
     def __post_init__(self) -> None:
-        """Check every part, and that they go together."""
+        """Check every part, and that the parts are compatible."""
         checked_trigger(self.trigger)
         summarizer = self._summarizer()
         if summarizer is not None and not hasattr(summarizer, "get_summaries"):
@@ -85,16 +85,16 @@ class MemoryConfig:
     def build(
         self, **options: Unpack[BuildKeywords]
     ) -> MemoryService | VectorStoreMemoryService:
-        """Return a new service that is made of these parts.
+        """Return a new service with this configuration.
 
         Args:
-            **options: What else the service takes, such as `storage`; a
-                `VectorStoreMemoryService` takes `ttl`, and some fields of `search`,
+            **options: Other options of the service, such as `storage`. A
+                `VectorStoreMemoryService` has `ttl`, and some fields of `search`,
                 `storage` and `writes`.
 
         Raises:
-            ConfigError: An option that is a part of the configuration, or that the
-                service does not have, or as the service's.
+            ConfigError: An option is a part of the configuration, the service does not
+                have it, or its value is invalid for the service.
         """
         for option in options.keys() & _FIELDS.keys():
             msg = f"{option}: say it in the configuration, as {_FIELDS[option]}"
@@ -156,7 +156,7 @@ def _check_options(service: type, options: Mapping[str, object]) -> None:
 
 
 def _parts(given: object, name: str, keys: set[str]) -> tuple[object, object]:
-    """The provider and the model of a part, which may be the provider itself."""
+    """Return the provider and the model of a part; a part may be a provider."""
     if not isinstance(given, Mapping):
         return given, None
     if given.get("provider") is None or not given.keys() <= keys:

@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from vecall.service.keywords import ServiceKeywords
 
 Matcher = Callable[[str], float]
-"""Takes a memory's text; returns the share of the query that it matches, 0 for none."""
+"""A function from a text to the share of the query it matches, in [0, 1]."""
 
 _WORD = re.compile(r"\w+")
 _ONLY_MATCHES = "memories are found by matching text, without ranking or embedder"
 
 
 def by_substring(query: str) -> Matcher:
-    """Match texts that contain the whole query, in any case."""
+    """Match texts that contain the whole query, ignoring case."""
     wanted = _folded(query)
     return lambda text: float(wanted in _folded(text))
 
 
 def by_words(query: str) -> Matcher:
-    """Match texts that have some of the query's words, in any case.
+    """Match texts that contain some of the query's words, ignoring case.
 
     Words are matched whole. A word with letters beyond ASCII also matches inside a
     longer word, because many languages write no spaces.
@@ -77,7 +77,7 @@ def _folded(text: str) -> str:
 
 
 def _searchable_words(folded: str) -> set[str]:
-    """Return the words, and the runs of Latin and of other letters in mixed ones."""
+    """Return the words; split mixed words into runs of Latin and other letters too."""
     found = set(_WORD.findall(folded))
     for word in [word for word in found if not word.isascii()]:
         found.update("".join(run) for _, run in itertools.groupby(word, _is_latin))
@@ -153,7 +153,7 @@ class _MatchingRecall(Searcher):
         part = target[0]
         with self._storage.read() as reads:
             if reads.partition_state(part, app, user) is None:
-                return []  # deleted meanwhile
+                return []  # the partition was deleted
             return [entry.row for entry in in_slices(reads.load_partition(part))]
 
 
@@ -244,7 +244,7 @@ class InMemoryMemoryService(MemoryService):
         **options: Options of `MemoryService`.
 
     Raises:
-        ConfigError: An option that cannot be used.
+        ConfigError: An option is invalid.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class InMemoryMemoryService(MemoryService):
         """Set the number of memories that a search returns; return this service.
 
         Raises:
-            InvalidArgumentError: Below 1.
+            InvalidArgumentError: `k` is below 1.
         """
         self._memory.top_k = check_top_k(k, self.limits)
         return self

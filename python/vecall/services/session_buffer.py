@@ -1,9 +1,9 @@
 """Buffers the turns of observed sessions in RAM, until memories are made of them.
 
-The buffer is lost when the process ends. It has limits by user and in total; a call
-that would exceed a limit fails. The buffer also remembers the ids of turns that it has
-already handed on, so that observing a session again is cheap. It evicts those ids by
-session, the least recently observed session first.
+The buffer is lost when the process ends. It has limits per user and in total; a call
+that would exceed a limit fails. The buffer also keeps the ids of removed turns, so
+that observing a session again is cheap. It evicts those ids by session, the least
+recently observed session first.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MAX_USER_BYTES = 16 << 20
 MAX_TURNS = 100_000
 MAX_BYTES = 256 << 20
 MAX_IDS = 500_000
-"""The limit on ids of turns of all users, buffered or handed on."""
+"""The limit on ids of turns of all users: buffered turns and removed ones."""
 
-_TURN_OVERHEAD_BYTES = 500  # of a turn, besides its text
+_TURN_OVERHEAD_BYTES = 500  # added to the size of a turn's text
 _FIRST_PAUSE_S = 30.0
 _MAX_PAUSE_S = 3_600.0
 
@@ -60,7 +60,7 @@ class SessionBuffer:
         self._due: dict[DueSession, float] = {}
 
     def known(self, due: DueSession, ids: Collection[str]) -> set[str]:
-        """Return the ids that the session had in an earlier call."""
+        """Return those ids that an earlier call observed in the session."""
         with self._lock:
             session = self._sessions.get(due)
             return set() if session is None else session.seen.intersection(ids)
@@ -74,12 +74,13 @@ class SessionBuffer:
         delay: float | None,
         count: int | None,
     ) -> None:
-        """Buffer the turns of a session that are new.
+        """Buffer the new turns of a session.
 
         Args:
             due: The session.
-            turns: Its turns by id, in order; None marks a turn that becomes no memory.
-            now: The time.
+            turns: Its turns by id, in order. The value None marks a turn that makes no
+                memory.
+            now: The time in seconds.
             delay: Seconds until the session is due; None does not change that time.
             count: The session is due now if at least this many turns are buffered.
 
@@ -126,7 +127,7 @@ class SessionBuffer:
             return [] if session is None else list(session.waiting.values())
 
     def done(self, due: DueSession, ids: Sequence[str]) -> bool:
-        """Remove turns of which memories were made.
+        """Remove turns that became memories.
 
         Args:
             due: The session.
@@ -148,7 +149,7 @@ class SessionBuffer:
     def drop(
         self, app: str, user: str, ids: Collection[str] | None, name: str | None = None
     ) -> int:
-        """Discard buffered turns of a user; return how many.
+        """Discard buffered turns of a user; return the number discarded.
 
         Args:
             app: The app.

@@ -1,4 +1,4 @@
-"""Memory services with one way of searching, under the names that the field knows."""
+"""Memory services that search by vectors only, under their usual names."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ if TYPE_CHECKING:
 
 
 class VectorMemoryService(MemoryService):
-    """Embedding retrieval in memory: each entry embedded once, at ingest.
+    """Embedding retrieval in memory; each memory is embedded once, at ingest.
 
-    Ranks by cosine similarity alone. Nothing outlives the process; `MemoryService` with
-    a path is durable, and also searches by words.
+    Ranks by cosine similarity only. Memories are lost when the process ends. Use
+    `MemoryService` with a path for durability and searches by words.
 
     Args:
-        embedder: What embeds; see `MemoryService`.
-        top_k: Memories in an answer.
-        search: As of `MemoryService`; a ranking takes the place of the cosine alone.
-        **options: As of `MemoryService`.
+        embedder: The embedder; see `MemoryService`.
+        top_k: The default number of memories that a search returns.
+        search: Search options, as in `MemoryService`. A `ranking` replaces the ranking
+            by cosine.
+        **options: Options of `MemoryService`.
 
     Raises:
-        ConfigError: No embedder, or an option that cannot be used.
+        ConfigError: No embedder, or an invalid option.
     """
 
-    _warns_of_raw_turns = False  # the name of the class says what is embedded
+    _warns_of_raw_turns = False  # the name of the class implies it
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class VectorMemoryService(MemoryService):
         search: SearchOptions | None = None,
         **options: Unpack[ServiceKeywords],
     ) -> None:
-        """Start without memories."""
+        """Create an empty service."""
         if embedder is None:
             msg = "embedder: VectorMemoryService needs one"
             raise ConfigError(msg)
@@ -56,19 +57,19 @@ class VectorMemoryService(MemoryService):
         super().__init__(None, embedder=embedder, top_k=top_k, search=chosen, **options)
 
     def with_top_k(self, k: int) -> VectorMemoryService:
-        """Return this service, which returns at most `k` memories from now on.
+        """Set the number of memories that a search returns; return this service.
 
         Raises:
-            InvalidArgumentError: Below 1.
+            InvalidArgumentError: `k` is below 1.
         """
         self._memory.top_k = check_top_k(k, self.limits)
         return self
 
     def with_min_score(self, score: float) -> VectorMemoryService:
-        """Return this service, which has a floor on the cosine from now on, inclusive.
+        """Set the floor on the cosine, inclusive; return this service.
 
         Raises:
-            InvalidArgumentError: NaN or outside [-1, 1].
+            InvalidArgumentError: `score` is NaN or outside [-1, 1].
         """
         self._memory.min_similarity = check_min_similarity(score)
         return self

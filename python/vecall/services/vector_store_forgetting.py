@@ -70,7 +70,7 @@ class VectorStoreForgetting:
     async def confirm(
         self, app_name: str, user_id: str, token: str, ids: object
     ) -> tuple[int, list[str]]:
-        """Delete the proposed memories, or some of them; return the count and ids."""
+        """Delete some or all proposed memories; return the count and the ids."""
         memory = self._memory
         memory.check(app_name, user_id)
         check_name(token, "token", memory.limits)

@@ -138,7 +138,7 @@ class VectorStoreMemory:
         """Embed and store; return the ids. `close` waits for calls in progress.
 
         Raises:
-            ConfigError: One has a `ttl`, and the store cannot delete.
+            ConfigError: A draft has a `ttl`, and the store cannot delete.
             EmbedderError: The embedder failed; nothing was stored.
         """
         self.check_ttl(drafts)
@@ -240,7 +240,7 @@ class VectorStoreMemory:
     async def delete(
         self, app: str, user: str, ids: Sequence[str], who: str = "delete"
     ) -> int:
-        """Delete memories of a user; return how many were there.
+        """Delete memories of a user; return how many existed.
 
         Args:
             app: The app.
@@ -265,10 +265,10 @@ class VectorStoreMemory:
     async def delete_all(
         self, app: str, user: str, session_id: str | None, who: str
     ) -> int:
-        """Delete a session, or all of a user; return how many memories.
+        """Delete the memories of a session or a user; return the number deleted.
 
         Raises:
-            ConfigError: The store has no method for it.
+            ConfigError: The store lacks the method that the deletion needs.
         """
         delete_many = needed_method(self.store, "delete_many", who)
         self._embedding.forget_texts(app, user)

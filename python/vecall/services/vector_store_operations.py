@@ -34,7 +34,7 @@ class VectorStoreOperations:
         custom_metadata: object,
         messages: object,
     ) -> AddedIds:
-        """Store some turns."""
+        """Store turns."""
         memory = self.memory
         memory.check(app_name, user_id)
         if session_id is not None:
@@ -83,7 +83,7 @@ class VectorStoreOperations:
     async def confirm_forget(
         self, app_name: str, user_id: str, token: str, ids: object
     ) -> int:
-        """Delete the proposed memories, or some of them."""
+        """Delete some or all proposed memories; return the number deleted."""
         count, gone = await self.forgetting.confirm(app_name, user_id, token, ids)
         self.sessions.waiting.drop(app_name, user_id, set(gone))
         return count

@@ -1,4 +1,4 @@
-"""Observed sessions of a service over a vector store, and their memories."""
+"""Observes the sessions of a service over a vector store; makes memories of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from vecall.validation import check_name
 
 _log = logging.getLogger("vecall")
 
-_MAX_CONCURRENT_SESSIONS = 8  # of which memories are made
+_MAX_CONCURRENT_SESSIONS = 8  # sessions whose memories are made in parallel
 
 SessionContent = dict[str, "Draft | SessionSummary"]
 
@@ -71,7 +71,7 @@ class VectorStoreSessions:
         self._lock = threading.Lock()
         self._runs: dict[DueSession, Future[list[str]]] = {}
         self.on_buffered: Callable[[], None] = lambda: None
-        """Called after turns were buffered that may be due soon."""
+        """Called after new turns were buffered; a session may now be due sooner."""
 
     async def add_session(self, session: object) -> AddedIds:
         """Store the summaries of a session, or its turns without a summarizer."""
@@ -114,7 +114,7 @@ class VectorStoreSessions:
         return await self._made(due, compactions_only=False)
 
     async def run_due(self) -> int:
-        """Make memories of the sessions that are due; return their number."""
+        """Make memories of the sessions that are due; return the number of sessions."""
         self._memory.check_open()
         expiry_clock = self._memory.expiry_clock
         done = 0
@@ -133,7 +133,7 @@ class VectorStoreSessions:
         return done
 
     def next_run(self) -> float | None:
-        """Run what is due, blocking; return the seconds until the next session is."""
+        """Run due sessions, blocking; return the seconds until the next, or None."""
         run_sync(self.run_due())
         due = self.waiting.next_due()
         return None if due is None else due - self._memory.expiry_clock.now()
@@ -162,7 +162,7 @@ class VectorStoreSessions:
     async def _buffer(
         self, session: object, delay: float | None, count: int | None
     ) -> DueSession:
-        """Buffer the new turns of a session; usually there are none."""
+        """Buffer the new turns of a session. Most calls have none."""
         memory = self._memory
         head = session_head(session, memory.limits)
         memory.check(head.app, head.user)
@@ -181,7 +181,7 @@ class VectorStoreSessions:
             id_: None if id_ in late else _event(each) for id_, each in new.items()
         }
         self.waiting.drop(due.app, due.user, set(taken_back), due.session)
-        gone = [f"\0{id_}" for id_ in taken_back]  # no id of a turn has a NUL
+        gone = [f"\0{id_}" for id_ in taken_back]  # ids of turns contain no NUL
         new_gone = set(gone) - self.waiting.known(due, gone)
         await memory.take_back(due.app, due.user, [g[1:] for g in new_gone])
         turns |= dict.fromkeys(new_gone)
@@ -203,7 +203,8 @@ class VectorStoreSessions:
                     other = self._runs.setdefault(due, mine)
                 if other is mine:
                     break
-                with suppress(Exception):  # its caller sees it; this run tries again
+                # The caller of the other run gets its error; this run tries again.
+                with suppress(Exception):
                     await Join(other)
             run = partial(self._run, due, mine, compactions_only)
             self._maker.run(run, concurrent=False)
