@@ -1,9 +1,9 @@
-"""What any memory service offers: two methods that it must have, others that it may.
+"""The interface of memory services: two required methods, and optional ones.
 
-Code that only remembers sessions and searches can take any `MemoryProtocol`. A service
-of your own derives from `BaseMemoryService` and writes the two methods; the others
-raise NotImplementedError until it writes them too, and `capabilities` tells which it
-has.
+Code that only stores sessions and searches them can accept any `MemoryProtocol`. To
+write your own service, derive from `BaseMemoryService` and define the two methods.
+Optional methods raise NotImplementedError until you define them; `capabilities` returns
+the defined ones.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class MemoryProtocol(Protocol):
     """The two methods that every memory service has."""
 
     async def add_session_to_memory(self, session: Any) -> Any:
-        """Remember the turns of a session."""
+        """Store the turns of a session."""
         ...
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """Find what this user's past says about a query."""
+        """Return this user's memories for a query, best first."""
         ...
 
 
@@ -42,13 +42,13 @@ class BaseMemoryService(ABC):
 
     @abstractmethod
     async def add_session_to_memory(self, session: Any) -> Any:
-        """Remember the turns of a session."""
+        """Store the turns of a session."""
 
     @abstractmethod
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """Find what this user's past says about a query."""
+        """Return this user's memories for a query, best first."""
 
     async def add_events_to_memory(
         self,
@@ -59,7 +59,7 @@ class BaseMemoryService(ABC):
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Remember some turns."""
+        """Store turns of a session."""
         raise self._lacks(self.add_events_to_memory)
 
     async def add_memory(
@@ -70,7 +70,7 @@ class BaseMemoryService(ABC):
         memories: Sequence[Any],
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Remember what was learned or decided."""
+        """Store facts and decisions."""
         raise self._lacks(self.add_memory)
 
     async def get_memory(self, *, app_name: str, user_id: str, memory_id: str) -> Any:
@@ -80,7 +80,7 @@ class BaseMemoryService(ABC):
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Delete one memory of this user for good."""
+        """Delete one memory of this user permanently."""
         raise self._lacks(self.delete_memory)
 
     @property
