@@ -212,7 +212,7 @@ class Consolidator:
         if ends:
             left = min(ends) - self._memory.storage.expiry_clock.now()
             if left <= 0:
-                return []  # a memory expired meanwhile
+                return []  # a memory expired during the summary
             drafts = [replace(draft, ttl=left) for draft in drafts]
         return await self._memory.add_drafts(*key, drafts, WriteRequest(folds=folds))
 

@@ -15,7 +15,7 @@ _SWEEP_BATCH = 1_000
 
 
 class Housekeeping:
-    """The periodic work on one open file."""
+    """The periodic background work on one open file."""
 
     def __init__(
         self, memory: Memory, sessions: SessionObserver, consolidator: Consolidator

@@ -103,6 +103,7 @@ def import_(
             `how.app` and `how.user`. The lines before it are imported.
         LimitExceededError: A line is too long. The lines before it are imported.
         EmbeddingMismatchError: The vectors and the file have different models.
+        WriteHookError: The write hook failed. The lines before it are imported.
         ConfigError: The file at the path cannot be read.
     """
     if isinstance(source, Path):

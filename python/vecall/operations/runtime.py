@@ -349,7 +349,7 @@ class Runtime:
         Args:
             app_name: The app.
             user_id: The user.
-            scope: The scope: "user" or a shared one.
+            scope: "user", "shared" or "app".
             write: Whether the call writes to the partition.
 
         Raises:

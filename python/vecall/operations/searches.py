@@ -68,7 +68,7 @@ class Searches(Runtime):
 
     @observed("search", _found)
     async def search(self, arguments: SearchArguments) -> SearchMemoryResponse:
-        """Find the best memories for a query."""
+        """Return the best memories for a query."""
         while True:  # `served` inlined: this is the hottest call
             with self.begin_use() as search_index:
                 try:

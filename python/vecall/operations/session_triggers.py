@@ -287,7 +287,7 @@ class SessionObserver:
                 drafts = await self._memory.read_through(drafts_of, turns, due.session)
             else:
                 drafts = await self._summarizing.drafts(self.summarizer, due, turns)
-            with suppress(ConflictError):  # some of the turns are stored or deleted
+            with suppress(ConflictError):  # another call stored or deleted some
                 return await self._remember(due, drafts, turns)
 
     async def _remember(

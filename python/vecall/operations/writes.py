@@ -99,7 +99,7 @@ class Writes(Runtime):
         custom_metadata: object,
         request: WriteRequest,
     ) -> AddedIds:
-        """Store explicit entries."""
+        """Store explicit memories."""
         key = self.key(app_name, user_id, request.scope, write=True)
         scope = call_metadata(custom_metadata, app_name, user_id)
         raw = as_list(memories, "memories")

@@ -19,7 +19,7 @@ class VectorStoreOperations:
     def __init__(
         self, memory: VectorStoreMemory, sessions: VectorStoreSessions
     ) -> None:
-        """Work on a store and its observed sessions."""
+        """Use a store and its observed sessions."""
         self.memory = memory
         self.sessions = sessions
         self.forgetting = VectorStoreForgetting(memory)

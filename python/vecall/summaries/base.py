@@ -64,7 +64,7 @@ class SessionSummary:
 
 @runtime_checkable
 class SummaryProvider(Protocol):
-    """Makes summaries of a conversation; synchronous or asynchronous."""
+    """A summarizer of conversations; synchronous or asynchronous."""
 
     def get_summaries(
         self, session: object

@@ -20,11 +20,12 @@ class LlmSummaryProvider:
 
     vecall contains no model client: you pass a function that calls your model. Its
     output should be JSON with "summary", "topics" and "keyFacts", as the default prompt
-    requests. Several objects are several summaries. Output without such an object
+    requests. Each such object becomes one summary. Output without such an object
     becomes one summary.
 
-    Times and numbers of turns come from the session, never from the model. Where one
-    answer gives several summaries, each carries those of all turns in the prompt.
+    Times and numbers of turns come from the session, never from the model. If one
+    answer has several summaries, each has the times and the number of all turns in the
+    prompt.
     """
 
     def __init__(

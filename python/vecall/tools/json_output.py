@@ -95,7 +95,7 @@ def fitting(
 
 
 def cost_of(look: Look) -> Cost:
-    """Return a function that counts the tokens of a piece as shown."""
+    """Return a function that counts the tokens of a piece in the answer."""
     count = look.count_tokens
 
     def cost(piece: Piece) -> int:
@@ -106,7 +106,7 @@ def cost_of(look: Look) -> Cost:
 
 
 def as_json(piece: Piece, look: Look) -> dict[str, Any]:
-    """Return a memory as JSON values, without unknown fields.
+    """Return a memory as JSON values; fields with unknown values are omitted.
 
     Invisible characters are removed, and markup of chat templates is escaped as in
     `render`. `custom_metadata` is never shown. `timestamp` is the time of the turn, or
