@@ -17,7 +17,7 @@ from vecall.index.rows import Key, add_rows
 from vecall.index.snapshots import SnapshotCache
 from vecall.store import PartitionState, RowWithVector, Storage, StorageReads
 
-_SLICE = 16  # rows analysed at a time, in half a millisecond
+_SLICE = 16  # rows analysed at a time: half a millisecond
 
 
 class MovedModelError(Exception):
@@ -63,7 +63,8 @@ class PartitionLoader:
         Call it after reading, and before a search can see the rows.
 
         Raises:
-            MovedModelError: They have none; another engine has taken over.
+            MovedModelError: The rows have vectors of another model, which another
+                engine serves.
         """
         if self.moving is not None and self.moving():
             raise MovedModelError
@@ -106,7 +107,8 @@ class PartitionLoader:
             from_rows: Ignore the snapshot.
 
         Returns:
-            The number of rows that no snapshot has; None if there is no such partition.
+            The number of rows that no snapshot contains; None if the partition does not
+            exist.
 
         Raises:
             MovedModelError: The file was migrated to another model.
@@ -115,7 +117,7 @@ class PartitionLoader:
         with self._storage.read() as reads:
             newest = reads.partition_state(part, *key)
             if newest is None:
-                # Forgotten since its number was read; perhaps it has another one now.
+                # The user was deleted since the look-up, and may have a new partition.
                 found = reads.version(*key)
                 if found is None or found[0] == part:
                     reads.require_gone(*key)
@@ -125,8 +127,8 @@ class PartitionLoader:
             if newest is None:
                 reads.require_gone(*key)
                 return None
-            # The transaction has fixed the state to read. Rows that other threads read
-            # from here on are as new or newer.
+            # The read transaction fixes the state. Rows that other threads read from
+            # here on are at least as new.
             self._cache.forget_partition(part)
             changed = None
             if not from_rows:
@@ -138,7 +140,7 @@ class PartitionLoader:
                     if self._in_memory:
                         rows_in_memory = list(
                             stored
-                        )  # before the only connection is let go
+                        )  # before the only connection is released
                     else:
                         self.apply(key, entry, stored, ())
         if rows_in_memory:
@@ -183,7 +185,7 @@ class PartitionLoader:
         present = {item.row.rid for item in stored}
         self.apply(key, entry, stored, [rid for rid in rids if rid not in present])
         if entry.rows != newest.live:
-            return None  # it differs from the file: load from rows
+            return None  # the snapshot differs from the file: load from rows
         return len(rids) + marked
 
     def apply(
@@ -193,7 +195,7 @@ class PartitionLoader:
         stored: Iterable[RowWithVector],
         removed: Sequence[int],
     ) -> None:
-        """Change the engine's rows. After a failure the entry is not sound."""
+        """Change the engine's rows. A failure sets `entry.sound` to False."""
         entry.steps += 1
         try:
             if removed:
@@ -205,7 +207,7 @@ class PartitionLoader:
                 self._cache.put(item.row for item in batch)
                 slices.pause_if_due()
         except BaseException:
-            entry.sound = False  # how much was applied is not known
+            entry.sound = False  # an unknown part of the change was applied
             raise
         finally:
             entry.rows = self._engine.size(key)

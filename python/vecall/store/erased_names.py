@@ -1,10 +1,10 @@
-"""Names and ids of what is gone, as keyed digests: they are recognised, not read.
+"""Keyed digests that replace the names and ids of deleted data.
 
 A purge replaces the ids of deleted memories by digests under a random key of their
-user, and the names of a user without memories by digests under a random secret of the
-file. So a turn that was deleted is still left out when it comes again, and nothing in
-the file says whose turn it was or what it said. Both keys are in the file: who has it
-and guesses a name, or all parts of an id, can check the guess.
+user. It replaces the names of a user without memories by digests under a random secret
+of the file. A later ingest still skips deleted turns, and the file contains neither
+their text nor their user's name. Both keys are in the file: a reader of the file who
+guesses a name, or all parts of an id, can verify the guess.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from typing import Literal
 from vecall.store.sql import select_in
 
 HIDDEN_APP = ""
-"""The app of users whose names are hidden; no caller can have it."""
+"""The app of users whose names are digests. Callers cannot use this name."""
 
 Why = Literal["expired", "evicted"]
-"""Why a memory is gone that no caller deleted. A fact that is added again is stored; a
-turn of a session that is merely ingested again does not."""
+"""Why vecall deleted a memory. A fact that is added again is stored. A session turn
+that is ingested again is not."""
 
-_MARK = "\0"  # begins no id of a caller
-_KEY_MARK = "\0!"  # begins rows of `tomb` that hold a key; sorts before all digests
+_MARK = "\0"  # the prefix of digests; no caller's id starts with it
+_KEY_MARK = "\0!"  # the prefix of keys in `tomb`; sorts before all digests
 _KEY_END = '\0"'
 IS_KEY = "(id >= char(0, 33) AND id < char(0, 34))"
-"""Whether a row of `tomb` holds a key, in SQL."""
+"""The SQL condition that a row of `tomb` holds a key."""
 
 _KEY_BYTES = 16
-_ID_BYTES = 12  # of the digest of an id: two of one user's do not meet by chance
+_ID_BYTES = 12  # length of an id's digest; collisions within one user are negligible
 _NAME_BYTES = 16
 _KEY = re.compile(_KEY_MARK + f"[0-9a-f]{{{2 * _KEY_BYTES}}}", re.ASCII)
 _ID = re.compile(_MARK + f"[0-9A-Za-z_-]{{{_ID_BYTES * 4 // 3}}}", re.ASCII)
-_MOST_KEYS = 16  # of one user: one of its own, and one of each import
+_MOST_KEYS = 16  # keys of one user: the user's own, and one of each import
 
 
 def is_hidden(id_: str) -> bool:
-    """Whether an id is a digest of one."""
+    """Whether an id of the file is a digest or a key, not a caller's id."""
     return id_.startswith(_MARK)
 
 
 def is_key(id_: str) -> bool:
-    """Whether what replaces an id is a key."""
+    """Whether an id of `tomb` is a key."""
     return id_.startswith(_KEY_MARK)
 
 
 def is_well_formed(id_: str) -> bool:
-    """Whether an id that is hidden, or a key, is one that vecall makes."""
+    """Whether a digest or a key has the format that vecall writes."""
     return (_KEY if is_key(id_) else _ID).fullmatch(id_) is not None
 
 
 def hide(key: bytes, name: str) -> str:
-    """Return what replaces an id, or another name, where it is hidden."""
+    """Return the digest that replaces an id or another name."""
     digest = blake2b(name.encode(), digest_size=_ID_BYTES, key=key).digest()
     return _MARK + urlsafe_b64encode(digest).decode("ascii")
 
 
 def keys_of(connection: sqlite3.Connection, part: int) -> list[bytes]:
-    """Return the keys under which ids of a user are hidden; most have none."""
+    """Return the keys of a user's digests; most users have no key."""
     found = connection.execute(
         "SELECT id FROM tomb WHERE part = ? AND id >= ? AND id < ? LIMIT ?",
         (part, _KEY_MARK, _KEY_END, _MOST_KEYS),
@@ -71,7 +71,7 @@ def keys_of(connection: sqlite3.Connection, part: int) -> list[bytes]:
 
 
 def make_key(connection: sqlite3.Connection, part: int, now: float) -> bytes:
-    """Return a key of a user, making it if there is none."""
+    """Return a key of a user; create it if the user has none."""
     for key in keys_of(connection, part):
         return key
     key = secrets.token_bytes(_KEY_BYTES)
@@ -83,7 +83,7 @@ def make_key(connection: sqlite3.Connection, part: int, now: float) -> bytes:
 
 
 def add_key(connection: sqlite3.Connection, part: int, id_: str, at: float) -> None:
-    """Take over a key from another file, unless there are too many."""
+    """Add a key from another file, unless the user has `_MOST_KEYS` keys."""
     if len(keys_of(connection, part)) < _MOST_KEYS:
         connection.execute(
             "INSERT OR IGNORE INTO tomb (part, id, at) VALUES (?, ?, ?)",
@@ -94,7 +94,7 @@ def add_key(connection: sqlite3.Connection, part: int, id_: str, at: float) -> N
 def forms_of(
     connection: sqlite3.Connection, part: int, names: Iterable[str]
 ) -> dict[str, str]:
-    """Return names by what may stand for each in the file: itself and its digests."""
+    """Return the names by their forms in the file: the name itself and its digests."""
     names = list(names)
     forms = {name: name for name in names}
     for key in keys_of(connection, part):
@@ -105,10 +105,10 @@ def forms_of(
 def tombstones(
     connection: sqlite3.Connection, part: int, ids: Sequence[str]
 ) -> Iterator[tuple[str, str, Why | None]]:
-    """Yield those of some ids that are gone.
+    """Yield the ids that have a tombstone.
 
     Yields:
-        The id, its hidden form in the file, and why it is gone.
+        The id, its form in the file, and why vecall deleted it; None: a caller did.
     """
     any_row = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
     if not ids or connection.execute(any_row, (part,)).fetchone() is None:
@@ -120,7 +120,7 @@ def tombstones(
 
 
 def drop_tombstone(connection: sqlite3.Connection, part: int, id_: str) -> None:
-    """Forget that a memory is gone."""
+    """Delete the tombstone of a memory."""
     for _ in select_in(
         connection,
         "DELETE FROM tomb WHERE part = ? AND id IN",
@@ -136,7 +136,7 @@ def _secret(connection: sqlite3.Connection) -> bytes | None:
 
 
 def make_secret(connection: sqlite3.Connection) -> None:
-    """Give the file the secret under which names are hidden, if it has none."""
+    """Create the file's secret for digests of names, if it has none."""
     connection.execute(
         "INSERT OR IGNORE INTO meta (key, value) VALUES ('secret', ?)",
         (secrets.token_hex(_KEY_BYTES),),
@@ -144,7 +144,7 @@ def make_secret(connection: sqlite3.Connection) -> None:
 
 
 def copy_secret(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Give a file the secret of the one that its hidden users come from."""
+    """Copy the secret of the source, so that its digests of names stay valid."""
     secret = _secret(source)
     if secret is not None:
         target.execute(
@@ -158,7 +158,7 @@ def _digest(secret: bytes, name: str) -> str:
 
 
 def hidden_app(connection: sqlite3.Connection, app: str) -> str | None:
-    """Return how the hidden names of an app's users begin; None if none are hidden."""
+    """Return the prefix of digests of an app's users; None if no name is hidden."""
     secret = _secret(connection)
     return None if secret is None else _digest(secret, f"app {app}")
 
@@ -168,7 +168,7 @@ def _hidden_end(secret: bytes, user: str) -> str:
 
 
 def hidden_user(connection: sqlite3.Connection, app: str, user: str) -> str | None:
-    """Return the hidden name of a user; None if no names are hidden in the file."""
+    """Return the digest of a user's names; None if the file has no secret."""
     secret = _secret(connection)
     if secret is None or app == HIDDEN_APP:
         return None
@@ -178,12 +178,12 @@ def hidden_user(connection: sqlite3.Connection, app: str, user: str) -> str | No
 def is_hidden_user(
     connection: sqlite3.Connection, names: tuple[str, str], app: str, user: str
 ) -> bool:
-    """Whether the names of a partition are the hidden ones of a user."""
+    """Whether the names of a partition are the digest of a user's names."""
     return names[0] == HIDDEN_APP and names[1] == hidden_user(connection, app, user)
 
 
 def part_of(connection: sqlite3.Connection, app: str, user: str) -> int | None:
-    """Return the number of a user's partition, also where the names are hidden."""
+    """Return the number of a user's partition, even if its names are digests."""
     query = "SELECT id FROM part WHERE app = ? AND user = ?"
     found = connection.execute(query, (app, user)).fetchone()
     if found is None:
@@ -193,7 +193,7 @@ def part_of(connection: sqlite3.Connection, app: str, user: str) -> int | None:
 
 
 def hidden_in_app(connection: sqlite3.Connection, app: str) -> list[str]:
-    """Return the hidden names of the users of an app."""
+    """Return the digests of the names of an app's users."""
     begin = hidden_app(connection, app)
     if begin is None:
         return []
@@ -205,7 +205,7 @@ def hidden_in_app(connection: sqlite3.Connection, app: str) -> list[str]:
 
 
 def hidden_of_user(connection: sqlite3.Connection, user: str) -> list[str]:
-    """Return the hidden names of a user in all apps."""
+    """Return the digests of a user's names in all apps."""
     secret = _secret(connection)
     if secret is None:
         return []

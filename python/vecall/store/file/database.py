@@ -39,13 +39,14 @@ from vecall.store.file.sqlite_errors import is_io_error, storage_errors
 from vecall.store.partition_lookup import find_part
 
 Durability = Literal["full", "process"]
-"""What an acknowledged write survives: a power cut, or the end of the process."""
+"""An acknowledged write survives a power cut ("full"), or the end of the process
+("process")."""
 
 MIN_FREE_BYTES = 64 * 1024 * 1024
 
 _GATE_TIMEOUT_S = 30.0
 _MAX_WAL_BYTES = 64 * 1024 * 1024
-_ROOM_FOR_A_BATCH = 4  # times its size: log, file, indexes, and some over
+_ROOM_FOR_A_BATCH = 4  # disk space by batch size: WAL, file, indexes, and a margin
 
 
 class Database:
@@ -82,7 +83,7 @@ class Database:
         self._durability = durability
         self._min_free = min_free_bytes
         self._closed = False
-        self._ended = False  # all of it is closed
+        self._ended = False  # all connections are closed
         self._gate: FileLock | None = None
         self._reserve = None if path is None else Reserve(path)
         if path is not None:
@@ -90,7 +91,7 @@ class Database:
             if not allow_network_filesystem:
                 require_local(path.parent)
             create_private(path)
-        self.closed_before_fork = False  # a fork, in a child, without a connection
+        self.closed_before_fork = False  # in a forked child that has no connections
         self._idle: list[sqlite3.Connection] = []
         self._readers = threading.Condition()  # for _idle, _lent and _frozen
         self._lent = 0
@@ -150,8 +151,8 @@ class Database:
         if full:
             execute("PRAGMA fullfsync = ON")
             execute("PRAGMA checkpoint_fullfsync = ON")
-        # If SQLite could not open the file for writing, for whatever reason, it has
-        # opened it for reading and will not try again.
+        # If SQLite cannot open the file for writing, it silently opens it read-only and
+        # does not retry. This probe fails then.
         execute("BEGIN IMMEDIATE")
         execute("CREATE TABLE probe (x)")
         execute("ROLLBACK")
@@ -286,16 +287,16 @@ class Database:
     def has_room(self, size: int) -> bool:
         """Whether the disk has room for `size` more bytes of memories.
 
-        Below `min_free_bytes` nothing is added, so that deletions and other programs
-        still have space.
+        Below `min_free_bytes` vecall adds no memories, so that deletions and other
+        programs still have space.
         """
         if self.path is None:
             return True
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
-        if self._min_free:  # what is in the log may have to go into the file as well
+        if self._min_free:  # a checkpoint may copy the WAL into the file
             needed += self.sizes()["wal_bytes"]
         if self._reserve is not None and not self._reserve.is_held:
-            needed += BYTES  # comes before memories: a deletion may need it next
+            needed += BYTES  # refill the reserve first: a deletion may need it
         if free_bytes(self.path.parent) < needed:
             return False
         if self._reserve is not None:
@@ -316,7 +317,7 @@ class Database:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes of the file and of its write-ahead log."""
+        """Return the bytes of the file and of its WAL."""
         if self.path is None:
             return {"file_bytes": 0, "wal_bytes": 0}
         log = self.path.with_name(self.path.name + "-wal")
@@ -326,10 +327,10 @@ class Database:
     def close(self) -> None:
         """Close all connections.
 
-        A second call does nothing, or goes on where the first one was interrupted.
+        A second call does nothing, or continues an interrupted first call.
 
         Raises:
-            BusyError: The gate was not had in time; call it once more.
+            BusyError: Timeout on the file lock; call it again.
         """
         if self._ended:
             return

@@ -31,10 +31,10 @@ class Reserve:
             return False
 
     def fill(self) -> bool:
-        """Take the space unless it is taken already; False if the disk has none."""
+        """Reserve the space unless it is reserved; False if the disk is full."""
         if self.is_held:
             return True
-        # Without O_NONBLOCK a FIFO of that name would be waited for, without end.
+        # Without O_NONBLOCK, opening a FIFO of that name would block forever.
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             handle = os.open(self._path, flags, 0o600)
@@ -45,7 +45,7 @@ class Reserve:
                 return False
             os.ftruncate(handle, 0)
             written = os.write(handle, bytes(BYTES))
-            if written < BYTES:  # a disk with less room than that is full
+            if written < BYTES:  # the disk is full
                 os.ftruncate(handle, 0)
         except OSError:
             with suppress(OSError):

@@ -28,9 +28,9 @@ from pathlib import Path
 from vecall.errors import BusyError, StorageError
 
 _GATE, _HEAD = 0, 1
-_SHORT_S = 0.0001  # between two looks of the head of the queue
+_SHORT_S = 0.0001  # shortest pause between attempts of the head of the queue
 _LONG_S = 0.002
-_chance = random.SystemRandom()  # the host's own numbers stay, and forks differ
+_chance = random.SystemRandom()  # separate from `random`'s state; differs in forks
 _QUEUE_S = 0.0005
 
 
@@ -71,7 +71,7 @@ class FileLock:
         while not self._lock(_HEAD):
             if time.monotonic() >= deadline:
                 raise _busy(timeout_s)
-            # Random pauses, so that all in the queue have the same chance.
+            # Random pauses give all waiting processes the same chance.
             time.sleep(_QUEUE_S * _chance.uniform(0.5, 1.5))
         try:
             pause = _SHORT_S

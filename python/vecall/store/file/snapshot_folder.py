@@ -49,7 +49,7 @@ class SnapshotFolder:
         self.path = database.with_name(database.name + ".snap")
 
     def read(self, part: int) -> bytes | None:
-        """Return a partition's snapshot; None if there is none that can be read."""
+        """Return a partition's snapshot; None if it is missing or unreadable."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             with self._opened() as folder:
@@ -61,7 +61,7 @@ class SnapshotFolder:
             if not stat.S_ISREG(about.st_mode):
                 return None
             with os.fdopen(handle, "rb", closefd=False) as file:
-                # Only what its own header accounts for is read into memory.
+                # Read only as many bytes as the header declares.
                 head = file.read(_HEAD_BYTES)
                 if _size_by(head) != about.st_size:
                     return None

@@ -63,7 +63,7 @@ def as_vecall_error(error: sqlite3.Error) -> VecallError:
 
 
 def is_io_error(error: sqlite3.Error) -> bool:
-    """Whether the disk failed, now or at opening, rather than the statement."""
+    """Whether the disk failed, during the statement or when opening the file."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return str(error) in _IO_MESSAGES
@@ -76,16 +76,16 @@ def _reason(error: sqlite3.Error) -> str:
 
 
 def as_typed(error: BaseException) -> BaseException:
-    """Return an error as one of vecall's where it is about the file."""
+    """Return the vecall error for an error about the file; other errors unchanged."""
     if isinstance(error, VecallError):
         return error
     if isinstance(error, sqlite3.Error):
         return as_vecall_error(error)
     if isinstance(error, UnicodeDecodeError):
-        # A text of the file, or SQLite's message that quotes one, is no UTF-8.
+        # A text in the file, or SQLite's message that quotes one, is not UTF-8.
         return _ERRORS["corrupt"][0](_ERRORS["corrupt"][1])
     if isinstance(error, _OF_VALUES):
-        # What callers gave was checked before, so it is a value of the file.
+        # Arguments of callers were checked before, so the value is in the file.
         typed = CorruptFileError(NO_VALUE)
         typed.__cause__ = error
         return typed
@@ -96,7 +96,10 @@ _TRANSLATED = (sqlite3.Error, *_OF_VALUES)
 
 
 class _StorageErrors(AbstractContextManager[None]):
-    """A class of its own, since every search passes it: a generator costs more."""
+    """The context manager of `storage_errors`.
+
+    A class, because every search enters it and a generator is slower.
+    """
 
     __slots__ = ()
 
@@ -109,7 +112,7 @@ class _StorageErrors(AbstractContextManager[None]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Raise the typed error in place of another one."""
+        """Raise the vecall error that corresponds to the error of the block."""
         if isinstance(error, _TRANSLATED):
             typed = as_typed(error)
             if typed is not error:

@@ -1,3 +1,3 @@
-"""Work on a whole file: backup, purge, doctor, recovery."""
+"""Maintenance of a whole file: backup, purge, doctor, recovery."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copying and compacting a whole file, through SQLite's own means."""
+"""Copies and compacts a whole file with SQLite's backup and VACUUM."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from vecall.store.writes.purge_digests import hide_what_is_gone
 from vecall.store.writes.record_snapshot import count_purge
 from vecall.store.writes.row_diff import shorten_digests
 
-_PATIENCE_S = 10.0  # for readers that prevent the log from being emptied
+_PATIENCE_S = 10.0  # timeout for readers that prevent the WAL's truncation
 _PAUSE_S = 0.02
-_MAX_LOGGED = 16  # by a purge, of a partition; a reader further behind reloads it
+_MAX_LOGGED = 16  # changes of a partition that a purge keeps; older readers reload it
 
 
 def backup(database: Database, target: Path) -> None:
-    """Copy one state of the file while it is in use.
+    """Copy one consistent state of the file while it is in use.
 
-    The copy gets an identity of its own.
+    The copy gets a new UUID.
 
     Raises:
-        ConfigError: There is a file of that name, or no such folder.
-        StorageFullError: The disk has no room for it.
+        ConfigError: The target exists already, or its folder does not exist.
+        StorageFullError: The disk has no room for the copy.
     """
     require_new(target)
     _require_room(target.parent, sum(database.sizes().values()))
@@ -70,13 +70,13 @@ def backup(database: Database, target: Path) -> None:
 
 
 def purge(database: Database) -> int:
-    """Rewrite the file without a trace of what was deleted; return the bytes freed.
+    """Rewrite the file without any trace of deleted data; return the bytes freed.
 
-    Writers of all processes wait meanwhile; searches go on.
+    Writers of all processes wait until it ends. Searches continue.
 
     Raises:
-        BusyError: A reader held an old state. What was deleted may still be
-            in the log; purge again.
+        BusyError: A reader held an old state. Deleted data may still be in the WAL:
+            purge again.
         StorageFullError: The disk has no room to rewrite the file; nothing changed.
     """
     before = sum(database.sizes().values())

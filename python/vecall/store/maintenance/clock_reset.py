@@ -1,9 +1,9 @@
-"""Setting the time by which a file's memories expire to the wall clock's.
+"""Resets a file's expiry clock to the wall clock.
 
-That time never goes back by itself. If a wall clock stood years ahead when the file was
-opened, the time stays years ahead, and every memory with a `valid_until` before that is
-not found. All that is counted from the time is moved with it, so that as many seconds
-are left of every ttl as before. A `valid_until` is a date and stays as it is.
+The expiry clock never goes back by itself. If the wall clock was years ahead when the
+file was opened, the expiry clock stays years ahead, and searches do not find memories
+with an earlier `valid_until`. A reset shifts all times that depend on the expiry clock,
+so each TTL keeps its remaining seconds. A `valid_until` is a date and does not change.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ _AT_ONCE = 500
 
 
 def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
-    """Let a file's time go on from the wall clock's.
+    """Set a file's expiry clock to the wall clock.
 
-    No other process may use the file meanwhile: its own count would go on.
+    No other process may use the file during the reset: it would continue with the old
+    time.
 
     Args:
         path: The file.
-        clock: Tells the time; the machine's, if none is given.
+        clock: The source of the time; default: the machine's clock.
 
     Returns:
-        What was done; nothing if the two were within a second.
+        The actions taken; empty if the clocks differed by less than a second.
 
     Raises:
-        CorruptFileError: A memory that expires fails its checksum; nothing was changed.
-        BusyError: Another process held the file's lock for too long; nothing changed.
+        CorruptFileError: A memory with a TTL fails its checksum; nothing changed.
+        BusyError: Timeout on the file lock; nothing changed.
     """
     database = Database(path, "full", clock=clock)
     try:
@@ -60,7 +61,12 @@ def reset_clock(path: Path, clock: Clock | None = None) -> list[str]:
 
 
 def _move(connection: sqlite3.Connection, seconds: float) -> int:
-    """Move every time that was counted; return how many memories have one."""
+    """Shift every time of the expiry clock; return the number of memories with a TTL.
+
+    Args:
+        connection: The file.
+        seconds: The shift; negative towards the past.
+    """
     for table, column in _TIMES:
         connection.execute(
             f"UPDATE {table} SET {column} = {column} + ? WHERE {column} IS NOT NULL",

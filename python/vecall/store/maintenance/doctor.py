@@ -1,7 +1,7 @@
-"""Examining a file without changing it, and repairing what can be repaired.
+"""Examines a file without changing it, and repairs damage.
 
-Nothing is ever deleted but snapshots, which are a cache: a damaged memory is set aside
-(state "quarantined"), so that the others of its user can be searched again.
+A repair deletes nothing except snapshots, which are a cache. It quarantines damaged
+memories, so that the user's other memories can be searched again.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from vecall.store.reads.partition_reads import damaged_rows, load_rows
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
 
-_LONGEST_S = 3_600.0  # of an examination; a file of many GB takes minutes
-_STEPS_AT_ONCE = 100_000  # of SQLite's virtual machine, a few milliseconds
+_LONGEST_S = 3_600.0  # timeout of an examination; many GB take minutes
+_STEPS_AT_ONCE = 100_000  # steps of SQLite's virtual machine: a few milliseconds
 
 Level = Literal["ok", "note", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        level: How bad it is; an "error" means that data is damaged or unreadable.
-        about: What was looked at.
-        message: What was seen and what to do.
+        level: The severity; "error": data is damaged or unreadable.
+        about: The subject of the check.
+        message: The result, and the action to take.
     """
 
     level: Level
@@ -57,10 +57,10 @@ class Finding:
 
 
 def examine(path: Path) -> list[Finding]:
-    """Look at a file, its folder and its snapshots; change nothing.
+    """Check a file, its folder and its snapshots; change nothing.
 
     Raises:
-        ConfigError: There is no such file.
+        ConfigError: The file does not exist.
     """
     if not path.exists():
         msg = f"{path}: there is no such file"
@@ -221,10 +221,10 @@ def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
 
 
 def repair(path: Path) -> list[str]:
-    """Set damaged memories aside, count users again, tidy up; return what was done.
+    """Quarantine damaged memories, recount users, tidy up; return the actions taken.
 
     Raises:
-        CorruptFileError: Pages are damaged; `recover` saves what can be read.
+        CorruptFileError: Pages are damaged; `recover` saves the readable memories.
     """
     done = []
     database = Database(path, "full")
@@ -255,7 +255,7 @@ def _set_aside(connection: sqlite3.Connection, rid: int) -> None:
     names = partition_names(connection, rid >> 32)
     if names is not None:
         partition = PartitionWriter(connection, *names, create=False)
-        partition.change(rid, "d")  # the counts are set right afterwards
+        partition.change(rid, "d")  # the recount below corrects the counts
         partition.finish()
     connection.execute("UPDATE mem SET state = 'quarantined' WHERE rid = ?", (rid,))
 

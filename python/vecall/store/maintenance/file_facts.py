@@ -1,4 +1,4 @@
-"""What a file holds, without a service that has it open."""
+"""Facts about a file, read without opening a service."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def file_facts(path: Path) -> dict[str, Any]:
     """Return counts over a whole file, of this or an older schema; change nothing.
 
     Raises:
-        ConfigError: The path is no plain file.
-        IncompatibleFileError: Another program's file, or a newer schema.
+        ConfigError: The path is not a regular file.
+        IncompatibleFileError: The file is another program's, or has a newer schema.
         CorruptFileError: The file is damaged.
-        StorageError: It cannot be read.
+        StorageError: The file cannot be read.
     """
     require_plain(path)
     with storage_errors(), closing(connect_to_read(path)) as connection:
@@ -47,7 +47,7 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def apps_of(path: Path, user: str) -> list[str]:
-    """Return the apps in which a file knows a user; change nothing.
+    """Return the apps in which a user has a partition; change nothing.
 
     Raises:
         VecallError: As `file_facts`.
@@ -61,12 +61,12 @@ def apps_of(path: Path, user: str) -> list[str]:
 
 
 def hidden_names(path: Path, user: str, app: str | None) -> list[str]:
-    """Return what a purge has put in place of a user's names; change nothing.
+    """Return the digests that replaced a user's names in a purge; change nothing.
 
     Args:
         path: The file.
         user: The user.
-        app: Only in this app.
+        app: Only digests of this app; None: of all apps.
 
     Raises:
         VecallError: As `file_facts`.
@@ -81,11 +81,11 @@ def hidden_names(path: Path, user: str, app: str | None) -> list[str]:
 
 
 def forget_hidden(path: Path, names: Sequence[str]) -> None:
-    """Forget users whose names a purge has hidden.
+    """Delete all data of users whose names a purge has replaced by digests.
 
     Args:
         path: The file.
-        names: What `hidden_names` returned.
+        names: The digests from `hidden_names`.
     """
     database = Database(path, "full")
     try:
@@ -96,4 +96,4 @@ def forget_hidden(path: Path, names: Sequence[str]) -> None:
         database.close()
 
 
-_WITH_WAITING = 3  # the first schema in which turns wait for a trigger
+_WITH_WAITING = 3  # the first schema with buffered turns

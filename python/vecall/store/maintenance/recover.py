@@ -1,4 +1,4 @@
-"""Saving what can still be read of a file with damaged pages into a new file."""
+"""Copies the readable memories of a file with damaged pages to a new file."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _NAMELESS = "vecall-recovered"
 
 
 class Salvage(NamedTuple):
-    """What came of it.
+    """The result of a recovery.
 
     Attributes:
-        saved: Memories that are in the new file.
-        lost: Memories that are known to have been there and cannot be read.
+        saved: The number of memories in the new file.
+        lost: The number of known memories that cannot be read.
     """
 
     saved: int
@@ -49,12 +49,12 @@ class Salvage(NamedTuple):
 def recover(path: Path, target: Path) -> Salvage:
     """Copy every memory that can be read and passes its checksum to a new file.
 
-    The damaged file is left as it is. Memories of a user whose names cannot be read go
-    to the app "vecall-recovered", one user each partition.
+    The damaged file does not change. Partitions with unreadable names go to the app
+    "vecall-recovered", with one user for each partition.
 
     Raises:
-        ConfigError: There is a file of the new name already.
-        CorruptFileError: The file has views or triggers, which nothing must run.
+        ConfigError: The new file exists already.
+        CorruptFileError: The file has views or triggers, which must not run.
     """
     require_new(target)
     with closing(connect_to_read(path)) as connection:
@@ -84,10 +84,10 @@ def recover(path: Path, target: Path) -> Salvage:
 
 
 def _shadow_unreadable(connection: sqlite3.Connection) -> None:
-    """Put empty tables before those that rows are read with and that cannot be read.
+    """Shadow unreadable tables of models and vectors by temporary ones.
 
-    They are temporary, so nothing of the file changes. Without its model a vector is
-    worth nothing, but the text is.
+    The file does not change. Vectors are useless without their model, but the texts of
+    the memories can still be saved.
     """
     try:
         connection.execute("SELECT * FROM model").fetchall()
@@ -107,9 +107,9 @@ def _shadow_unreadable(connection: sqlite3.Connection) -> None:
 
 
 def _row_numbers(connection: sqlite3.Connection) -> list[int]:
-    """Every row number that the table or one of its indexes still knows.
+    """All row numbers that can be read from the table or one of its indexes.
 
-    A walk ends at a damaged page, so each tree is walked from both ends.
+    A walk ends at a damaged page, so each B-tree is walked from both ends.
     """
     found: set[int] = set()
     walks = (
@@ -185,7 +185,7 @@ class _Copy:
                 self._write(app, user, some, model)
             except (BusyError, StorageError, StorageFullError):
                 raise
-            except VecallError:  # one of them is not as vecall writes it
+            except VecallError:  # a value that vecall does not write
                 for line in some:
                     with suppress(CorruptFileError, InvalidArgumentError):
                         self._write(app, user, [line], model)

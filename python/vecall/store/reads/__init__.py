@@ -1,3 +1,3 @@
-"""Reads of the file."""
+"""Read operations on the file."""
 
 from __future__ import annotations

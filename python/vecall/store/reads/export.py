@@ -1,8 +1,8 @@
 """A file's contents as plain values, for export and import.
 
-One header, then for each (app, user) what the tables hold of it. Numbers that only mean
-something inside one file (rows, partitions, sequences) are left out, so an export of an
-import is the same as the export.
+An export is a header, then the table rows of each (app, user). It omits numbers that
+are valid only within one file (rows, partitions, sequences), so exporting an imported
+file gives the same export.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vecall.store.rows import RowWithVector
 from vecall.store.values import stored_object
 
 FORMAT = 1
-"""The number of the format, in the header."""
+"""The version of the format, in the header."""
 
 ROW_FIELDS = (
     "id session event pos ts created_at expires_at author kind source trust text "
@@ -42,13 +42,13 @@ _ORDER = {
     "told": "session, id",
 }
 _BUT = {"trig": "AND kind = 'make'"}
-"""What is no part of an export: what follows from the rest."""
+"""Conditions that exclude derived rows from an export, by table."""
 _AT_ONCE = 200
 _MAX_DIM = 65_536
 
 
 def export_header(connection: sqlite3.Connection, vectors: bool) -> dict[str, Any]:
-    """Return the first line."""
+    """Return the header, which is the first line."""
     model = active_model(connection) if vectors else None
     model_fields = None
     if model is not None:
@@ -62,7 +62,7 @@ def export_header(connection: sqlite3.Connection, vectors: bool) -> dict[str, An
 
 
 def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
-    """Return the model of an export's vectors.
+    """Return the model of an export's vectors; None without vectors.
 
     Raises:
         InvalidArgumentError: Not the header of an export that this version reads.
@@ -90,9 +90,9 @@ def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
 def export_partitions(
     connection: sqlite3.Connection, app: str | None, user: str | None
 ) -> list[tuple[int, str, str, float]]:
-    """Return number, app, user and time of making of all or some partitions.
+    """Return number, app, user and creation time of all or some partitions.
 
-    Users whose names are hidden are not among them.
+    Partitions whose names were replaced by digests are left out.
     """
     return connection.execute(
         "SELECT id, app, user, created_at FROM part WHERE (? IS NULL OR app = ?) "
@@ -104,12 +104,12 @@ def export_partitions(
 def export_lines(
     connection: sqlite3.Connection, part: int, model: int | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what the file holds of one partition, but for what is set aside as damaged.
+    """Yield the lines of one partition, without damaged memories in quarantine.
 
     Args:
-        connection: Reads one state throughout.
-        part: The partition.
-        model: Export the vectors of this model; None exports none.
+        connection: A connection with an open read transaction.
+        part: The partition's number.
+        model: Export the vectors of this model; None exports no vectors.
 
     Raises:
         CorruptFileError: A row fails its checksum.
@@ -127,7 +127,7 @@ def export_lines(
         for rid, state in batch:
             entry = stored.get(rid)
             if entry is None:
-                continue  # set aside as damaged
+                continue  # damaged and quarantined
             values = {name: getattr(entry.row, name) for name in ROW_FIELDS}
             values["state"] = state
             if model is not None and entry.vec is not None and entry.model == model:
@@ -147,13 +147,13 @@ def export_lines(
 def free_lines(
     lines: Iterable[tuple[str, dict[str, Any]]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines of one partition but for what is or was quarantined.
+    """Yield the lines of one partition without quarantined content.
 
-    Left out are memories that are quarantined with all of their history, versions that
-    were quarantined when they were overwritten, and waiting turns that are.
+    Omitted are quarantined memories with their history, revisions that were quarantined
+    when they were overwritten, and quarantined buffered turns.
 
     Args:
-        lines: What `export_lines` yields of one partition: memories come first.
+        lines: The lines of one partition from `export_lines`; memories come first.
     """
     held: set[str] = set()
     for kind, values in lines:
@@ -175,7 +175,7 @@ def _is_held(turn: Mapping[str, Any]) -> bool:
 def exported_memory(
     connection: sqlite3.Connection, stored: RowWithVector
 ) -> dict[str, Any]:
-    """Return one memory as the line of an export has it, without its vector."""
+    """Return one memory in the format of an export line, without its vector."""
     query = "SELECT state FROM mem WHERE rid = ?"
     values = {name: getattr(stored.row, name) for name in ROW_FIELDS}
     values["state"] = connection.execute(query, (stored.row.rid,)).fetchone()[0]

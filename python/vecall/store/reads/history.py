@@ -1,4 +1,4 @@
-"""History of memories: overwritten revisions, and replacements."""
+"""The history of memories: overwritten revisions, and replacements."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ALIVE = "ifnull(expires_at, 9e99) > ?"
 def history(
     connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
 ) -> list[RevisionRow]:
-    """Return what is known of a memory, and of those that it replaced, oldest first.
+    """Return the revisions of a memory and of those it replaced, oldest first.
 
-    Empty where this user has no memory of that id. What has expired by `now` is not
-    among it.
+    Empty if this user has no memory with that id. Revisions that expired by `now` are
+    left out.
     """
     found = connection.execute(
         "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
@@ -48,9 +48,9 @@ def history(
 def as_it_stands(
     connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
 ) -> Row | None:
-    """Return a memory as it is, in any state, without its past.
+    """Return the current revision of a memory in any state.
 
-    None where this user has no memory of that id, or it has expired by `now`.
+    None if this user has no memory with that id, or the memory expired by `now`.
     """
     part = connection.execute(
         "SELECT id FROM part WHERE app = ? AND user = ?", (app, user)
@@ -62,7 +62,7 @@ def as_it_stands(
 def _standing(
     connection: sqlite3.Connection, part: int, id_: str, time: float
 ) -> tuple[Row, str] | None:
-    """A memory and its state."""
+    """The current revision of a memory, and its state."""
     found = connection.execute(
         f"SELECT rid, state FROM mem WHERE part = ? AND id = ? AND {_ALIVE}",
         (part, id_, time),
@@ -97,7 +97,7 @@ def _of_one(
     ).fetchone()
     at, why, other = by or (None, None, None)
     if other is not None and is_hidden(other):
-        other = None  # it is gone, and a purge has hidden its id
+        other = None  # deleted, and a purge replaced its id by a digest
     return [*past, RevisionRow(now, state, at, why, other)]
 
 
@@ -119,21 +119,21 @@ def listed(
     limit: int,
     now: float,
 ) -> list[Row]:
-    """Return a user's memories of one state in the order of their making.
+    """Return a user's memories in one state, in order of creation.
 
-    What has expired, or was set aside as damaged, is not among them.
+    Expired memories, and memories quarantined as damaged, are left out.
 
     Args:
         connection: The file.
         app: The app.
         user: The user.
-        state: Only of this one.
-        cursor: Only those made after the one of this id.
+        state: Only memories in this state.
+        cursor: The id of a memory; only memories created after it.
         limit: Maximum number of memories; -1 returns all.
-        now: The time by which memories expire.
+        now: The time of the expiry clock, in seconds.
 
     Raises:
-        NotFoundError: `cursor` is none of this user's, or not any more.
+        NotFoundError: This user has no memory with the id `cursor`.
     """
     own = "part = (SELECT id FROM part WHERE app = :app AND user = :user)"
     named = {"app": app, "user": user, "cursor": cursor}
@@ -163,10 +163,11 @@ def listed(
 def old_sessions(
     connection: sqlite3.Connection, app: str, user: str, before: float, now: float
 ) -> list[tuple[str, list[Row]]]:
-    """Return sessions in which nothing was said since a time, with their live turns.
+    """Return the sessions without turns since `before`, with their live turns.
 
-    Turns that have expired by `now` are not among them, and those that will expire
-    only where all of a session do: a summary would outlive them, or end the others.
+    Turns that expired by `now` are left out. Turns with a TTL are included only if all
+    turns of the session have one: otherwise a summary would either outlive them or
+    expire before the other turns.
     """
     found = connection.execute(
         "SELECT session, rid, coalesce(ts, created_at) FROM mem WHERE part = "

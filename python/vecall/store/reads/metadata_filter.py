@@ -1,7 +1,6 @@
-"""Rows by labels and custom_metadata, which the engine does not know.
+"""Finds rows by labels and custom_metadata, which the engine does not store.
 
-SQL excludes most of the rows that cannot pass. The caller decides on the metadata as
-Python reads them.
+SQL excludes most rows that cannot match. The caller then evaluates the parsed metadata.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _LABELS = ("author", "kind", "source", "trust")
 
 
 def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
-    """Return what labels a row of `mem` must have, as SQL that begins with AND."""
+    """Return conditions on the labels of `mem`, as SQL that begins with AND."""
     condition, values = "", list[str]()
     for name in _LABELS:
         if names := several(getattr(wanted_labels, name)):
@@ -33,10 +32,9 @@ def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
 def likely_rows(
     connection: sqlite3.Connection, part: int, conditions: Filter
 ) -> Iterator[tuple[int, str | None]]:
-    """Return number and metadata of the live rows of a partition that may pass.
+    """Return number and metadata of the live rows of a partition that may match.
 
-    The labels of each are what the filter wants. Without a condition on metadata, these
-    are None.
+    All labels match. The metadata is None if the filter has no condition on metadata.
     """
     condition, values = label_conditions(conditions)
     meta = "NULL"
@@ -57,9 +55,9 @@ def likely_rows(
 
 
 def _needles(wanted: Mapping[str, Condition]) -> Iterator[str]:
-    """Yield what the JSON of a row that passes holds, unless it holds an escape.
+    """Yield the texts that the JSON of a matching row contains, unless it has escapes.
 
-    A lone surrogate is always escaped, so its replacement here is not found.
+    JSON always escapes a lone surrogate, so its replacement here never matches.
     """
     for name, operator, value in comparisons(wanted):
         if not needs_key(operator):

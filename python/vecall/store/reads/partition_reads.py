@@ -1,4 +1,4 @@
-"""Reading memories back: a whole partition, what changed, single rows."""
+"""Reads memories: a whole partition, its changes, or single rows."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _JOINED = (
     "(SELECT id FROM model WHERE state = 'active')"
 )
 _FROM = f"SELECT {_READ} {_JOINED}"
-"""Rows for `_checked`. Right after a file changed its model, the new vectors are still
-in `vec_next`, and they count."""
+"""Rows for `_checked`. Right after a model migration the new vectors are still in
+`vec_next`; they take precedence."""
 
 
 END = "min(ifnull(mem.expires_at, 9e99), ifnull(mem.valid_until, 9e99))"
-"""`Row.end` in SQL, with a number for never."""
+"""`Row.end` in SQL; 9e99 means that the row never expires."""
 
 
 def _checked(values: tuple[object, ...]) -> RowWithVector:
-    """A row whose checksum holds.
+    """Return a row after checking its checksum.
 
     Raises:
-        CorruptFileError: It does not.
+        CorruptFileError: The checksum is wrong.
     """
     row = Row(*values[:-7])  # type: ignore[arg-type]
     vec, model, crc = values[-7:-4] if values[-4] is None else values[-4:-1]
-    # All vectors that count are of the active model.
+    # A vector that is in use belongs to the active model.
     if (vec is None or model == values[-1]) and is_whole(row, vec, crc):
         return RowWithVector(row, vec, model)  # type: ignore[arg-type]
     msg = (
@@ -51,9 +51,9 @@ def _checked(values: tuple[object, ...]) -> RowWithVector:
 def load_partition(
     connection: sqlite3.Connection, part: int
 ) -> Generator[RowWithVector, None, None]:
-    """Yield every live memory of a partition in the order of its making.
+    """Yield every live memory of a partition in order of creation.
 
-    Close it where it may not be read to its end: it holds a cursor.
+    The generator holds a cursor: close it if you do not exhaust it.
     """
     cursor = connection.execute(
         f"{_FROM} WHERE mem.rid BETWEEN ? AND ? AND mem.state = 'live'",
@@ -68,10 +68,9 @@ def load_partition(
 def load_rows(
     connection: sqlite3.Connection, rids: Iterable[int], *, any_state: bool = False
 ) -> list[RowWithVector]:
-    """Return those of the rows that are live, in no particular order.
+    """Return the live rows among `rids`, in no particular order.
 
-    With `any_state` also those that are archived or held, but none that was set aside
-    as damaged.
+    With `any_state`, also archived and quarantined rows, except damaged ones.
     """
     state = "" if any_state else "mem.state = 'live' AND "
     query = (
@@ -91,10 +90,10 @@ def load_rows(
 def changed_since(
     connection: sqlite3.Connection, part: int, seq: int
 ) -> ChangedRows | None:
-    """Return the rows that changed after `seq`, deleted ones included.
+    """Return the rows that changed after `seq`, deleted rows included.
 
-    `seq` is older than the partition's newest change. None if the log was pruned of
-    some of these changes.
+    `seq` must be older than the partition's newest change. None if some of these
+    changes were pruned from the change log.
     """
     oldest: int | None = connection.execute(
         "SELECT min(seq) FROM chg WHERE part = ?", (part,)
@@ -128,7 +127,7 @@ def turns_around(
 ) -> list[Row]:
     """Return a row with the turns before and after it in its session, in order.
 
-    Turns that are gone, or have expired, are not counted.
+    Deleted and expired turns do not count towards `before` and `after`.
     """
     if row.session is None or row.pos is None:
         return [row]
@@ -149,7 +148,7 @@ def turns_around(
 def without_vector(
     connection: sqlite3.Connection, after: int, limit: int
 ) -> list[RowWithVector]:
-    """Return live rows after row `after` that have no vector, by row number."""
+    """Return live rows without a vector after row number `after`, in order."""
     cursor = connection.execute(
         f"{_FROM} WHERE mem.rid > ? AND mem.vec IS NULL AND mem.state = 'live' "
         "ORDER BY mem.rid LIMIT ?",
@@ -159,10 +158,10 @@ def without_vector(
 
 
 def damaged_rows(connection: sqlite3.Connection) -> tuple[int, list[int]]:
-    """Check every row that is not set aside.
+    """Check the checksum of every row that is not quarantined.
 
     Returns:
-        How many there are, and the numbers of those that fail their checksum.
+        The number of rows, and the numbers of the rows with a wrong checksum.
     """
     checked = 0
     damaged = []
@@ -187,7 +186,7 @@ def totals(connection: sqlite3.Connection, *, waiting: bool = True) -> dict[str,
 
     Args:
         connection: The file.
-        waiting: Whether its schema has turns that wait.
+        waiting: Whether its schema has buffered turns.
     """
     partitions, memories, text_bytes = connection.execute(
         "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part "

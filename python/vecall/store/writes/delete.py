@@ -32,7 +32,7 @@ _DOOMED = "SELECT rid, id, length(CAST(text AS BLOB)), state FROM mem WHERE part
 
 @dataclass(slots=True)
 class DeleteMemories:
-    """Deletes memories of one user; unknown ids are ignored.
+    """Deletes memories of one user. Ignores unknown ids.
 
     The tombstones prevent a later ingest from storing the same ids, unless it uses
     `restore`. Without any condition, all memories of the user are deleted.
@@ -40,12 +40,12 @@ class DeleteMemories:
     Attributes:
         app: The app.
         user: The user.
-        ids: Only these.
-        session: Only of this session.
+        ids: Only memories with these ids.
+        session: Only memories of this session.
         labels: Only memories with the author, kind, trust and source of this filter;
             its other conditions are ignored.
-        after: Only of this time, in seconds, or later.
-        before: Only of before this time, in seconds.
+        after: Only memories of this time or later, in seconds since 1970.
+        before: Only memories before this time, in seconds since 1970.
         token: The token of a proposal, which must contain the ids. Without ids, all
             ids of the proposal are deleted.
     """
@@ -90,7 +90,7 @@ class DeleteMemories:
     def _predecessors(
         self, partition: PartitionWriter, found: Sequence[RowToDelete]
     ) -> list[RowToDelete]:
-        """The memories that these replaced, directly or through others."""
+        """The memories that `found` replaced, directly or transitively."""
         older: list[RowToDelete] = []
         known = {row.id for row in found}
         by: list[str] = list(known)

@@ -16,10 +16,10 @@ from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.waiting_counts import Waits, waits_of
 
 _ALL = 1 << 62
-_MORE = 16  # rows looked at besides those that must go, for where their size counts
-_OLDEST = "coalesce(ts, created_at)"  # as the index mem_old has it
+_MORE = 16  # extra rows that are read when the byte limit is exceeded
+_OLDEST = "coalesce(ts, created_at)"  # the expression of the index mem_old
 _LAST_TOUCHED = "max(created_at, updated_at, ifnull(last_used, 0))"
-_AT_ONCE = 100  # a limit divided by this goes besides what must, where no index orders
+_AT_ONCE = 100  # without an index, evict this fraction (1/100) of the quota in addition
 
 
 class UserQuota(NamedTuple):
@@ -136,7 +136,7 @@ def _take(
     """The first rows of `order` that reach `count` rows and `size` bytes.
 
     Returns:
-        The rows, and the bytes that are still missing; none if not above 0.
+        The rows, and the bytes that are still missing; 0 or negative: none.
     """
     going: list[RowToDelete] = []
     at = 0
