@@ -71,25 +71,25 @@ def create_app(
 ) -> ASGIApp:
     """Return an ASGI app that serves one memory service.
 
-    It refuses requests without a token and requests of web pages. It does not close the
-    service.
+    It refuses requests without a token, and requests from web pages of other origins
+    than `origins`. It does not close the service.
 
     Args:
-        memory: The service; without one every question to it is answered with 400.
-        tokens: Who may do what: `Tokens` or a `TokenFile`.
+        memory: The service. None: every operation on memories returns 400.
+        tokens: The tokens and their permissions: `Tokens` or a `TokenFile`.
         session_loader: Called with app_name, user_id and session_id; returns the
-            session, or None. The `get_session` of a google-adk session service fits.
-        limits: How large, slow and frequent requests may be. Time for headers and
-            answers and the number of connections are up to the server that runs the
-            app; that of `vecall serve` keeps them.
-        hosts: Allowed values of the Host header, such as "memory.example.com", beside
-            127.0.0.1, localhost and [::1] with the port of the server.
-        origins: Allowed values of the Origin header; a request without one is no web
-            page's.
-        backups: A folder, to which an admin may have the file copied.
+            session, or None. Accepts `get_session` of a google-adk session service.
+        limits: The limits on the size, speed and rate of requests. The app does not
+            enforce the timeouts for headers and responses, nor the limit on
+            connections: the server of `vecall serve` does.
+        hosts: Allowed values of the Host header, such as "memory.example.com", in
+            addition to 127.0.0.1, localhost and [::1] with the port of the server.
+        origins: Allowed values of the Origin header. Requests without this header do
+            not come from a web page and pass.
+        backups: The folder for backups that an admin requests.
 
     Raises:
-        ConfigError: There is no such folder of backups.
+        ConfigError: The folder `backups` does not exist.
     """
     folder = None if backups is None else Path(backups)
     if folder is not None and not folder.is_dir():
@@ -281,7 +281,7 @@ def _has_body(request: Request) -> bool:
 
 
 async def _live(receive: Receive, send: Send) -> None:
-    """Start and stop with the server; there is nothing to prepare."""
+    """Handle the ASGI lifespan messages; startup and shutdown do nothing."""
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

@@ -19,7 +19,7 @@ def stamped(token: Token, body: dict[str, Any]) -> dict[str, Any]:
     """Return a body whose items have the trust, source and author of the token.
 
     Raises:
-        HttpError: 403, an item claims another value.
+        HttpError: 403, an item claims a value that the token does not permit.
     """
     if token.ceiling is None and token.source is None and token.author is None:
         return body

@@ -51,8 +51,8 @@ def guarded(limits: HttpLimits, listener: Listener) -> type[H11Protocol]:
 class GuardedProtocol(H11Protocol):
     """HTTP/1.1 with a timeout for headers and a limit on connections.
 
-    uvicorn alone has no timeout for headers, and answers 503 to every client once there
-    are too many connections.
+    uvicorn alone has no timeout for headers, and answers every client with 503 above
+    its limit on connections.
     """
 
     allowed: ClassVar[HttpLimits]

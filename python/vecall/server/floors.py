@@ -29,7 +29,8 @@ def readable(token: Token, entry: MemoryEntry) -> MemoryEntry:
     """Return a memory if it is at or above the trust floor of a token.
 
     Raises:
-        NotFoundError: It does not; to this token it is not there.
+        NotFoundError: The memory is below the floor; the token cannot see that it
+            exists.
     """
     if not may_read(token, entry):
         msg = "memory_id: this user has no such memory"

@@ -64,7 +64,7 @@ async def end_session(call: RequestContext) -> Response:
 
 
 async def _told(call: RequestContext) -> object:
-    """Return a session of the turns in the body, or the one of the loader."""
+    """Return a session with the turns in the body, or else the loader's session."""
     id_ = call.names["session"]
     if call.body.keys() & _TURNS:
         return {**call.whose, "id": id_, **stamped(call.by, call.body)}

@@ -1,7 +1,7 @@
 """Deletes exports that a killed server of an older version left in the temp folder.
 
-Such a version made `vecall-????????/export.jsonl` there; this one makes no file that
-has a name.
+Older versions created `vecall-????????/export.jsonl` in that folder. This version
+creates no named file.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _AGE_S = 86_400.0  # a server of an older version may still be running
 def remove_old_exports(folder: Path | None = None) -> int:
     """Delete abandoned exports; return how many.
 
-    A folder is deleted if it belongs to this user, only this user may enter it, it has
-    this one file and nothing else, and it is at least a day old.
+    A folder is deleted if it belongs to this user, only this user may enter it, the
+    export is its only file, and it is at least a day old.
 
     Args:
         folder: The folder to search; None: the system's folder of temporary files.

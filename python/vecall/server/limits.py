@@ -11,9 +11,9 @@ from vecall.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class HttpLimits:
-    """How large, slow and frequent requests may be.
+    """The limits on the size, speed and rate of requests.
 
-    Texts, names, metadata and k have the limits of the memory service.
+    The memory service has its own limits on texts, names, metadata and k.
 
     Attributes:
         max_body_bytes: Bytes of a body that may hold many memories or turns.

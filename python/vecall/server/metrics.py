@@ -10,8 +10,8 @@ def as_text(stats: Mapping[str, Any], answered: Mapping[tuple[str, int], int]) -
     """Return counts in Prometheus' text format.
 
     Args:
-        stats: What `MemoryService.stats` says.
-        answered: How many requests were answered, by operation and status.
+        stats: The result of `MemoryService.stats`.
+        answered: The number of answered requests, by operation and status.
     """
     operations = dict(stats["operations"])
     errors = operations.pop("errors")

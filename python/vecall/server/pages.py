@@ -40,8 +40,8 @@ async def answered(
     Args:
         call: The request.
         limit: The maximum number of memories; None: any number.
-        ask: Asks the memory service.
-        write: Makes the answer.
+        ask: Calls the memory service.
+        write: Creates the response.
     """
     if limit is not None and limit <= MANY:
         return await write(call, await ask())

@@ -1,7 +1,8 @@
-"""Reading a request's body as JSON, and its query.
+"""Reads the JSON body and the query of a request.
 
-A parsed body takes many times its bytes, and parsing holds the GIL: large bodies have
-places, and what would become too many objects is refused while it is read.
+A parsed body needs many times its bytes of RAM, and parsing holds the GIL. So the
+server limits the number of concurrent large bodies. It refuses a body with too many
+items and fields while reading it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _JSON = re.compile(r"application/json(?: *; *charset=\"?utf-8\"?)?", re.I | re.A
 _WHOLE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _INLINE_PARSE_LIMIT = 16 * 1024  # bytes: some 0.1 ms of the event loop
 _MAX_CONCURRENT_READS = 4  # large bodies of one token
-_PARTS = b"[{,"  # what begins an item or a field, in a text too
+_PARTS = b"[{,"  # characters that start an item or a field; also counted in strings
 _DISCARDED = 4  # times the limit; reading on lets a sending client get the response
 
 

@@ -1,6 +1,6 @@
 """Error responses: their codes, and the mapping from exceptions.
 
-No message says more than which rule was broken: no text, name or trace.
+A message states only the violated rule. It contains no user text, name or traceback.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class HttpError(Exception):
 
     Args:
         status: The HTTP status.
-        code: A word for programs.
-        message: A sentence for people.
+        code: The machine-readable error code.
+        message: The message, one sentence.
         headers: Further headers.
     """
 
@@ -63,8 +63,8 @@ class HttpError(Exception):
 
 _RETRY = {"Retry-After": "1"}
 
-# The first class that fits; without a message the error's own, which names an argument
-# and its rule.
+# Class, status, code and message; the first matching class applies. None: use the
+# error's own message, which names an argument and its rule.
 _OF: list[tuple[type[VecallError], int, str, str | None]] = [
     (NotFoundError, 404, "not_found", "There is no such memory."),
     (ConflictError, 409, "conflict", None),
@@ -132,5 +132,5 @@ def raw_json(
 
 
 def as_json(value: object) -> str:
-    """Write JSON, in ASCII: lone surrogates in it have no UTF-8."""
+    """Return a value as JSON in ASCII, because UTF-8 cannot encode lone surrogates."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)

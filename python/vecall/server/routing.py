@@ -1,7 +1,7 @@
-"""Operations of the server, and the router that finds one by its path.
+"""Operations of the server, and the router that finds an operation by path.
 
-Paths are split before they are decoded, so that a name may hold any character: the user
-"a/b" is the segment `a%2Fb`, and never two.
+The router splits paths before decoding them, so that a name may contain any character:
+the user "a/b" is the single segment `a%2Fb`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from vecall.service.memory_service import MemoryService
 from vecall.service.user import UserMemory
 
 Access = Literal["public", "read", "write", "review", "admin", "admin_write"]
-"""The token that an operation needs: none, one of the user, one that may write, one
-that may write and review, an admin token, an admin token that may write."""
+"""The token that an operation needs: "public": none; "read": a token of the user;
+"write": a token of the user that may write; "review": also with the right to review;
+"admin": an admin token; "admin_write": an admin token that may write."""
 
 SessionLoader = Callable[..., Awaitable[Any]]
 """Called with app_name, user_id and session_id; returns the session, or None."""
@@ -47,7 +48,7 @@ class ServerState:
         answered: The number of answered requests, by operation and status.
         backups: The folder of backups, if configured.
         exporting: The number of exports of each token that are queued, made or sent.
-            Each is a file.
+            Each export is a file.
         making: Limits concurrent exports.
         large: Limits the RAM of concurrent large responses.
         working: Limits the threads of the memory service that one token may use.
@@ -95,7 +96,7 @@ class ServerState:
             limit: The number of places.
 
         Raises:
-            HttpError: 503, no place is free, or the token uses all it may have.
+            HttpError: 503, no place is free, or the token has reached its limit.
         """
         own = self.exporting[token] >= self.limits.exports_at_once
         if own or self.exporting.total() >= limit:
@@ -136,7 +137,7 @@ class RequestContext:
         """The memory service.
 
         Raises:
-            HttpError: 400, there is none.
+            HttpError: 400, the server has no memory service.
         """
         if self.state.memory is None:
             raise HttpError(400, "not_configured", NO_MEMORY)
@@ -147,8 +148,8 @@ class RequestContext:
         """The memories of the user in the path.
 
         Raises:
-            HttpError: 400, there is no memory service.
-            InvalidArgumentError: A bad name.
+            HttpError: 400, the server has no memory service.
+            InvalidArgumentError: A name is not valid.
         """
         return self.memory.user(**self.whose)
 

@@ -28,14 +28,14 @@ class Binding:
 
     Attributes:
         host: The address.
-        port: The port; 0 takes a free one.
-        certificate: File of the TLS certificate chain.
-        key: File of its private key.
-        client_ca: File of the certificates that sign those of clients; only a client
-            with such a certificate is let in. None asks for none.
-        insecure: Whether another address than this machine's may go without TLS,
-            because something in front of it does that.
-        hosts: Allowed values of the Host header beside this machine's own.
+        port: The port; 0 selects a free port.
+        certificate: The file of the TLS certificate chain.
+        key: The file of its private key.
+        client_ca: The file of the CA certificates for clients. Clients need a
+            certificate signed by one of them. None: no client certificates.
+        insecure: Whether to allow a non-loopback address without TLS, for use behind a
+            proxy that terminates TLS.
+        hosts: Allowed values of the Host header in addition to the loopback ones.
     """
 
     host: str = "127.0.0.1"
@@ -50,10 +50,10 @@ class Binding:
         """Check that other machines can reach the server only over TLS.
 
         Args:
-            tokens: How many there are.
+            tokens: The number of tokens.
 
         Raises:
-            ConfigError: An address of the network without TLS, hosts or tokens.
+            ConfigError: A non-loopback address without TLS, hosts or tokens.
         """
         if (self.certificate is None) != (self.key is None):
             msg = "TLS needs both a certificate and a key"
@@ -94,10 +94,10 @@ def serve(
     """Serve until SIGTERM or SIGINT.
 
     Args:
-        app: What `create_app` returned.
-        binding: Where; already checked.
-        limits: The limits that the app was made with.
-        started: Called with the URL once connections are taken.
+        app: The app from `create_app`.
+        binding: The address, already checked.
+        limits: The limits of the app.
+        started: Called with the URL once the server accepts connections.
 
     Raises:
         ConfigError: The address, the certificate or the key cannot be used.
@@ -117,7 +117,7 @@ def serve(
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=limits.max_header_bytes,
-        backlog=128,  # accepted at once, before the server can close any of them
+        backlog=128,  # all accepted in one go, before the server can close any
         timeout_graceful_shutdown=5,
         ssl_certfile=binding.certificate,
         ssl_keyfile=binding.key,
@@ -136,7 +136,7 @@ def _load(config: uvicorn.Config, listener: Listener) -> None:
     """Read the certificates, and allow no TLS below 1.2."""
     try:
         config.load()
-    except OSError as error:  # an SSLError is one
+    except OSError as error:  # includes SSLError
         listener.close()
         msg = "TLS: the certificate, the key or the clients' CA cannot be used"
         raise ConfigError(msg) from error
@@ -151,10 +151,10 @@ def _without_trace(record: logging.LogRecord) -> bool:
 
 
 def listen(binding: Binding) -> Listener:
-    """Return a socket that listens.
+    """Return a listening socket with TCP_NODELAY.
 
-    Its connections send at once: an answer is a head and a body, and the body would
-    wait some 40 ms for the client to acknowledge the head.
+    A response is sent as head and body. Without TCP_NODELAY the body would wait some
+    40 ms until the client acknowledges the head.
 
     Raises:
         ConfigError: The address cannot be used.

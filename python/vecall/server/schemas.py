@@ -236,8 +236,8 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
     """Return all schemas by name.
 
     Args:
-        limits: How large requests may be.
-        max_top_k: The largest k.
+        limits: The limits on the size of requests.
+        max_top_k: The maximum of k.
     """
     ids = _open({"ids": {"type": "array", "items": _WORD}}, "ids")
     added = _open(

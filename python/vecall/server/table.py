@@ -14,7 +14,7 @@ def all_operations(max_top_k: int) -> list[Operation]:
     """Return the operations.
 
     Args:
-        max_top_k: The largest page of memories.
+        max_top_k: The maximum number of memories in a page.
     """
     return [
         *_of_sessions(),

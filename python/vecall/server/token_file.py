@@ -39,7 +39,7 @@ class TokenFile:
         version = self._version_now()
         if version != self._version:
             self._version = version
-            self._tokens = Tokens()  # whatever happens
+            self._tokens = Tokens()  # if reading fails, no token is valid
             try:
                 self._tokens = Tokens(self.read())
             except (ConfigError, StorageError):
@@ -50,8 +50,8 @@ class TokenFile:
         """Return the tokens.
 
         Raises:
-            ConfigError: Not a file of tokens, or others may read it.
-            StorageError: It cannot be read.
+            ConfigError: It is not a token file, or other users may read it.
+            StorageError: The file cannot be read.
         """
         try:
             handle = os.open(

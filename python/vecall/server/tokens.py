@@ -197,7 +197,7 @@ def from_json(text: str) -> list[Token]:
     """Read the tokens of a file.
 
     Raises:
-        ConfigError: It is not a file of tokens.
+        ConfigError: It is not a token file.
     """
     msg = 'tokens: expected a JSON file with a list "tokens"'
     try:

@@ -1,7 +1,7 @@
 """Schedules requests round robin by token, a few in each turn of the event loop.
 
-All requests that arrive together are ready in the same round. Without turns a request
-would wait until each that came before it is answered, which takes a millisecond each.
+Requests that arrive together are ready in the same turn of the event loop. Without this
+schedule a request would wait for all earlier requests, a millisecond for each.
 """
 
 from __future__ import annotations

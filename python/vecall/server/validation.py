@@ -1,6 +1,6 @@
 """Checks values against the schemas of the OpenAPI document.
 
-Knows the part of JSON Schema that those schemas use. What it says names a field and a
+Supports the part of JSON Schema that those schemas use. Its messages name a field and a
 rule, never a value.
 """
 
@@ -31,7 +31,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "null": lambda value: value is None,
 }
 
-# Keyword, what it measures, whether the limit is a floor, and how it is said.
+# Keyword, measured quantity, whether the bound is a lower one, and the message.
 _BOUNDS: list[tuple[str, Callable[[Any], float], bool, str]] = [
     ("minimum", lambda value: value, True, "must be at least {}"),
     ("maximum", lambda value: value, False, "must be at most {}"),
@@ -59,9 +59,9 @@ class Validator:
         """Check one value.
 
         Args:
-            value: What a client sent.
-            schema: What it should be.
-            where: Its name in messages.
+            value: The value from the client.
+            schema: The schema of the value.
+            where: The name of the value in messages.
 
         Raises:
             HttpError: 422, with the field and its rule.
@@ -81,7 +81,7 @@ class Validator:
         for keyword, measure, floor, rule in _BOUNDS:
             if keyword in schema:
                 bound, given = schema[keyword], measure(value)
-                # Written so that NaN, which JSON does not have, would fail.
+                # With `not`, NaN fails the check; JSON has no NaN.
                 if not (given >= bound if floor else given <= bound):
                     raise _broken(where, rule.format(bound))
         if kind == "array" and "items" in schema:
