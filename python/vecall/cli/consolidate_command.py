@@ -55,7 +55,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_consolidate(options: argparse.Namespace) -> int:
-    """Consolidate, or show what would be done."""
+    """Consolidate, or show the planned changes."""
     require_file(options.path)
     summarizer = _summarizer(options.summarizer)
     with opened(options.path, options.embedder) as memory:
@@ -111,10 +111,10 @@ def _line(texts: dict[str, str], id_: str) -> str:
 
 
 def _summarizer(name: str | None) -> SummaryProvider | None:
-    """Import what --summarizer names.
+    """Import the summarizer that --summarizer names; None without the option.
 
     Raises:
-        ConfigError: There is no such thing.
+        ConfigError: The name cannot be imported, or is not a summarizer.
     """
     if name is None:
         return None

@@ -25,13 +25,13 @@ def add_embedder(command: argparse.ArgumentParser) -> None:
 
 
 def chosen(given: str) -> EmbedderLike:
-    """Return what a memory service takes as `embedder`.
+    """Return the `embedder` argument of a memory service.
 
     Args:
         given: The value of --embedder.
 
     Raises:
-        ConfigError: MODULE:NAME of something that cannot be imported.
+        ConfigError: MODULE:NAME cannot be imported.
     """
     if given == "none":
         return None

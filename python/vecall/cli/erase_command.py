@@ -118,7 +118,7 @@ def _report(
 
 
 def _places(path: Path, name: bytes) -> Iterator[str]:
-    """Yield the files that contain the name: database, log and snapshots."""
+    """Yield the files that contain the name: database, WAL and snapshots."""
     files = [path.with_name(path.name + suffix) for suffix in _SUFFIXES]
     files += sorted(path.with_name(path.name + ".snap").glob("*.vs"))
     for file in files:

@@ -178,7 +178,7 @@ def evaluate(
     ablation: bool = True,
     calibrate: bool = False,
 ) -> tuple[dict[str, Any], list[tuple[str | None, Any]]]:
-    """Return every mode's figures, and the weights that were fitted, by model."""
+    """Return the figures of every mode, and the fitted weights by model."""
     results: dict[str, Any] = {}
     fits = []
     for embedder in {id(mode.embedder): mode.embedder for mode in modes}.values():

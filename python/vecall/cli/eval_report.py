@@ -13,7 +13,7 @@ _NAMES = {"mrr": "MRR", "ndcg@10": "nDCG@10"}
 
 
 def text(document: Mapping[str, Any]) -> str:
-    """Return everything as tables, the ablation first."""
+    """Return all tables, the ablation first."""
     modes = document["modes"]
     parts = [bold(_head(document))]
     for name, mode in modes.items():
@@ -191,7 +191,7 @@ def _fitted(fits: Mapping[str, Any]) -> str:
 
 
 def _reliability(modes: Mapping[str, Any]) -> str:
-    """One row a bin, the modes side by side."""
+    """The reliability table: a row for each bin, the modes side by side."""
     by_mode = {
         name: {bin_["low"]: bin_ for bin_ in mode["calibration"]["reliability"]}
         for name, mode in modes.items()

@@ -52,8 +52,8 @@ def add_on_write(command: argparse.ArgumentParser) -> None:
 
 
 def expanded(typed: str) -> str:
-    """Return the name of a file, a leading "~" or "~user" as the home folder."""
-    return os.path.expanduser(typed)  # noqa: PTH111 - it keeps "./"
+    """Return a file name with a leading "~" or "~user" replaced by the home folder."""
+    return os.path.expanduser(typed)  # noqa: PTH111 - pathlib would remove "./"
 
 
 def require_file(path: str) -> None:
@@ -72,13 +72,13 @@ def opened(
     Args:
         path: The file.
         embedder: The value of --embedder.
-        on_write: Judges every write.
+        on_write: The hook that accepts, changes or refuses each write.
     """
     given = chosen(embedder)
     if given not in (None, AUTO) and not Path(path).exists():
         given = resolve(given)
         if given is not None:
-            model_of(given)  # an embedder that fails makes no file
+            model_of(given)  # if the embedder fails, create no file
     with (
         naming(path),
         MemoryService(
@@ -89,14 +89,14 @@ def opened(
 
 
 def named(given: str | None, option: str) -> Any:
-    """Return the function that module:name names; None for None.
+    """Import the function module:name; return None for None.
 
     Args:
         given: The name.
-        option: The option that names it, without dashes at its beginning.
+        option: The name of the command-line option, without leading dashes.
 
     Raises:
-        ConfigError: It cannot be imported, or called.
+        ConfigError: The name cannot be imported, or is not callable.
     """
     if given is None:
         return None

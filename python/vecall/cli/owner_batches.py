@@ -1,7 +1,7 @@
 """Groups the lines of an import into few large writes, in any order of the lines.
 
-A write is synced to the disk, so a file in which users take turns would cost a sync for
-each line if lines were only joined with their neighbours.
+Each write costs a sync of the disk. If only neighbouring lines were grouped, a file
+with alternating users would cost a sync for each line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from vecall.content import get_field
 
-LINES_AT_ONCE = 500  # of one write
+LINES_AT_ONCE = 500  # the maximum for one write
 _LINES_HELD = 50_000
 _BYTES_HELD = 32 * 1024 * 1024
 
@@ -23,9 +23,9 @@ class Line(NamedTuple):
     """A line of a JSON Lines file.
 
     Attributes:
-        number: From 1.
-        item: What it says.
-        size: Its length in bytes.
+        number: The line number, from 1.
+        item: The parsed JSON object.
+        size: The length in bytes.
     """
 
     number: int
@@ -46,8 +46,8 @@ def is_entry(item: dict[str, Any]) -> bool:
 class OwnerBatches:
     """Groups lines by owner and session.
 
-    Lines of one group stay in their order. A whole session, and a memory that
-    supersedes another, come after everything that this owner had before.
+    Lines of one group keep their order. A whole session, and a memory that supersedes
+    another one, are written after all earlier lines of the same owner.
     """
 
     def __init__(self) -> None:

@@ -241,7 +241,7 @@ def trigger(text: str | None) -> Mapping[str, object] | None:
     """Return the trigger of NAME or NAME:NUMBER, for the memory service.
 
     Raises:
-        ConfigError: The number is not one, or the trigger takes no number.
+        ConfigError: NUMBER is not a number, or the trigger takes no number.
     """
     if text is None:
         return None

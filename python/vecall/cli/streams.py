@@ -1,9 +1,8 @@
-"""Standard output and standard error that carry no terminal escapes but vecall's own.
+"""Removes all terminal escapes except vecall's own from a command's output.
 
-What a command prints can come from a memory, a file's name or a model's name, and a
-terminal obeys what it is sent: an escape sequence sets its title, writes its clipboard
-or hides text. So while a command runs, everything that is printed goes through
-`shown`, into a terminal and into a pipe alike.
+The output of a command can contain texts of memories, file names and model names.
+Escape sequences in them could set the terminal's title, write its clipboard or hide
+text. So all output passes through `shown`, to a terminal as well as to a pipe.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from typing import TextIO, cast
 
 from vecall.prompts.sanitize import strip_invisible
 
-# Noncharacters, which `strip_invisible` removes from every text, mean terminal codes.
+# Noncharacters that stand for terminal codes. `strip_invisible` removes them from every
+# other text.
 BOLD, DIM, PLAIN, RETURN, ERASE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
 
 _MEANT = {
@@ -28,15 +28,15 @@ _MEANT = {
 }
 _PARTS = re.compile(f"([{''.join(_MEANT)}])")
 _JOINERS = (
-    "\u200c\u200d\ufe0e\ufe0f"  # where `strip_invisible` leaves one it has a meaning
+    "\u200c\u200d\ufe0e\ufe0f"  # `strip_invisible` keeps them only where they matter
 )
 
 
 def shown(text: str) -> str:
     """Return text that is safe for a terminal; keep its line breaks.
 
-    No control character but the newline is left, no mark of direction, and nothing else
-    that cannot be seen.
+    Removes all control characters except the newline, marks of text direction, and all
+    other invisible characters.
     """
     text = strip_invisible(text).expandtabs(4)
     if text.isascii() or text.isprintable():
@@ -56,14 +56,14 @@ def _printable(char: str) -> str:
 
 
 class CleanStream:
-    """A stream that cleans text on write; other attributes are the stream's own."""
+    """Wraps a stream and cleans text on write; other attributes are the stream's."""
 
     def __init__(self, stream: TextIO) -> None:
         """Wrap a stream."""
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text; remove all escapes but those of this module."""
+        """Write text; remove all escapes except those of this module."""
         parts = _PARTS.split(text)
         self._stream.write("".join(_MEANT.get(part) or shown(part) for part in parts))
         return len(text)

@@ -21,12 +21,12 @@ def _coloured(stream: TextIO) -> bool:
 
 
 def bold(text: str) -> str:
-    """Return text in bold where the terminal shows it."""
+    """Return text in bold, if standard output is a terminal with colours."""
     return f"{BOLD}{shown(text)}{PLAIN}" if _coloured(sys.stdout) else text
 
 
 def dim(text: str) -> str:
-    """Return text in grey where the terminal shows it."""
+    """Return text in grey, if standard output is a terminal with colours."""
     return f"{DIM}{shown(text)}{PLAIN}" if _coloured(sys.stdout) else text
 
 
@@ -41,7 +41,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def show_memory(rank: int, memory: MemoryEntry) -> str:
-    """Return one recalled memory: score, when, who, what."""
+    """Return one recalled memory: score, time, author and text."""
     when = "no date"
     if memory.timestamp is not None:
         when = to_datetime(memory.timestamp).strftime("%d %b %Y %H:%M")

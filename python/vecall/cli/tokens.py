@@ -125,7 +125,7 @@ def run_revoke(options: argparse.Namespace) -> int:
 
 
 def token_file(options: argparse.Namespace) -> TokenFile:
-    """Return the file of tokens that the options name."""
+    """Return the token file that the options name."""
     try:
         from vecall.server import TokenFile
     except ImportError as error:
