@@ -38,7 +38,7 @@ _log = logging.getLogger("vecall")
 
 
 class SavedArtifacts:
-    """The artifacts of a session that are not stored in the memory yet.
+    """The artifacts of a session that are not stored as memories yet.
 
     Args:
         app_name: The app.
@@ -61,7 +61,7 @@ class SavedArtifacts:
         self._due: dict[str, float | None] = {}
 
     def due(self) -> list[str]:
-        """Return the names of artifacts that are not stored yet."""
+        """Return the names of the artifacts to store."""
         return list(self._due)
 
     def note(self, events: Iterable[Event]) -> None:
@@ -73,10 +73,10 @@ class SavedArtifacts:
     async def index(
         self, name: str, service: BaseArtifactService, memory: MemoryService
     ) -> None:
-        """Make memories of the newest version of an artifact, if it is due.
+        """Store the newest version of an artifact as memories, if it is due.
 
-        What fails is logged, without a word of it, and stays due; what can never be
-        indexed is logged and left out.
+        Failures are logged without content. After a temporary failure the artifact
+        stays due. An artifact that can never be stored is skipped.
         """
         if name not in self._due:
             return
@@ -135,7 +135,7 @@ class SavedArtifacts:
     ) -> list[dict[str, Any]]:
         """Return the pieces of an artifact; only its name if it has no text.
 
-        The same piece of the same version has the same id, in any process.
+        The same piece of the same version has the same id in all processes.
         """
         session = self._session_of(name)
         texts = list(pieces(text)) or [""]

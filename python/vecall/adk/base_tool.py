@@ -21,7 +21,7 @@ from vecall.limits import Limits
 from vecall.tools import MemoryTool, OnMissing, ShownMemories
 from vecall.types import Filter
 
-# Stands in for a memory where only the options of a tool are to be checked.
+# A placeholder for a memory service, to check the options of a tool.
 _METHODS = (
     "add_memory add_session_to_memory confirm_forget expand_session get_memory "
     "propose_forget search_memory update_memory"
@@ -38,7 +38,7 @@ _UNBOUND: Any = SimpleNamespace(
 )
 
 
-# What turns were given of memories of other classes, for as long as these exist.
+# Memories shown in recent turns, by memory service of another class than vecall's.
 _turns: WeakKeyDictionary[object, ShownMemories] = WeakKeyDictionary()
 
 
@@ -53,16 +53,16 @@ class ToolCaller(NamedTuple):
     """The user, the memory and the turn of an invocation.
 
     Attributes:
-        memory: The memory service below, vecall's or the Runner's own; None where
-            there is none.
-        turns: What the newest turns were given.
+        memory: The `vecall.MemoryService`, or the Runner's memory service of another
+            class; None if no memory service is configured.
+        turns: The memories shown in recent turns.
         app_name: The app.
         user_id: The user.
-        turn: What tells this turn of the user from all others.
-        agent: Whose requests and calls these are; a block is in no other agent's.
-        said: What the user said, or None.
-        filter: Which memories a search may return where the tool does not say; None is
-            all.
+        turn: The unique key of this turn of the user.
+        agent: The name of the agent. Only its requests contain its blocks.
+        said: The user's message, or None.
+        filter: The filter of searches if the tool has no filter of its own; None: no
+            filter.
     """
 
     memory: Any
@@ -79,15 +79,16 @@ class VecallTool(BaseTool):
     """A vecall tool that finds the user and the memory in the invocation.
 
     Args:
-        make: Makes the tool for one user: takes memory, app name, user id and options.
-        memory: The memory; without it that of the Runner.
-        options: What `make` takes besides.
-        on_missing: Where there is no memory, "error" raises and ends the run; "empty"
-            answers as if nothing were remembered, and logs a warning once.
+        make: Creates the tool for one user; called with memory, app name, user id and
+            options.
+        memory: The memory service; default: the Runner's.
+        options: Further arguments of `make`.
+        on_missing: Without a memory service, "error" raises an error, which ends the
+            run; "empty" returns an empty result, and logs a warning once.
 
     Raises:
-        ConfigError: An option that cannot be used.
-        InvalidArgumentError: A number or a name that cannot be one.
+        ConfigError: An option is not valid.
+        InvalidArgumentError: A number or a name is not valid.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class VecallTool(BaseTool):
         """Return the tool, bound to the caller.
 
         Raises:
-            MemoryNotConfiguredError: There is no memory to ask.
+            MemoryNotConfiguredError: No memory service is configured.
         """
         if asking.memory is None:
             msg = f"{self.name}: the Runner has no memory_service"
@@ -168,14 +169,14 @@ class VecallTool(BaseTool):
         """Answer a model's call.
 
         Args:
-            args: What the model gave; names that the declaration lacks are ignored.
-            tool_context: Has the app and the user.
+            args: The model's arguments; names that are not declared are ignored.
+            tool_context: The context, with the app and the user.
 
         Raises:
-            MemoryNotConfiguredError: There is no memory to ask, and `on_missing` is
-                "error".
-            ConfigError: The memory lacks a method that the tool needs.
-            VecallError: The memory failed.
+            MemoryNotConfiguredError: No memory service is configured, and `on_missing`
+                is "error".
+            ConfigError: The memory service lacks a method that the tool needs.
+            VecallError: The memory service failed.
         """
         asking = self.asking(tool_context)
         if (answer := self.without_memory(asking)) is not None:

@@ -1,8 +1,8 @@
 """Checks a folder of google-adk's agents, without running its code.
 
-google-adk says little where a memory is missing: a services file that cannot be loaded
-is a line in its log, a server without a URI has a memory that ends with it, and a tool
-that preloads does nothing. So this reads what decides it.
+google-adk reports a missing memory service poorly. It only logs a services file that
+cannot be loaded. A server without a URI keeps memories in RAM, until it ends. A tool
+that preloads memories then does nothing. So this module checks the configuration.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ _OWN_TOOLS |= {name for name in _READING if not name.endswith("_tool")}
 
 
 def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
-    """Check a folder of agents, as `adk web` and `adk api_server` take it.
+    """Check a folder of agents for `adk web` and `adk api_server`.
 
-    Nothing is changed, no code of the agents is run, and no file is made.
+    Changes nothing, runs no code of the agents, and creates no file.
 
     Args:
         folder: The folder of the agents, or of one agent.
-        uri: What the server is given as `--memory_service_uri`.
+        uri: The server's option `--memory_service_uri`.
 
     Returns:
-        What was seen; an "error" where the server will not have this memory.
+        The findings; level "error": the server will not use this memory service.
 
     Raises:
-        ConfigError: There is no such folder.
+        ConfigError: The folder does not exist.
     """
     folder = folder.resolve()
     if not folder.is_dir():
@@ -88,8 +88,8 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
 def _services(folder: Path) -> tuple[list[Finding], bool]:
     """Return the findings on the services files, and whether they register the scheme.
 
-    google-adk reads the YAML files first, each up to an entry that fails, and no other
-    file after that.
+    google-adk reads the YAML files first. At the first entry that fails, it stops and
+    reads no further file.
     """
     findings: list[Finding] = []
     known = False
@@ -314,13 +314,13 @@ def names_in(path: Path) -> set[str]:
     """Return the full names that a file imports or uses.
 
     `from vecall.adk import load_memory as lm` gives "vecall.adk.load_memory", and so
-    does `import vecall.adk` with `vecall.adk.load_memory`. What a name of the file's
-    own has, as in `context.add_session_to_memory`, is given as it is written.
+    does `import vecall.adk` with `vecall.adk.load_memory`. Attributes of local names,
+    such as `context.add_session_to_memory`, are returned as written.
 
     Raises:
-        SyntaxError: It is no Python.
-        ValueError: It is no text.
-        OSError: It cannot be read.
+        SyntaxError: The file is not Python.
+        ValueError: The file is not text.
+        OSError: The file cannot be read.
     """
     tree = ast.parse(path.read_bytes())
     full = {}

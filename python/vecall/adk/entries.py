@@ -42,19 +42,19 @@ def entry(
     timestamp: Time | None = None,
     custom_metadata: Mapping[str, Any] | None = None,
 ) -> MemoryEntry:
-    """Return a google-adk MemoryEntry for a text, which that class refuses as it is.
+    """Return a google-adk MemoryEntry for a text; the class itself takes no str.
 
     Args:
-        text: What to remember.
-        id: Its identity, where it may be written again; derived when not given.
+        text: The text of the memory.
+        id: The id, for memories that you write repeatedly; default: derived.
         author: "user" or the name of an agent.
-        timestamp: When it was said: seconds since 1970, a datetime or ISO 8601; without
-            an offset it is local time.
-        custom_metadata: Your own values, as JSON; what JSON does not know becomes its
-            str(). "ttl" (seconds, a timedelta or "3600s") makes it expire.
+        timestamp: The time of the statement: seconds since 1970, a datetime or
+            ISO 8601; without an offset it is local time.
+        custom_metadata: Your own values, as JSON; a value that JSON lacks becomes its
+            str(). "ttl" (seconds, a timedelta or "3600s") sets a TTL.
 
     Raises:
-        InvalidArgumentError: A timestamp that is not a time.
+        InvalidArgumentError: The timestamp is not a time.
         InvalidTypeError: The text is not a string.
     """
     said: object = text
@@ -79,8 +79,8 @@ def to_memories(memories: object) -> list[object]:
     """Return the arguments of `add_memory` as entries of a vecall service.
 
     Raises:
-        InvalidTypeError: Not a sequence.
-        InvalidArgumentError: A timestamp that is not ISO 8601, or an unknown field.
+        InvalidTypeError: `memories` is not a sequence.
+        InvalidArgumentError: A timestamp is not ISO 8601, or a field is unknown.
     """
     return [
         _to_memory(memory, f"memories[{number}]")
@@ -102,7 +102,7 @@ def _to_memory(memory: object, where: str) -> object:
         recalled = metadata.get(RESERVED_KEY)
         own = {key: value for key, value in metadata.items() if key != RESERVED_KEY}
         metadata = to_metadata(own)
-        # A recalled memory that is changed and added again has the same source.
+        # A recalled memory that is changed and added again keeps its provenance.
         for name in _PROVENANCE:
             if fields[name] is None and isinstance(recalled, Mapping):
                 fields[name] = recalled.get(name)

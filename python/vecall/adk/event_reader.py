@@ -1,7 +1,7 @@
 """Converts google-adk's events to the mappings that a vecall service reads.
 
-Events that google-adk itself would not show to a model stay out, by the rules in
-`vecall.ingest.conversation`. Foreign objects in metadata become JSON.
+Events that google-adk does not show to a model are left out; the rules are in
+`vecall.ingest.conversation`. Objects in metadata become JSON values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from vecall.errors import InvalidTypeError
 from vecall.ingest.conversation import ids_of, parted_by_rewind, said_in
 from vecall.ingest.fields import EVENT, by_name
 
-# Of one turn only, or secret: google-adk's own notes and the raw messages of A2A.
+# Omitted keys: google-adk's internal notes and raw A2A messages. They are valid for one
+# turn only, or secret.
 _INTERNAL_METADATA = ("__adk_internal_", "a2a:")
 
 NOTE_KEY = "adk"
@@ -30,8 +31,8 @@ class SessionContent(NamedTuple):
     """The events of a conversation, and those that a rewind removed.
 
     Attributes:
-        events: The events that count, as mappings.
-        taken_back: The ids of events that a rewind took back.
+        events: The events that no rewind removed, as mappings.
+        taken_back: The ids of the events that a rewind removed.
     """
 
     events: list[dict[str, Any]]
@@ -46,7 +47,7 @@ def read_events(
 
     Args:
         events: google-adk's events, in order.
-        paced: Goes through them, pausing where others have to be let in.
+        paced: Iterates over the events; may pause to let other threads run.
     """
     counted, taken_back = parted_by_rewind(events, paced)
     return SessionContent(
@@ -58,8 +59,8 @@ def to_event(event: object) -> dict[str, Any]:
     """Return an event as the mapping that a vecall service reads.
 
     Raises:
-        InvalidTypeError: It is no event.
-        InvalidArgumentError: A timestamp that is not ISO 8601, or a time out of range.
+        InvalidTypeError: `event` is not an event.
+        InvalidArgumentError: The timestamp is not ISO 8601, or is out of range.
     """
     if event is None or isinstance(event, str | bytes | int | float | list | tuple):
         msg = "events: expected events as objects or mappings"
@@ -102,8 +103,8 @@ def _time(event: object) -> Any:
 def _notes(event: object) -> dict[str, str]:
     """Return notes on an event besides id, author and time: its branch, if any.
 
-    The invocation id is not stored: the session has it under the event's id, and it
-    would take 75 bytes a turn in the file, a sixth more for a short turn.
+    The invocation id is not stored. The session has it under the event's id, and it
+    would add 75 bytes to each turn in the file: a sixth of a short turn.
     """
     branch = get_field(event, "branch")
     if isinstance(branch, str) and 0 < len(branch) <= _MAX_NOTE:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-_MAX_DEPTH = 64  # the limit for metadata that contains itself
+_MAX_DEPTH = 64  # stops the recursion in metadata that contains itself
 
 
 def to_metadata(metadata: object) -> Any:
     """Return a call's custom_metadata with JSON values; TTLs stay unchanged."""
     if not isinstance(metadata, Mapping):
-        return metadata  # None, or refused where all arguments are checked
+        return metadata  # None, or refused by the check of all arguments
     safe = to_json(metadata)
     for name in ("ttl", "history_ttl", "revision_ttl"):
         if name in metadata:

@@ -12,15 +12,16 @@ from vecall.timestamps import to_seconds
 def local_seconds(value: Any, name: str) -> Any:
     """Return a time as seconds since 1970; one without an offset is local time.
 
-    What is neither text nor a datetime is left to the service to judge.
+    A value of another type than str or datetime is returned unchanged; the memory
+    service checks it.
 
     Raises:
-        InvalidArgumentError: A text that is not ISO 8601, or a time out of range.
+        InvalidArgumentError: A text is not ISO 8601, or the time is out of range.
     """
     if isinstance(value, str):
         if not value.strip():
             return None
-        # Before Python 3.11 fromisoformat does not know "Z".
+        # Before Python 3.11 fromisoformat does not accept "Z".
         given = value[:-1] + "+00:00" if value.endswith(("Z", "z")) else value
         try:
             value = datetime.fromisoformat(given)

@@ -37,34 +37,33 @@ _FORGET_AT_ONCE = 256
 
 
 class VecallMemoryService(BaseMemoryService):
-    """google-adk's memory contract over a `vecall.MemoryService`.
+    """A google-adk memory service on top of a `vecall.MemoryService`.
 
     Safe to share between threads and event loops. A write is in the file when its call
-    returns, so nothing is lost if `close` is never called.
+    returns, so no data is lost without `close`.
 
     Args:
-        path: The SQLite file, made if it is not there. Without one, or with ":memory:",
-            nothing outlives the process.
-        uri: The file as google-adk's command line names it, instead of `path`:
-            "vecall://./memory.db" (relative), "vecall:////var/lib/memory.db" (absolute)
-            or "vecall://:memory:", with options after "?", as in "?top_k=10". They win
-            over the same options given as arguments.
-        agents_dir: The folder where a relative path in `uri` starts; google-adk passes
-            its own.
-        memory: A service to use as it is, instead of a file; `close` leaves it open.
-        scores: Whether what a search returns carries its scores and its session in
+        path: The SQLite file; created if it does not exist. None or ":memory:": the
+            memories are lost when the process ends.
+        uri: The file as a URI, instead of `path`: "vecall://./memory.db" (relative),
+            "vecall:////var/lib/memory.db" (absolute) or "vecall://:memory:". Options
+            follow after "?", as in "?top_k=10". They override arguments of the same
+            name.
+        agents_dir: The base folder of a relative path in `uri`; google-adk passes its
+            own.
+        memory: An open service, instead of a file; `close` does not close it.
+        scores: Whether search results carry their scores and their session in
             `custom_metadata["vecall"]`, which google-adk's own tools show to a model.
-        filter: Which memories a search may return: a `vecall.Filter`, or a mapping with
-            its fields. It applies to `search_memory`, and to vecall's tools that search
-            and preload and have no filter of their own.
-        options: What `vecall.MemoryService` takes, such as `embedder` or `top_k`.
+        filter: The filter of searches: a `vecall.Filter`, or a mapping with its fields.
+            It applies to `search_memory`, and to vecall's tools that search or preload
+            and have no filter of their own.
+        options: Options of `vecall.MemoryService`, such as `embedder` or `top_k`.
 
     Raises:
-        ConfigError: Arguments that cannot be used together, an unknown option or
-            scheme, a folder that does not exist, or a filter for a service whose search
-            takes none.
-        InvalidArgumentError: A filter that cannot be used.
-        VecallError: As `vecall.MemoryService` raises when it cannot open the file.
+        ConfigError: Arguments exclude each other, an option or a scheme is unknown, a
+            folder does not exist, or the search of `memory` takes no filter.
+        InvalidArgumentError: The filter is not valid.
+        VecallError: `vecall.MemoryService` cannot open the file.
     """
 
     def __init__(
@@ -93,26 +92,27 @@ class VecallMemoryService(BaseMemoryService):
         checked = _checked_filter(filter, memory, options.get("limits"))
         self._owned = memory is None
         self.memory = MemoryService(path, **options) if memory is None else memory
-        """The service below, for options that google-adk's contract lacks."""
+        """The `vecall.MemoryService`, for calls that google-adk's contract lacks."""
         self.turns = ShownMemories()
-        """The memories shown in recent turns, so that none is shown twice."""
+        """The memories shown in recent turns, to show each of them only once."""
         self.filter = checked
         """The filter of all searches; None: no filter."""
 
     async def add_session_to_memory(self, session: Session | Mapping[str, Any]) -> None:
         """Store the turns of a session. Idempotent.
 
-        Turns without text, thoughts and calls (unless the option `include` asks for
-        them), pieces of a streamed turn, requests for credentials or confirmation, and
-        what a rewind took back are left out; what a
-        rewind took back after it was remembered is deleted. Turns that are absent from
-        this copy of the session stay remembered.
+        These are left out: turns without text, thoughts and calls (except those that
+        the option `include` selects), pieces of a streamed turn, requests for
+        credentials or confirmation, and turns that a rewind removed. If a rewind
+        removed turns that are already stored, they are deleted. Stored turns that are
+        absent from `session` are not deleted.
 
         Args:
-            session: A google-adk session, or one as its HTTP API sends it.
+            session: A google-adk session, or its JSON from google-adk's HTTP API.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was written.
+            InvalidArgumentError: A name, id, time or text is not valid; nothing was
+                written.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
@@ -129,20 +129,20 @@ class VecallMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Store some turns, such as those that are new since the last call.
+        """Store some turns, such as the new ones since the last call.
 
         Args:
             app_name: The app.
             user_id: The user.
             events: Turns in order, as in `add_session_to_memory`.
-            session_id: Their session. Without it the turns are known by their ids
-                alone, and are other memories than the same turns with a session.
-            custom_metadata: Stored with each turn, as JSON; what JSON does not know
-                becomes its str(). "ttl" (seconds, a timedelta or "3600s") makes them
-                expire.
+            session_id: The session of the turns. Without it, only their ids identify
+                the turns: they are other memories than the same turns with a session.
+            custom_metadata: Stored with each turn, as JSON; a value that JSON lacks
+                becomes its str(). "ttl" (seconds, a timedelta or "3600s") sets a TTL.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was written.
+            InvalidArgumentError: A name, id, time or text is not valid; nothing was
+                written.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
@@ -160,14 +160,14 @@ class VecallMemoryService(BaseMemoryService):
     async def observe_session(self, session: Session | Mapping[str, Any]) -> None:
         """Buffer the new turns of a session until the service's trigger fires.
 
-        What is waiting is not found by a search yet. See
-        `vecall.MemoryService.observe_session`.
+        Searches do not find buffered turns. See `vecall.MemoryService.observe_session`.
 
         Args:
             session: As in `add_session_to_memory`.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was buffered.
+            InvalidArgumentError: A name, id, time or text is not valid; nothing was
+                buffered.
             StorageFullError: The disk is full; nothing was buffered.
         """
         require(self.memory, "observe_session", "observe_session")
@@ -183,20 +183,22 @@ class VecallMemoryService(BaseMemoryService):
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> None:
-        """Make memories of all buffered turns of a session, with any trigger.
+        """Store all buffered turns of a session as memories, with any trigger.
 
-        google-adk has no end of a session: call it where yours is, such as when the
-        user logs out. See `vecall.MemoryService.end_session`.
+        google-adk does not signal the end of a session. Call this method when your
+        application ends a session, such as when the user logs out. See
+        `vecall.MemoryService.end_session`.
 
         Args:
-            session: As in `add_session_to_memory`, with turns that were perhaps not
-                observed yet. Without it, the three names say which one.
+            session: As in `add_session_to_memory`. Turns that were not observed yet are
+                included. Default: the session that the other three arguments name.
             app_name: The app.
             user_id: The user.
             session_id: The session's id.
 
         Raises:
-            InvalidArgumentError: A bad name, id, time or text; nothing was written.
+            InvalidArgumentError: A name, id, time or text is not valid; nothing was
+                written.
             SummaryError: The summarizer failed; the turns stay buffered.
             EmbedderError: The embedder failed; the turns stay buffered.
         """
@@ -260,11 +262,12 @@ class VecallMemoryService(BaseMemoryService):
             user_id: The user.
             memories: Entries, or texts. A timestamp without an offset is local time, as
                 google-adk prints it.
-            custom_metadata: As in `add_events_to_memory`; an entry's own wins.
+            custom_metadata: As in `add_events_to_memory`; values of an entry override
+                it.
 
         Raises:
-            InvalidArgumentError: An entry without text, or a bad field; nothing was
-                written.
+            InvalidArgumentError: An entry has no text, or a field is not valid; nothing
+                was written.
             EmbedderError: The embedder failed; nothing was written.
             StorageFullError: The disk is full; nothing was written.
         """
@@ -283,15 +286,15 @@ class VecallMemoryService(BaseMemoryService):
         Args:
             app_name: The app; results never cross it.
             user_id: The user; results never cross it.
-            query: Any text; one without a word finds nothing and costs nothing.
+            query: Any text; a text without words finds nothing and costs nothing.
 
         Returns:
-            At most `top_k` memories, best first; by words alone, with a warning in the
-            log, where the embedder fails. The scores and the session of each are
-            in its custom_metadata["vecall"].
+            At most `top_k` memories, best first. If the embedder fails, the search uses
+            words alone and logs a warning. With `scores`, the custom_metadata["vecall"]
+            of a memory has its scores and its session.
 
         Raises:
-            InvalidArgumentError: A bad name.
+            InvalidArgumentError: A name is not valid.
             ClosedError: The service was closed.
         """
         # A model may send any value as the argument of its tool.
@@ -307,9 +310,9 @@ class VecallMemoryService(BaseMemoryService):
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Delete one memory of this user for good.
+        """Delete one memory of this user permanently.
 
-        Adding the same turn again does not bring it back. An unknown id, or None,
+        Ingesting the same turn again does not restore it. An unknown id, or None,
         deletes nothing.
 
         Args:
@@ -318,12 +321,12 @@ class VecallMemoryService(BaseMemoryService):
             memory_id: The `id` of an entry that a search returned.
 
         Raises:
-            InvalidArgumentError: A bad name.
+            InvalidArgumentError: A name is not valid.
         """
         try:
             check_name(memory_id, "memory_id", limits_of(self.memory))
         except InvalidArgumentError:
-            memory_id = None  # not a possible id
+            memory_id = None  # not a valid id
         await self.memory.delete_memory(
             app_name=app_name, user_id=user_id, memory_id=memory_id
         )
@@ -347,8 +350,8 @@ def _checked_filter(
 async def _read(events: list[object]) -> SessionContent:
     """Read few events on the event loop, many on another thread.
 
-    The list is the caller's no more, so it may grow meanwhile; the events in it must
-    not change until they are read.
+    The list is a copy, so the session may grow meanwhile. The events must not change
+    until the read ends.
     """
     if len(events) <= _INLINE_EVENTS:
         return read_events(events)
@@ -356,7 +359,7 @@ async def _read(events: list[object]) -> SessionContent:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raise ConfigError unless `vecall.MemoryService` has all of these options."""
+    """Raise ConfigError if `vecall.MemoryService` lacks one of these options."""
     known = set(inspect.signature(MemoryService).parameters) - {"path"}
     if not known.issuperset(options):
         msg = f"options: expected some of {', '.join(sorted(known))}"

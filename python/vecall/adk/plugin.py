@@ -31,9 +31,9 @@ _Place = tuple[int, Key]  # the service's id(), and the session
 
 @functools.cache
 def _ends_are_untold() -> bool:
-    """Return whether google-adk calls plugins at the start of a run only.
+    """Return whether google-adk calls plugins only at the start of a run.
 
-    So 2.0.0b1 to 2.1.0 do, where the root is an LlmAgent.
+    True for versions 2.0.0b1 to 2.1.0; affects runs whose root is an LlmAgent.
     """
     from google.adk.runners import Runner
 
@@ -45,33 +45,35 @@ def _ends_are_untold() -> bool:
 class VecallMemoryPlugin(BasePlugin):
     """Stores the turns of a run after the run, on its own thread.
 
-    The reply is not held up. What could not be remembered is logged, without a word of
-    it, and tried again after the next turn of that session. `flush` waits until all is
-    remembered; end a process with it. `Runner.close` does the same, but google-adk
-    gives it `Runner(plugin_close_timeout=5.0)` seconds.
+    The reply does not wait. A failed write is logged without content, and retried after
+    the next turn of that session. `flush` waits until all turns are stored: call it
+    before the process ends. `Runner.close` also flushes, but google-adk limits it to
+    `Runner(plugin_close_timeout=5.0)` seconds.
 
     google-adk's compaction writes the summary of a run after it has called the plugin.
     The summary is stored after the next run, or by `flush` or `close`.
 
     Args:
-        ingest: "delta" adds the events that are new since the last run; "session" adds
-            the session, which costs more the longer it is, and takes part in the
-            memory's summarizer; "trigger" leaves it to the memory's `trigger` when and
-            what to remember; with the trigger "session_end" nothing is remembered
-            until `VecallMemoryService.end_session` is called, and a warning says so.
-            None is "trigger" where the memory has a trigger, "session" where it has a
-            summarizer, else "delta".
-        index_artifacts: Also remember what saved artifacts say, piece by piece, and
-            where they are, so that a model can call `load_artifacts`. True reads texts
-            and docx, and knows anything else by its name; a function from an artifact
-            and its name to a text, or None, reads more. It runs on the plugin's thread,
-            as the artifact service then does.
+        ingest: "delta" stores the new events since the last run. "session" stores the
+            whole session: the cost grows with its length, and the service's summarizer
+            applies. "trigger" buffers the session; the service's `trigger` decides what
+            to store and when. With the trigger "session_end" nothing is stored until
+            you call `VecallMemoryService.end_session`; a warning says so. None is
+            "trigger" if the service has a trigger, "session" if it has a summarizer,
+            else "delta".
+        index_artifacts: Also store the texts of saved artifacts, in pieces that refer
+            to the artifact, so that a model can call `load_artifacts`. True reads texts
+            and docx, and stores only the name of other artifacts. To read other types,
+            pass a function that takes an artifact and its name, and returns a text or
+            None. The function and the artifact service run on the plugin's thread.
         name: The plugin's name.
-        sessions: So many sessions are known at a time, of 50,000 events together; of
-            one that was let go of, all is handed over again, which changes nothing.
+        sessions: The maximum number of tracked sessions; all of them together may have
+            50,000 events. After its eviction a session is stored again as a whole,
+            which changes nothing.
 
     Raises:
-        ConfigError: Another `ingest` or `index_artifacts`, or fewer than one session.
+        ConfigError: `ingest` or `index_artifacts` is not valid, or `sessions` is less
+            than 1.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class VecallMemoryPlugin(BasePlugin):
         """Warn once if nothing will be stored, before the first turn is lost.
 
         Args:
-            invocation_context: Says which memory.
+            invocation_context: The context, with the memory service.
         """
         service = invocation_context.memory_service
         if self._warned:
@@ -139,7 +141,7 @@ class VecallMemoryPlugin(BasePlugin):
         """Record a run, without blocking.
 
         Args:
-            invocation_context: Says which session, and which memory.
+            invocation_context: The context, with the session and the memory service.
         """
         service = invocation_context.memory_service
         if isinstance(service, VecallMemoryService):
@@ -154,8 +156,8 @@ class VecallMemoryPlugin(BasePlugin):
         """Record a failed run, because the user's message is part of the session.
 
         Args:
-            invocation_context: Says which session, and which memory.
-            error: Why it failed.
+            invocation_context: The context, with the session and the memory service.
+            error: The error of the run.
         """
         await self.after_run_callback(invocation_context=invocation_context)
 
@@ -165,11 +167,11 @@ class VecallMemoryPlugin(BasePlugin):
         agent: BaseAgent,  # noqa: ARG002
         callback_context: CallbackContext,
     ) -> None:
-        """Treat the end of an agent as that of the run if google-adk reports no other.
+        """Record a run at the end of an agent if google-adk does not report run ends.
 
         Args:
-            agent: The agent. Any agent is right, because stored turns are skipped.
-            callback_context: Has the session and the memory service.
+            agent: The agent. Any agent will do, because stored turns are skipped.
+            callback_context: The context, with the session and the memory service.
         """
         if _ends_are_untold():
             invocation = callback_context._invocation_context
@@ -234,7 +236,7 @@ class VecallMemoryPlugin(BasePlugin):
                 "a session was not remembered: %s; tried again after its next turn",
                 type(error).__name__,
             )
-        # One at a time, so that a new turn waits for one of them at most.
+        # One artifact at a time, so that a new turn waits for at most one of them.
         for name in followed.artifacts():
             self._worker.submit(self._index, followed, name)
 

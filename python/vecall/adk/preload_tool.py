@@ -20,33 +20,33 @@ _log = logging.getLogger("vecall")
 
 
 class PreloadMemoryTool(VecallTool):
-    """Recalls memories for every turn of a user, without a call of the model.
+    """Recalls memories for every turn of a user, without a tool call by the model.
 
-    It searches once in an invocation; all requests of it carry the same block. With
-    placement "user" the block is the last content of the request, so that the system
-    instruction, the tools and the history before it stay the same for a provider's
-    prompt cache. It is never part of the session. Where the Runner has no
-    memory service, where nothing is found and after a failure the request stays
-    as it is.
+    The tool searches once for each invocation. All requests of the invocation contain
+    the same block. With placement "user" the block is the last content of the request,
+    so that a provider's prompt cache still covers the system instruction, the tools and
+    the history. The block is never part of the session. The request does not change if
+    the Runner has no memory service, if the search finds nothing, or after a failure.
 
     Args:
-        max_entries: At most this many memories in a block.
-        max_tokens: At most this many tokens in a block, its frame included; None is
-            no bound. Long texts are cut, as in `vecall.tools.PreloadMemory`.
-        min_confidence: Floor on the confidence in [0, 1].
+        max_entries: The maximum number of memories in a block.
+        max_tokens: The maximum number of tokens in a block, including its frame; None:
+            no limit. Long texts are cut, as in `vecall.tools.PreloadMemory`.
+        min_confidence: The minimum confidence, in [0, 1].
         format: "past_conversations", "bullets", "json" or "secure"; see
             `vecall.prompts.render.render`.
         placement: "user", or "system" for the end of the system instruction.
-        scores: Show confidence and importance.
+        scores: Whether to show confidence and importance.
         secret: As in `render`, for the format "secure".
-        count_tokens: Your model's tokenizer; without one, `estimate_tokens`.
+        count_tokens: Returns the number of your model's tokens in a text; default:
+            `estimate_tokens`.
         memory: As in `LoadMemoryTool`.
-        filter: Which memories may be in a block: a `vecall.Filter`, or a mapping with
-            its fields. Without one, that of the `VecallMemoryService` applies.
+        filter: The filter of memories: a `vecall.Filter`, or a mapping with its fields.
+            Default: the filter of the `VecallMemoryService`.
 
     Raises:
-        InvalidArgumentError: A number, a filter or a secret that cannot be one.
-        ConfigError: Another format or placement.
+        InvalidArgumentError: A number, the filter or the secret is not valid.
+        ConfigError: The format or the placement is not valid.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class PreloadMemoryTool(VecallTool):
         """Insert the block of this invocation into a request.
 
         Args:
-            tool_context: Has the app, the user and the user's message.
-            llm_request: The request, which is changed.
+            tool_context: The context, with the app, the user and the user's message.
+            llm_request: The request; it is modified.
         """
         asking = self.asking(tool_context)
         if asking.memory is None:

@@ -14,14 +14,14 @@ def register(**options: Any) -> bool:
     Call it in the file services.py of the agents' folder.
 
     Args:
-        options: Given to every `VecallMemoryService` that is made from a URI, for what
-            a URI cannot hold, such as an embedder of your own.
+        options: Arguments of every `VecallMemoryService` created from a URI, for
+            options that a URI cannot hold, such as your own embedder.
 
     Returns:
-        False if this google-adk has no service registry.
+        False if this version of google-adk has no service registry.
 
     Raises:
-        ConfigError: An unknown option.
+        ConfigError: An option is unknown.
     """
     check_options(options)
     try:

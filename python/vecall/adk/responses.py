@@ -21,12 +21,13 @@ _SCORES = ("score", "similarity", "confidence", "importance", "session_id", "eve
 # google-adk prints memories between tags of this name and escapes nothing.
 _TAG = "pastconversations"
 _BETWEEN_LETTERS = re.compile(r"[\W_]+")
-# Finds in folded text whatever spells the tag, and little else: for a twentieth of what
-# it takes to drop all between letters. U+0345 is no letter, but folds to iota.
+# Matches every spelling of the tag in case-folded text, and few other texts. It takes a
+# twentieth of the time of removing all characters between letters. U+0345 is no letter,
+# but folds to iota.
 _MAY_SPELL = re.compile("[\\W_\u03b9]*".join(_TAG))
 
-# Copies cost a third of what these classes take to check themselves. Their other fields
-# are None, so that copies share nothing.
+# Copies of these objects take a third of the time of new, validated ones. The other
+# fields are None, so copies share no objects.
 _PART = types.Part(text="")
 _CONTENT = types.Content(role="user", parts=[])
 _HAS_ID = "id" in MemoryEntry.model_fields  # since google-adk 1.19
@@ -35,7 +36,7 @@ _HAS_ID = "id" in MemoryEntry.model_fields  # since google-adk 1.19
 def to_response(
     found: vecall.SearchMemoryResponse, *, scores: bool = True
 ) -> SearchMemoryResponse:
-    """Return a search result as google-adk's classes; every entry has a text."""
+    """Return a search result in google-adk's classes; omit entries without text."""
     entries = (_to_entry(each, scores) for each in found.memories)
     return SearchMemoryResponse(memories=[each for each in entries if each is not None])
 
@@ -67,9 +68,9 @@ def _to_entry(memory: vecall.MemoryEntry, scored: bool) -> MemoryEntry | None:
 def neutral(text: str) -> str:
     """Return a text that cannot close the block in which google-adk shows memories.
 
-    Invisible characters are removed. A text that has a mark of a chat template, or
-    spells the name of the block's tags in any way, has no "<" and nothing that looks
-    like one, and no bracket of such a mark.
+    Removes invisible characters. If the text has a mark of a chat template, or any
+    spelling of the block's tag, the result also has no "<", no lookalike of "<", and no
+    bracket of such a mark.
     """
     shown = text if text.isascii() and text.isprintable() else strip_invisible(text)
     if has_marks(shown):

@@ -26,10 +26,10 @@ class SessionTracker:
     """A growing session, whose new events are stored after each run.
 
     Args:
-        key: Which session.
-        service: The memory.
-        session: The session as its last run left it.
-        to_text: Reads artifacts, where they are to be remembered.
+        key: The app, the user and the session id.
+        service: The memory service.
+        session: The session after its last run.
+        to_text: Returns the text of an artifact; None: artifacts are not stored.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class SessionTracker:
     def left_by_run(self, session: Session) -> None:
         """Record the session at the end of a run.
 
-        Concurrent runs have a copy of the session each, without the events of the other
-        runs. So each copy stays here until it is stored.
+        Each of several concurrent runs has its own copy of the session, without the
+        events of the other runs. So the tracker holds each copy until it is stored.
         """
         self.session = session
         self._copies.append(session)
@@ -71,11 +71,11 @@ class SessionTracker:
     async def hand_over(self, ingest: Ingest | None) -> None:
         """Store new events; record the artifacts that they saved.
 
-        An event that the memory does not take, such as one over its limits, is left
-        out: it would be refused the next time too.
+        An event that the memory service refuses, such as one above its limits, is
+        skipped: a retry would fail too.
 
         Raises:
-            VecallError: The memory failed; the same is new the next time.
+            VecallError: The memory service failed; the next call retries the events.
         """
         count = len(self._copies)
         copies = self._uncovered(self._copies[:count])

@@ -27,17 +27,17 @@ class LoadMemoryTool(_SearchTool):
     """The tool `load_memory(query)`; see `vecall.tools.LoadMemory`.
 
     Args:
-        max_entries: At most this many memories in an answer.
-        memory: The memory; without it that of the Runner. Inside an `AgentTool`, whose
-            Runner google-adk gives an empty memory, there is no other way.
-        on_missing: Where there is no memory, "error" raises, which ends the run;
-            "empty" answers as if nothing were remembered, and logs so once.
+        max_entries: The maximum number of memories in an answer.
+        memory: The memory service; default: the Runner's. Required inside an
+            `AgentTool`, because google-adk gives its Runner an empty memory service.
+        on_missing: Without a memory service, "error" raises an error, which ends the
+            run; "empty" returns an empty result, and logs a warning once.
         **look: `max_tokens`, `count_tokens`, `scores`, `neutralise` and `filter`, as in
-            `vecall.tools.LoadMemory`. Without a filter, that of the
-            `VecallMemoryService` applies.
+            `vecall.tools.LoadMemory`. The default filter is that of the
+            `VecallMemoryService`.
 
     Raises:
-        InvalidArgumentError: `max_entries` below 1.
+        InvalidArgumentError: `max_entries` is below 1.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class RecallMemoryTool(_SearchTool):
     """The tool `recall_memory(query, limit)`; see `vecall.tools.RecallMemory`.
 
     Args:
-        max_limit: The upper bound of the model's `limit`.
+        max_limit: The maximum of the model's `limit`.
         memory: As in `LoadMemoryTool`.
         on_missing: As in `LoadMemoryTool`.
         **look: As in `LoadMemoryTool`.
 
     Raises:
-        InvalidArgumentError: `max_limit` below 1.
+        InvalidArgumentError: `max_limit` is below 1.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ExpandSessionTool(VecallTool):
         **look: `max_tokens`, `count_tokens` and `neutralise`, as in `LoadMemoryTool`.
 
     Raises:
-        InvalidArgumentError: A number that cannot be one.
+        InvalidArgumentError: `max_tokens` is not valid.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ExpandSessionTool(VecallTool):
 
 
 class _WritingTool(VecallTool):
-    """Writes as the agent that calls it."""
+    """A tool whose writes have the calling agent as their author."""
 
     def bound(self, asking: ToolCaller, **more: Any) -> MemoryTool:
         if not isinstance(asking.memory, vecall.BaseMemoryService | None):
@@ -117,15 +117,15 @@ class _WritingTool(VecallTool):
 class RememberTool(_WritingTool):
     """The tool `remember(text, kind, importance)`; see `vecall.tools.Remember`.
 
-    The author of what it writes is the agent that calls it.
+    The author of the memories is the agent that calls the tool.
 
     Args:
-        trust: How far what it writes is trusted.
+        trust: The trust of the memories that it writes.
         memory: As in `LoadMemoryTool`.
         on_missing: As in `LoadMemoryTool`.
 
     Raises:
-        InvalidArgumentError: A trust that cannot be one.
+        InvalidArgumentError: `trust` is not valid.
     """
 
     def __init__(
@@ -142,15 +142,16 @@ class RememberTool(_WritingTool):
 class UpdateMemoryTool(_WritingTool):
     """The tool `update_memory(id, text, importance)`; see `vecall.tools.UpdateMemory`.
 
-    The author of the correction is the agent that calls it.
+    The author of the correction is the agent that calls the tool.
 
     Args:
-        trust: Which memories may be corrected beside those of unknown trust.
+        trust: The trust of memories that it may correct, in addition to memories of
+            unknown trust.
         memory: As in `LoadMemoryTool`.
         on_missing: As in `LoadMemoryTool`.
 
     Raises:
-        InvalidArgumentError: A trust that cannot be one.
+        InvalidArgumentError: `trust` is not valid.
     """
 
     def __init__(
@@ -168,15 +169,15 @@ class ForgetMemoryTool(VecallTool):
     """The tool `forget_memory(query, token, ids)`; see `vecall.tools.ForgetMemory`.
 
     Args:
-        max_entries: At most this many memories go at once.
-        ask_user: Have google-adk ask the user before anything is deleted, as its
-            confirmation of tools does. Without it the description tells the model to.
+        max_entries: The maximum number of memories to delete at once.
+        ask_user: Whether google-adk's tool confirmation asks the user before a
+            deletion. If False, the description instructs the model to ask.
         memory: As in `LoadMemoryTool`.
         on_missing: As in `LoadMemoryTool`.
         **look: As in `LoadMemoryTool`.
 
     Raises:
-        InvalidArgumentError: `max_entries` below 1.
+        InvalidArgumentError: `max_entries` is below 1.
     """
 
     def __init__(

@@ -28,11 +28,11 @@ def parse_uri(
 
     Args:
         uri: The URI.
-        agents_dir: The folder where a relative path starts; the current one if it is
-            not given.
+        agents_dir: The base folder of a relative path; default: the current folder.
 
     Raises:
-        ConfigError: Another scheme, no file, or an option that is not known.
+        ConfigError: The scheme is not "vecall", the file is missing in the URI, or an
+            option is unknown.
     """
     try:
         parts = urlsplit(uri)
@@ -66,14 +66,14 @@ def parse_uri(
 def with_uri_options(
     options: Mapping[str, Any], from_uri: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the options of a service; those of a URI win, field by field.
+    """Return the options of a service; options of a URI override them by field.
 
     Args:
-        options: Options as `vecall.MemoryService` takes them.
-        from_uri: What `parse_uri` returned.
+        options: Options of `vecall.MemoryService`.
+        from_uri: The options from `parse_uri`.
 
     Raises:
-        ConfigError: A value outside what is allowed.
+        ConfigError: A value is not valid.
     """
     merged = dict(options)
     fields: dict[str, dict[str, Any]] = {}
