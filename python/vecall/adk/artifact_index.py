@@ -30,7 +30,7 @@ KIND = "document"
 MOST_TEXT = 250_000
 """The limit on the characters of one artifact; the rest is not stored."""
 
-_OF_THE_USER = "user:"  # the prefix of artifacts that outlive their session
+_OF_THE_USER = "user:"  # the name prefix of artifacts that outlive their session
 _MOST_NAME_BYTES = 255
 _MIME_TYPE = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}")
 

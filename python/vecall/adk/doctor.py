@@ -104,7 +104,7 @@ def _services(folder: Path) -> tuple[list[Finding], bool]:
 
 
 def _entries(folder: Path, name: str) -> Iterator[tuple[Finding, bool]]:
-    """Check the entries of a YAML file; return findings, and whether it registers."""
+    """Yield findings on a YAML file, and whether each registers the scheme."""
     try:
         services = (load_yaml_file(folder / name) or {}).get("services") or []
         entries = [(each.get("scheme"), each.get("class"), each) for each in services]
@@ -221,7 +221,7 @@ def _other_address(folder: Path, uri: str) -> Finding:
 
 
 def _try_options(options: dict[str, Any]) -> None:
-    """Raise the error that opening the file with these options would raise."""
+    """Raise the error that a service with these options would raise."""
     rest = {name: value for name, value in options.items() if name != "read_only"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -42,7 +42,7 @@ def entry(
     timestamp: Time | None = None,
     custom_metadata: Mapping[str, Any] | None = None,
 ) -> MemoryEntry:
-    """Return a google-adk MemoryEntry for a text; the class itself takes no str.
+    """Return a google-adk MemoryEntry for a text; the class itself refuses a str.
 
     Args:
         text: The text of the memory.

@@ -101,7 +101,7 @@ def _time(event: object) -> Any:
 
 
 def _notes(event: object) -> dict[str, str]:
-    """Return notes on an event besides id, author and time: its branch, if any.
+    """Return notes on an event in addition to id, author and time: its branch, if any.
 
     The invocation id is not stored. The session has it under the event's id, and it
     would add 75 bytes to each turn in the file: a sixth of a short turn.

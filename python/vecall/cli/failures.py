@@ -1,7 +1,7 @@
 """Reports the errors of commands on the terminal.
 
-Errors of vecall never contain a path, because applications log them. The terminal
-belongs to the person who typed the path, so the commands add it.
+Errors of vecall never contain a path, because applications log them. The user of a
+command typed the path, so the command adds it to the message.
 """
 
 from __future__ import annotations

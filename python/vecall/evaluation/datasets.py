@@ -20,8 +20,8 @@ from vecall.demo import load_conversations
 from vecall.errors import ConfigError, InvalidArgumentError
 from vecall.types import Event, MemoryEntry, Session
 
-_EVIDENCE = re.compile(r"D(\d+):(\d+)")  # some entries hold several in one string
-_TURN_SECONDS = 60.0  # LoCoMo gives a time to a session, none to its turns
+_EVIDENCE = re.compile(r"D(\d+):(\d+)")  # a string may contain several ids
+_TURN_SECONDS = 60.0  # interval of turns: LoCoMo has times of sessions only
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _conversation(sample: dict[str, Any], app_name: str) -> Conversation:
 def read_beam(path: Path, app_name: str) -> list[Conversation]:
     """Return the chats of a file of BEAM in its short form.
 
-    That is {"conversations": [{"user", "sessions": [{"id", "events": [[id, author,
+    The form is {"conversations": [{"user", "sessions": [{"id", "events": [[id, author,
     seconds, text], …]}], "questions": [{"text", "category", "groups": [[id, …], …]}],
     "unanswerable": [text, …]}, …]}. Any id of a group is enough.
 
@@ -198,12 +198,12 @@ def read_jsonl(path: Path, app_name: str) -> list[Conversation]:
     unanswerable.
 
     Raises:
-        InvalidArgumentError: A line has another shape, or names an unknown turn.
+        InvalidArgumentError: A line has another shape, or refers to an unknown turn.
     """
     users: dict[str, _Lines] = {}
     line = 0
     try:
-        # JSON may hold other ends of lines in its strings; splitlines would cut there.
+        # JSON strings may contain other line ends, at which splitlines would split.
         for text in path.read_text(encoding="utf-8").split("\n"):
             line += 1
             if text.strip():
@@ -341,6 +341,10 @@ def _id(turn: dict[str, Any]) -> str:
 
 
 def _parse_date(text: str) -> float:
-    """Read a date such as "1:56 pm on 8 May, 2023" as UTC; the data has no zone."""
+    """Parse a date such as "1:56 pm on 8 May, 2023" as UTC; the data has no time zone.
+
+    Returns:
+        Seconds since 1970.
+    """
     date = datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
     return date.timestamp()

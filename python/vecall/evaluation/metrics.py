@@ -17,13 +17,13 @@ Pieces = Sequence[Collection[str]]
 
 
 def recall_at(ranked: Sequence[str], pieces: Pieces, depth: int) -> float:
-    """Return the share of the pieces among the first `depth`; one piece at least."""
+    """Return the share of the pieces among the first `depth` ids; needs one piece."""
     first = set(ranked[:depth])
     return sum(not first.isdisjoint(piece) for piece in pieces) / len(pieces)
 
 
 def reciprocal_rank(ranked: Sequence[str], pieces: Pieces) -> float:
-    """Return 1 / rank of the first evidence; 0 where there is none."""
+    """Return 1 / rank of the first evidence; 0 if no evidence was found."""
     for rank, name in enumerate(ranked, 1):
         if any(name in piece for piece in pieces):
             return 1.0 / rank
@@ -65,7 +65,7 @@ class Bin:
 def reliability(
     confidences: Sequence[float], relevant: Sequence[int], bins: int = BINS
 ) -> list[Bin]:
-    """Return the bins of equal width in [0, 1] that have hits; 1 is in the last."""
+    """Return the non-empty bins of equal width in [0, 1]; the last bin includes 1."""
     held: dict[int, list[tuple[float, int]]] = {}
     for confidence, right in zip(confidences, relevant, strict=True):
         held.setdefault(min(int(confidence * bins), bins - 1), []).append(
@@ -85,7 +85,10 @@ def reliability(
 def expected_calibration_error(
     confidences: Sequence[float], relevant: Sequence[int], bins: int = BINS
 ) -> float | None:
-    """Return the mean gap between confidence and truth, weighted by a bin's hits."""
+    """Return the mean gap of the bins between confidence and share of relevant hits.
+
+    The number of hits is the weight of a bin.
+    """
     if not confidences:
         return None
     found = reliability(confidences, relevant, bins)
@@ -112,9 +115,10 @@ def constant_brier(relevant: Sequence[int]) -> float | None:
 
 
 def auroc(confidences: Sequence[float], relevant: Sequence[int]) -> float | None:
-    """Return the share of pairs in which the relevant hit is above the other one.
+    """Return the area under the ROC curve.
 
-    A tie counts as half.
+    It is the share of pairs of a relevant and an irrelevant hit in which the relevant
+    hit has the higher confidence. A tie counts as half.
     """
     right = sum(relevant)
     wrong = len(relevant) - right

@@ -16,8 +16,8 @@ _STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
-    "svg.fonttype": "none",  # letters stay letters
-    "svg.hashsalt": "vecall",  # the same picture of the same figures
+    "svg.fonttype": "none",  # keep text as text
+    "svg.hashsalt": "vecall",  # the same figures give the same file
 }
 _FEW = 20
 _DATA = {"locomo": "LoCoMo", "demo": "vecall's demo", "jsonl": "conversations"}

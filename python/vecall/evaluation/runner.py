@@ -27,10 +27,10 @@ APP = "eval"
 DEPTHS = (5, 10, 20)
 DEEPEST = max(DEPTHS)
 TOP_K = 5
-"""The number of first memories on which confidence is evaluated."""
+"""Confidence is evaluated on this number of first memories."""
 
 READ = 10
-"""The number of first memories whose tokens are counted."""
+"""Tokens are counted in this number of first memories."""
 
 _CACHE_BYTES = 1 << 30
 
@@ -339,7 +339,7 @@ def own_questions(conversations: Iterable[Conversation]) -> list[tuple[str, Ques
 def strangers(conversations: Sequence[Conversation]) -> list[tuple[str, Question]]:
     """Return pairs of a user and a question that another user's memory answers.
 
-    Each user gets as many such questions as questions of his own.
+    Each user gets as many such questions as the user has own questions.
     """
     rng = random.Random(0)
     pairs = []

@@ -17,7 +17,7 @@ from vecall.server.responses import HttpError, as_response
 
 _log = logging.getLogger("vecall.server")
 
-_PATIENCE_S = 1.0  # a slower request is slow: most requests come in one piece
+_PATIENCE_S = 1.0  # longer requests count as slow; most arrive in one piece
 
 
 class ReadPhase(Enum):

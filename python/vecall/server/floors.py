@@ -29,8 +29,8 @@ def readable(token: Token, entry: MemoryEntry) -> MemoryEntry:
     """Return a memory if it is at or above the trust floor of a token.
 
     Raises:
-        NotFoundError: The memory is below the floor; the token cannot see that it
-            exists.
+        NotFoundError: The memory is below the floor, so the token must not learn that
+            it exists.
     """
     if not may_read(token, entry):
         msg = "memory_id: this user has no such memory"

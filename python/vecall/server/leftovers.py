@@ -32,7 +32,7 @@ def remove_old_exports(folder: Path | None = None) -> int:
     """
     count = 0
     for each in (folder or Path(tempfile.gettempdir())).glob(_FOLDERS):
-        with suppress(OSError):  # another user's file, or deleted meanwhile
+        with suppress(OSError):  # another user's file, or a file that was just deleted
             if _is_leftover(each):
                 (each / _FILE).unlink()
                 each.rmdir()

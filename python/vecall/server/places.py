@@ -78,7 +78,7 @@ class Places:
         self._grant()
 
     def _grant(self) -> None:
-        """Grant places, first to the token whose last turn is longest ago."""
+        """Grant places, first to the token with the least recent turn."""
         while self._grant_one():
             pass
 
@@ -98,7 +98,7 @@ class Places:
             if self._taken[token] + size > self._limit:
                 continue  # it waits for its own token's places
             if size > self._free:
-                return False  # no other token may overtake it: it would starve
+                return False  # if other tokens overtook it, it would starve
             queue.popleft()
             self._last_turns[token] = next(self._turns)
             self._free -= size

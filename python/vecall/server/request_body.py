@@ -122,7 +122,7 @@ async def read_json(
 
 
 async def _within_budget(sender: Sender, seconds: float) -> None:
-    """Wait until the token has bytes left; the server reads no more meanwhile.
+    """Wait until the token has bytes left; the server stops reading until then.
 
     Raises:
         HttpError: 429, the wait would be too long.

@@ -19,7 +19,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def check_header_size(request: Request, limits: HttpLimits) -> None:
-    """Refuse headers that are too large together.
+    """Refuse a request whose headers together exceed the limit.
 
     Raises:
         HttpError: 400.
@@ -49,7 +49,7 @@ def check_host(request: Request, hosts: Collection[str]) -> None:
 
     Args:
         request: The request.
-        hosts: Allowed values of Host besides this machine's own, in lower case.
+        hosts: Allowed values of Host in addition to the loopback ones, in lower case.
 
     Raises:
         HttpError: 403.

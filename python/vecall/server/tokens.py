@@ -86,7 +86,7 @@ class Token:
 
     @property
     def flags(self) -> tuple[bool, ...]:
-        """The permissions that are either granted or not."""
+        """The boolean permissions."""
         return self.read_only, self.review, self.admin
 
     @property

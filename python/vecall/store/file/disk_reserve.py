@@ -1,7 +1,7 @@
 """Reserves disk space, so that deleting works when the disk is full.
 
 A deletion writes to the WAL before it frees any space. `<file>.reserve` holds 1 MiB of
-zeros. It is released when a deletion needs space, and refilled when there is room.
+zeros. It is released when a deletion needs space, and refilled when the disk has room.
 """
 
 from __future__ import annotations
