@@ -91,7 +91,7 @@ class Database:
             if not allow_network_filesystem:
                 require_local(path.parent)
             create_private(path)
-        self.closed_before_fork = False  # in a forked child that has no connections
+        self.closed_before_fork = False  # set in a child forked without connections
         self._idle: list[sqlite3.Connection] = []
         self._readers = threading.Condition()  # for _idle, _lent and _frozen
         self._lent = 0
