@@ -1,3 +1,3 @@
-"""Threads, futures, locks and the ways to wait for them."""
+"""Threads, thread pools, futures, locks and event loops."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Returns memory that was freed, but is held by the allocator, to the system."""
+"""Returns freed heap memory from the allocator to the operating system."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _trim = (
 
 
 def trim_heap() -> None:
-    """Return freed memory where the allocator supports it (glibc).
+    """Return freed heap memory to the operating system, with `malloc_trim` of glibc.
 
-    Takes milliseconds; the interpreter is free meanwhile.
+    Does nothing with other allocators. Takes milliseconds; the GIL is released.
     """
     if _trim is not None:
         _trim(0)

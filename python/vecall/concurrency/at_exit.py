@@ -1,11 +1,11 @@
 """Closes services that the program did not close.
 
-A daemon thread that runs while the interpreter is finalised can end the process with
-SIGABRT, and what it was about to write is lost. So the open services are closed before:
-`atexit` runs after all threads that are no daemons have ended, and before finalisation.
+A daemon thread that runs during interpreter finalisation can end the process with
+SIGABRT, and its pending writes are lost. An `atexit` handler therefore closes all open
+services. It runs after all non-daemon threads have ended, and before finalisation.
 
-A service that is dropped before is freed: its threads do not hold it, a finalizer ends
-them and closes the file. What was queued is written.
+A service can also be garbage-collected earlier: its threads hold no reference to it. A
+finaliser then ends the threads and closes the file. Queued writes are completed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _numbers = itertools.count()
 
 
 class Closable(Protocol):
-    """Something with threads."""
+    """A service that owns threads."""
 
     def close(self) -> None:
-        """Finish what runs; a second call does nothing."""
+        """Finish the calls in progress and end the threads. Idempotent."""
         ...
 
 
@@ -35,10 +35,10 @@ _open: weakref.WeakValueDictionary[int, Closable] = weakref.WeakValueDictionary(
 
 
 def close_at_exit(service: Closable) -> None:
-    """Close a service at the end of the process, if it is still there.
+    """Close a service at the end of the process, unless it was freed before.
 
     Args:
-        service: Is held weakly, so that it can be freed before.
+        service: The service. Only a weak reference is stored.
     """
     _open[next(_numbers)] = service
 
@@ -46,12 +46,17 @@ def close_at_exit(service: Closable) -> None:
 def abandoned(
     service: object, *steps: Callable[[], None]
 ) -> weakref.finalize[..., Any]:
-    """Take the steps when a service was dropped, and warn; `detach` when it is closed.
+    """Register steps that clean up a service that was freed without `close`.
+
+    The steps also emit a ResourceWarning. In a forked child they do not run.
 
     Args:
-        service: The service, or a part that is dropped with it.
-        steps: Neither hold the service nor wait: they run wherever it is dropped, or
-            garbage is collected.
+        service: The service, or an object with the same lifetime.
+        steps: Functions without a reference to the service. They must not block: the
+            garbage collector may call them in any thread.
+
+    Returns:
+        The finaliser. Call its `detach` when the service is closed.
     """
     finalizer = weakref.finalize(service, _clear_away, os.getpid(), steps)
     finalizer.atexit = False  # type: ignore[misc]
@@ -60,7 +65,7 @@ def abandoned(
 
 def _clear_away(process: int, steps: tuple[Callable[[], None], ...]) -> None:
     if os.getpid() != process:
-        return  # threads and connections are the parent's
+        return  # a forked child: threads and connections belong to the parent
     for step in steps:
         step()
     warnings.warn(

@@ -1,4 +1,4 @@
-"""Services that a `with` block closes."""
+"""Context managers that close a service at the end of a `with` block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class ClosesOnExit(ABC):
-    """Closes itself where a block ends, on a loop without holding it up."""
+    """A service that a `with` or an `async with` block closes.
+
+    `async with` does not block the event loop.
+    """
 
     @abstractmethod
     def close(self) -> None:
@@ -34,14 +37,14 @@ class ClosesOnExit(ABC):
         self.close()
 
     async def aclose(self) -> None:
-        """Close the service on another thread, so that the event loop goes on."""
+        """Close the service on another thread, without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Self:
         """Return the service; leaving the block closes it.
 
         Raises:
-            ConfigError: Another library than asyncio runs the block.
+            ConfigError: The block runs on an event loop other than asyncio's.
         """
         running_loop()
         return self
@@ -57,18 +60,18 @@ class ClosesOnExit(ABC):
 
 
 class ClosesBlocking:
-    """Closes a service where a block ends, on a thread without an event loop."""
+    """The blocking interface of a service; a `with` block closes the service."""
 
     def __init__(self, service: ClosesOnExit) -> None:
-        """Close this service."""
+        """Wrap this service."""
         self._service = service
 
     def close(self) -> None:
-        """Close the service; see its own method."""
+        """Close the wrapped service with its `close`."""
         self._service.close()
 
     def __enter__(self) -> Self:
-        """Return this face of the service; leaving the block closes the service."""
+        """Return this object; leaving the block closes the service."""
         return self
 
     def __exit__(

@@ -1,9 +1,10 @@
-"""Runs slow functions and coroutines off the caller's event loop.
+"""Runs plugin functions and coroutines off the caller's event loop.
 
-What runs here is the user's: an embedder, a hook, a summarizer. If it calls the service
-that called it, and that call needs the same thread again, each would wait for the other
-for ever. So each call carries the threads that already wait for it, across threads and
-tasks, and a call to one of them is refused with `ReentrantCallError`.
+A plugin is a user's function: an embedder, a hook, a summarizer. A plugin may call the
+service that called it. If that call needs the plugin's own thread, the two calls
+deadlock. A context variable therefore records, across threads and tasks, the executors
+that wait for the current call. A call to one of these executors raises
+`ReentrantCallError`.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ from vecall.errors import ClosedError, ReentrantCallError
 
 _waiting: contextvars.ContextVar[tuple[int, ...]] = contextvars.ContextVar(
     "vecall_waiting", default=()
-)  # ids of the model threads whose functions wait for what runs here
+)  # id() of each executor whose function waits for the current call
 
 T = TypeVar("T")
 
-MAX_CONCURRENT_CALLS = 8  # calls of a coroutine function
+MAX_CONCURRENT_CALLS = 8  # of coroutine functions, in one executor
 
 
 class PluginExecutor:
-    """One thread for a model: plain functions one by one, coroutines some at a time.
+    """Runs the calls of one plugin, such as an embedding model.
 
-    What is awaited runs on one event loop on a thread of its own, to which clients may
-    cling; coroutine functions at most eight at once. A plain function that allows it
-    gets more threads.
+    Plain functions run in a thread pool, of one thread by default. Coroutines run on a
+    single event loop in a thread of its own, so that a client bound to an event loop
+    always sees the same one. At most eight calls of coroutine functions run at once.
     """
 
     def __init__(self, name: str, at_once: int = 1) -> None:
-        """Start with no thread; the first call starts it.
+        """Create the executor; the first call starts a thread.
 
         Args:
-            name: Of the threads.
-            at_once: How many plain functions may run at the same time.
+            name: The prefix of the thread names.
+            at_once: The maximum number of plain functions that run at once.
         """
         self._name = name
         self._pool = Pool(at_once, thread_name_prefix=name)
@@ -54,7 +55,7 @@ class PluginExecutor:
         self._stop: weakref.finalize[..., PluginExecutor] | None = None
 
     def refuse_nested(self) -> None:
-        """Raise where a function of this thread waits for the caller.
+        """Raise if a function of this executor waits for the current call.
 
         Raises:
             ReentrantCallError: The call would wait for itself.
@@ -68,15 +69,19 @@ class PluginExecutor:
             raise ReentrantCallError(msg)
 
     def run(self, function: Callable[[], Any], *, concurrent: bool) -> Future[Any]:
-        """Call a function on the thread, await what it returns if need be.
+        """Call a function on another thread; if it returns an awaitable, await it.
 
         Args:
-            function: Takes nothing.
-            concurrent: It is a coroutine function, of which several may run at once.
+            function: A function or coroutine function without arguments.
+            concurrent: Whether it is a coroutine function. It is then called on the
+                event loop, with others at the same time.
+
+        Returns:
+            The future of the result.
 
         Raises:
-            ClosedError: After `close`.
-            ReentrantCallError: The call comes from a function that this thread runs.
+            ClosedError: The executor is closed.
+            ReentrantCallError: A function of this executor waits for the call.
         """
         self.refuse_nested()
         context = contextvars.copy_context()
@@ -92,19 +97,19 @@ class PluginExecutor:
             raise ClosedError(msg) from None
 
     def close(self) -> None:
-        """Finish what runs and end the threads. A second call does nothing.
+        """Finish the calls in progress and end the threads. Idempotent.
 
         Raises:
-            ReentrantCallError: The call comes from a function that this thread runs.
+            ReentrantCallError: A function of this executor waits for the call.
         """
         self.refuse_nested()
-        self._pool.shutdown(wait=True)  # first: what runs there may need the loop
+        self._pool.shutdown(wait=True)  # first: its functions may need the loop
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._loop_thread
         if loop is not None and thread is not None:
             if thread.is_alive():
-                with suppress(RuntimeError):  # another call has stopped it
+                with suppress(RuntimeError):  # another call stopped the loop
                     asyncio.run_coroutine_threadsafe(_finish_all(), loop).result()
             if self._stop is not None:
                 self._stop()
@@ -114,8 +119,9 @@ class PluginExecutor:
         try:
             result = function()
         except (StopIteration, asyncio.CancelledError) as error:
-            # A future that carries the one never ends the wait of an event loop; the
-            # other would look as if the caller had been cancelled.
+            # An asyncio future does not accept StopIteration: a task that awaits it
+            # would never resume. CancelledError would look as if the caller had been
+            # cancelled.
             raise RuntimeError(type(error).__name__) from None
         if isinstance(result, Awaitable):
             result = self._schedule(_finish(result)).result()
@@ -131,13 +137,13 @@ class PluginExecutor:
                 return await function()
             except asyncio.CancelledError as error:
                 if running and not running[0].cancelled():
-                    # The function's own: the caller was not cancelled.
+                    # Raised by the function itself: the caller was not cancelled.
                     raise RuntimeError(type(error).__name__) from None
                 raise
 
     def _schedule(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop, which the first one starts."""
-        with self._lock:  # so that `close` waits for what was let in
+        """Run a coroutine on the event loop; the first call starts the loop."""
+        with self._lock:  # so that `close` waits for every coroutine accepted here
             if self._closed:
                 work.close()
                 raise RuntimeError
@@ -163,7 +169,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _stop(loop: asyncio.AbstractEventLoop) -> None:
-    with suppress(RuntimeError):  # it is closed
+    with suppress(RuntimeError):  # the loop is closed
         loop.call_soon_threadsafe(loop.stop)
 
 

@@ -1,4 +1,4 @@
-"""Freeing what the frames of an error hold, above all open reads of the file."""
+"""Frees the local variables in an error's traceback, such as open SQLite cursors."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ T = TypeVar("T")
 
 
 def free_frames(error: BaseException) -> None:
-    """Free what the frames of an error hold, above all cursors.
+    """Clear the local variables in the frames of an error's traceback.
 
-    Whoever keeps the error would otherwise keep the file open, and the state of it
-    that was read. Frames that still run are left as they are.
+    A stored error would otherwise keep cursors alive. An open cursor keeps the file
+    open and holds a read snapshot of it. Frames that still run are not cleared.
     """
     traceback.clear_frames(error.__traceback__)
 
 
 def freeing_frames(work: Callable[P, T]) -> Callable[P, T]:
-    """Return work that, where it fails, frees what all of its frames hold.
+    """Decorate a function so that an error it raises has its frames cleared.
 
-    The frame that holds a connection still runs when the connection is returned, so
-    a cursor in one of its variables is freed only here.
+    The frame that uses a connection still runs when the connection is returned. A
+    cursor in a variable of that frame can be freed only here.
     """
 
     @wraps(work)

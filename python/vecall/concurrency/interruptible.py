@@ -1,9 +1,9 @@
-"""Futures and thread pools that a caller may be interrupted in, as by Ctrl-C.
+"""Futures and thread pools that stay usable after an interrupt, such as Ctrl-C.
 
-A signal's handler runs in the main thread, between any two of its steps. The locks of
-`threading.Condition` and `threading.Semaphore` are taken by Python code: a handler that
-raises there leaves them locked for ever, and the next caller hangs. Here they
-are taken by C code, between whose steps no handler runs.
+Python runs a signal handler in the main thread, between any two bytecode instructions.
+`threading.Condition` and `threading.Semaphore` acquire their locks in Python code. If a
+handler raises an exception there, the lock stays locked and the next caller deadlocks.
+The classes here acquire their locks in C code, which a handler cannot interrupt.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ T = TypeVar("T")
 
 
 class _Condition(RLock):  # type: ignore[misc]
-    """What a `Future` needs of a `threading.Condition`. Not to be held twice."""
+    """The part of `threading.Condition` that `Future` uses.
+
+    A thread must not acquire it twice: `wait` releases it only once.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,16 +50,16 @@ class _Condition(RLock):  # type: ignore[misc]
 
 
 class InterruptibleFuture(Future[T]):
-    """A future whose waiters may be interrupted."""
+    """A future that stays usable if a signal handler interrupts a waiting thread."""
 
     def __init__(self) -> None:
-        """Begin pending."""
+        """Create a pending future."""
         super().__init__()
         self._condition = _Condition()  # type: ignore[assignment]
 
 
 class _Count:
-    """How many threads of a pool are idle: what its executor needs of a semaphore."""
+    """A pool's count of idle threads: the part of `Semaphore` that the pool uses."""
 
     def __init__(self) -> None:
         self._idle: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -65,7 +68,7 @@ class _Count:
         self._idle.put(None)
 
     def acquire(self, timeout: float) -> bool:
-        del timeout  # it is 0
+        del timeout  # always 0
         try:
             self._idle.get_nowait()
         except queue.Empty:
@@ -74,20 +77,25 @@ class _Count:
 
 
 class Pool(ThreadPoolExecutor):
-    """A pool of threads to which work may be handed by a thread that is interrupted."""
+    """A thread pool that stays usable if a signal handler interrupts `submit`."""
 
     def __init__(self, threads: int, *, thread_name_prefix: str) -> None:
-        """Start with no thread; each starts when it is needed."""
+        """Create the pool without threads; `submit` starts them as needed.
+
+        Args:
+            threads: The maximum number of threads.
+            thread_name_prefix: The prefix of the thread names.
+        """
         super().__init__(threads, thread_name_prefix=thread_name_prefix)
         self._idle_semaphore = _Count()  # type: ignore[assignment]
 
     def submit(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> Future[T]:
-        """Queue some work.
+        """Queue a call of `fn` and return the future of its result.
 
         Raises:
-            RuntimeError: The pool was shut down.
+            RuntimeError: The pool is shut down.
         """
         promise: InterruptibleFuture[T] = InterruptibleFuture()
         super().submit(_keep, promise, partial(fn, *args, **kwargs))

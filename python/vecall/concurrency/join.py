@@ -1,8 +1,9 @@
-"""Waits for another thread: an operation yields a future, and its runner waits.
+"""Runs one operation with or without an event loop.
 
-An operation is a coroutine that suspends only in `await Join(future)`. `run_async` runs
-it on asyncio's event loop, `run_sync` on a thread without one. The operation holds
-nothing of any loop.
+An operation is a coroutine that suspends only in `await Join(future)`. It yields the
+future to its runner, and the runner waits for the future: `run_async` on asyncio's
+event loop, `run_sync` by blocking the thread. The operation has no reference to an
+event loop.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ Operation = Coroutine["Future[Any]", Any, T]
 
 
 class Join(Generic[T]):
-    """Waits for a future. The runner of the operation decides how."""
+    """Awaits a future; `run_async` and `run_sync` each wait in their own way."""
 
     __slots__ = ("_future",)
 
     def __init__(self, future: Future[T]) -> None:
-        """Wait for this future once it is awaited."""
+        """Wrap the future to await."""
         self._future = future
 
     def __await__(self) -> Generator[Future[T], T, T]:
-        """Hand the future to the runner; return its result."""
+        """Yield the future to the runner; return its result."""
         return (yield self._future)
 
 
 def run_sync(operation: Operation[T]) -> T:
-    """Run an operation; block this thread while it waits."""
+    """Run an operation; block the calling thread while it waits."""
     try:
         future = operation.send(None)
         while True:
@@ -48,15 +49,14 @@ def run_sync(operation: Operation[T]) -> T:
         result: T = finished.value
         return result
     finally:
-        operation.close()  # an interrupt between two steps ends it, too
+        operation.close()  # also after an interrupt between two steps
 
 
 async def run_async(operation: Operation[T]) -> T:
     """Run an operation on the running event loop.
 
     Raises:
-        ConfigError: Another library than asyncio runs the coroutine. The operation was
-            not begun.
+        ConfigError: The event loop is not asyncio's. The operation was not started.
     """
     try:
         loop = running_loop()
@@ -79,7 +79,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
     """Return the running event loop.
 
     Raises:
-        ConfigError: Another library than asyncio runs the coroutine.
+        ConfigError: The event loop is not asyncio's.
     """
     try:
         return asyncio.get_running_loop()

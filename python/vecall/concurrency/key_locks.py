@@ -1,4 +1,4 @@
-"""A lock for each key, which exists while a thread holds it or waits for it."""
+"""One lock per key. A lock exists only while a thread holds it or waits for it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class KeyLocks(Generic[Key]):
     """Locks by key. Not reentrant. Thread-safe."""
 
     def __init__(self) -> None:
-        """Begin with no lock."""
+        """Create the object without locks."""
         self._mutex = threading.Lock()
         self._locks: dict[Key, _Counted] = {}
 
     @contextmanager
     def held(self, key: Key) -> Iterator[None]:
-        """Hold a key's lock; wait for it."""
+        """Hold a key's lock in the block; wait for the lock first."""
         counted = self._enter(key)
         try:
             with counted.lock:
@@ -38,7 +38,11 @@ class KeyLocks(Generic[Key]):
 
     @contextmanager
     def held_if_free(self, key: Key) -> Iterator[bool]:
-        """Hold a key's lock unless another thread holds it; say which."""
+        """Hold a key's lock in the block if it is free; never wait.
+
+        Yields:
+            Whether the block holds the lock.
+        """
         counted = self._enter(key)
         try:
             free = counted.lock.acquire(blocking=False)
@@ -51,7 +55,7 @@ class KeyLocks(Generic[Key]):
             self._leave(key, counted)
 
     def __len__(self) -> int:
-        """How many keys have a lock now."""
+        """Return the number of keys that have a lock now."""
         return len(self._locks)
 
     def _enter(self, key: Key) -> _Counted:

@@ -13,20 +13,21 @@ _log = logging.getLogger("vecall")
 
 
 class PeriodicWorker:
-    """Calls a function at an interval, and on request, until it is closed.
+    """Calls a function periodically and on request, in a thread, until `close`.
 
-    Its thread also ends when the object is garbage-collected.
+    The thread also ends when the object is garbage-collected.
     """
 
     def __init__(
         self, work: Callable[[], float | None], interval: float | None
     ) -> None:
-        """Start the thread, which first waits.
+        """Start the thread. It waits before the first call.
 
         Args:
-            work: Does what is due; returns in how many seconds more is, None if that is
-                not known.
-            interval: The longest pause in seconds; None starts no thread.
+            work: Does the work that is due. Returns the seconds until more work is
+                due, or None if that is unknown.
+            interval: The longest pause between two calls in seconds. None starts no
+                thread.
         """
         self._work = work
         self._wake = threading.Event()
@@ -48,17 +49,22 @@ class PeriodicWorker:
         self._wake.set()
 
     def close(self) -> None:
-        """Finish what runs and end the thread."""
+        """Finish the call in progress and end the thread. Idempotent."""
         self._closed.set()
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def work(self) -> float | None:
-        """Run what is due, unless closed; return the next pause.
+        """Do the work that is due.
+
+        Any error but ClosedError is logged and not raised.
+
+        Returns:
+            The seconds until more work is due; None if unknown or after an error.
 
         Raises:
-            ClosedError: It is closed, or what it works on.
+            ClosedError: The worker is closed, or the object that it works on.
         """
         if self._closed.is_set():
             msg = "the housekeeper is closed"
@@ -68,7 +74,7 @@ class PeriodicWorker:
         except ClosedError:
             raise
         except Exception as error:
-            # The work stays due; the disk or the embedder may work at the next run.
+            # The work stays due. The disk or the embedder may recover before the next run.
             _log.warning("what was due could not be done: %s", type(error).__name__)
             return None
 
@@ -76,7 +82,7 @@ class PeriodicWorker:
 def _run(
     keeper: weakref.ref[PeriodicWorker], wake: threading.Event, longest: float
 ) -> None:
-    """Wait without a reference to the worker or to its service."""
+    """Run the thread. It holds no reference to the worker while it waits."""
     pause: float | None = None
     while True:
         wake.wait(longest if pause is None else min(max(pause, 0.0), longest))

@@ -1,4 +1,4 @@
-"""Work shared by several callers; none of them can cancel it."""
+"""Background work that several callers wait for and that none can cancel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vecall.concurrency.interruptible import InterruptibleFuture
 Key = TypeVar("Key", bound=Hashable)
 
 Done = Callable[["BaseException | None"], None]
-"""Called with the error of a run, or None. Idempotent."""
+"""Ends a run. Takes the error of the run, or None. Idempotent."""
 
 
 class _Run:
@@ -23,35 +23,39 @@ class _Run:
     def __init__(self) -> None:
         self.again = False
         self.promise: Future[None] = InterruptibleFuture()
-        # Running from the start: `asyncio.wrap_future` hands the cancellation of one
-        # caller on to the future, and others wait for the same one.
+        # A running future cannot be cancelled. `asyncio.wrap_future` passes the
+        # cancellation of one caller to the future, which other callers share.
         self.promise.set_running_or_notify_cancel()
 
 
 class SharedWork(Generic[Key]):
-    """At most one run for each key, and one promise of its end. Thread-safe."""
+    """Runs work at most once at a time for each key. Thread-safe.
+
+    All callers of a key share the future of its run.
+    """
 
     def __init__(self, start: Callable[[Key, Done], None]) -> None:
         """Create the object without runs.
 
         Args:
-            start: Starts a run for a key on another thread, and has the function
-                called at its end. It must not block.
+            start: Starts the run of a key on another thread. The run calls the second
+                argument at its end. `start` must not block.
         """
         self._start = start
         self._mutex = threading.Lock()
         self._runs: dict[Key, _Run] = {}
 
     def ask(self, key: Key, *, afresh: bool = False) -> Future[None]:
-        """Return the future of the run in progress; else start one.
+        """Return the future of the key's run; start a run if none is in progress.
 
         Args:
-            key: What the run is for.
-            afresh: Run once more after the run that is under way, which may have read
-                too early.
+            key: The key of the run.
+            afresh: If a run is in progress, start one more after it: the current run
+                may have read its input too early. The future is still the current
+                run's.
 
         Raises:
-            ClosedError: The service was closed.
+            ClosedError: The service is closed.
         """
         new = _Run()
         try:
@@ -68,11 +72,11 @@ class SharedWork(Generic[Key]):
         return new.promise
 
     def runs(self, key: Key) -> bool:
-        """Whether a key has a run."""
+        """Return whether a key has a run in progress."""
         return key in self._runs
 
     def keys(self) -> set[Key]:
-        """Return the keys that have a run."""
+        """Return the keys that have a run in progress."""
         with self._mutex:
             return set(self._runs)
 
@@ -85,8 +89,8 @@ class SharedWork(Generic[Key]):
 
     def _ended(self, key: Key, run: _Run, error: BaseException | None) -> None:
         if not isinstance(error, Exception):
-            # A caller was interrupted while it started the run. The others, who wait
-            # for the same promise, look themselves how far the partition is.
+            # None, or an interrupt (such as Ctrl-C) of the caller that started the run.
+            # The other waiters of the future check the partition's state themselves.
             error = None
         following = None
         with self._mutex:
@@ -100,5 +104,5 @@ class SharedWork(Generic[Key]):
         else:
             run.promise.set_exception(error)
         if following is not None:
-            with suppress(Exception):  # the waiting callers get the error
+            with suppress(Exception):  # the future of `following` has the error
                 self._begin(key, following)

@@ -1,4 +1,4 @@
-"""Single flight of embeddings: a text that is being embedded is not sent again."""
+"""Single flight of embeddings: concurrent calls embed the same text only once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.errors import EmbedderError
 
 Key = tuple[str, str, bytes]
-"""App, user, and what names a text."""
+"""App, user and the identifier of a text."""
 
 
 class SingleFlight:
-    """Lets concurrent callers share the embedding of a text. Thread-safe."""
+    """Shares the embedding of a text between concurrent callers. Thread-safe.
+
+    A caller claims the texts that no other caller is embedding, and waits for the rest.
+    """
 
     def __init__(self) -> None:
         """Create the object without claims."""
@@ -27,16 +30,18 @@ class SingleFlight:
     def claim(
         self, keys: Sequence[Key], mine: dict[int, Future[bytes]]
     ) -> dict[int, Future[bytes]]:
-        """Claim those of some texts that are not being embedded.
+        """Claim the texts that no other caller is embedding.
 
         Args:
-            keys: What names the texts.
-            mine: Takes the places of those that the caller has to embed, and has to
-                hand to `sent` or `dropped`, or to `abandoned` on any interrupt:
-                also if that happens before this call returns.
+            keys: The keys of the texts.
+            mine: Receives the futures of the claimed texts, by index in `keys`. The
+                caller must embed these texts, then pass their keys to `sent` or
+                `dropped`. On any interrupt, even one before this call returns, it must
+                pass `mine` to `abandoned`.
 
         Returns:
-            The places of the others, and what to wait for.
+            The futures of the texts that other callers are embedding, by index in
+            `keys`.
         """
         others: dict[int, Future[bytes]] = {}
         with self._lock:
@@ -45,21 +50,26 @@ class SingleFlight:
                     others[at] = self._coming[key]
                     continue
                 promise: Future[bytes] = InterruptibleFuture()
-                # Running, so that one who stops waiting cannot cancel it for others.
+                # A running future cannot be cancelled by one of its waiters.
                 promise.set_running_or_notify_cancel()
                 mine[at] = promise
                 self._coming[key] = promise
         return others
 
     def sent(self, keys: Sequence[Key], batch: Future[NDArray[np.float32]]) -> None:
-        """Tell those who wait for claimed texts when their batch is done.
+        """Resolve the futures of claimed texts when their batch is done.
 
-        It does not take the caller, whose event loop may stand still meanwhile.
+        A done callback does this, so it does not depend on the caller's event loop,
+        which may be blocked meanwhile.
+
+        Args:
+            keys: The keys of the batch's texts, in order.
+            batch: The future of the vectors, float32 (len(keys), dim).
         """
         batch.add_done_callback(lambda done: self._arrived(keys, done))
 
     def dropped(self, keys: Sequence[Key]) -> None:
-        """Give up what was claimed."""
+        """Give up claims: the futures of these keys fail with `EmbedderError`."""
         for key in keys:
             promise = self._take(key)
             if promise is not None:
@@ -68,7 +78,12 @@ class SingleFlight:
     def abandoned(
         self, keys: Sequence[Key], claimed: Mapping[int, Future[bytes]]
     ) -> None:
-        """Give up what is left of a claim whose caller was interrupted."""
+        """Give up the unresolved claims of a caller that was interrupted.
+
+        Args:
+            keys: The keys of the texts, as in `claim`.
+            claimed: The `mine` of that call.
+        """
         for at, promise in claimed.items():
             with self._lock:
                 if self._coming.get(keys[at]) is promise:

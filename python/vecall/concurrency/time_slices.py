@@ -1,9 +1,9 @@
-"""Splits long Python work into slices, so that an event loop can run between them.
+"""Splits long Python work into slices, so that event loops run between them.
 
-The interpreter runs one thread at a time and takes it from a busy one only after its
-switch interval, five milliseconds. Work on vecall's own threads pauses by itself after
-each millisecond; a pause of nothing would not do, since the thread that makes it is
-the first to be ready again.
+One thread at a time holds the GIL. CPython takes the GIL from a busy thread only after
+the switch interval, 5 ms. Work on vecall's own threads therefore pauses every
+millisecond. `time.sleep(0)` is not enough: the same thread would take the GIL again
+first.
 """
 
 from __future__ import annotations
@@ -16,29 +16,32 @@ T = TypeVar("T")
 
 _SLICE_S = 0.001
 _PAUSE_S = 0.00002
-_ALONE_S = 0.0002  # a pause is shorter where no other thread runs
-_REST_S = 0.005
+_ALONE_S = 0.0002  # a longer pause means that another thread held the GIL
+_REST_S = 0.005  # the longest pause
 
 
 class Slices:
-    """Pauses when a slice of work is over. For one thread, never an event loop's.
+    """Pauses the calling thread after each slice of work of 1 ms.
 
-    An event loop gives the interpreter away whenever it reads or writes a socket, and
-    then waits for the end of a slice. Work that gives way leaves it half of the time,
-    so that a burst of requests takes twice as long at most, instead of a slice more for
-    each socket.
+    Not thread-safe. Do not use it in the thread of an event loop.
+
+    An event loop releases the GIL at each socket read or write, and then waits for the
+    rest of a slice. Work with `gives_way` uses at most half of the time, so a burst of
+    requests takes at most twice as long. Without it, each socket operation takes up to
+    one slice longer.
 
     Args:
-        gives_way: Pause for as long as the work took, up to 5 ms, while others work.
+        gives_way: If other threads are busy, pause as long as the slice took, up to
+            5 ms.
     """
 
     def __init__(self, *, gives_way: bool = False) -> None:
-        """Begin a slice."""
+        """Start the first slice."""
         self._gives_way = gives_way
         self._begin = time.perf_counter()
 
     def pause_if_due(self) -> None:
-        """Pause if a millisecond has passed since the last pause."""
+        """Pause if the current slice has lasted at least 1 ms."""
         now = time.perf_counter()
         worked = now - self._begin
         if worked < _SLICE_S:
@@ -50,11 +53,11 @@ class Slices:
 
 
 def in_slices(items: Iterable[T], *, gives_way: bool = False) -> Iterator[T]:
-    """Yield items, pausing between them when a slice is over.
+    """Yield items; pause between two items when a slice of 1 ms is over.
 
     Args:
-        items: What to yield.
-        gives_way: As in `Slices`.
+        items: The items to yield.
+        gives_way: See `Slices`.
     """
     slices = Slices(gives_way=gives_way)
     for item in items:
