@@ -74,7 +74,7 @@ class PeriodicWorker:
         except ClosedError:
             raise
         except Exception as error:
-            # The work stays due. The disk or the embedder may recover before the next run.
+            # The work stays due: the disk or the embedder may recover meanwhile.
             _log.warning("what was due could not be done: %s", type(error).__name__)
             return None
 

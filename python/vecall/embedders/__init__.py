@@ -1,7 +1,7 @@
-"""Embedders: the protocol, those of this machine, those behind an API, any function.
+"""Embedders: the protocol, local models, remote APIs, and plain functions.
 
-Every class but the function's is imported when it is first named, so that
-`import vecall` stays light.
+Every class but `FunctionEmbedder` is imported when it is first accessed, so that
+`import vecall` stays fast.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is named for the first time."""
+    """Import a lazy name when it is first accessed."""
     if name not in _LAZY:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

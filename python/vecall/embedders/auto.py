@@ -1,6 +1,6 @@
-"""The embedder of a file where the caller leaves the choice: `embedder="auto"`.
+"""Chooses the embedder of a file for `embedder="auto"`.
 
-Nothing is loaded here. The weights of the local model are read by its first embedding.
+This module loads no weights. The local model loads them at the first embedding.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ def has_local() -> bool:
 def automatic(
     model: str | None = None, *, has_memories: bool = False
 ) -> Embedder | None:
-    """Return the embedder for a file, and write one INFO line that names it.
+    """Return the embedder for a file, and log one INFO line that names it.
 
-    1. A file whose vectors come from the local model gets the local model.
-    2. A file whose vectors come from another model is searched by words. Its embedder
-       has to be given: a file does not decide what is downloaded, or to whom texts are
-       sent.
-    3. A file with memories and without vectors is searched by words, as before.
-       `vecall reembed`, or an embedder that is given to the service, gives it vectors.
+    1. A file with vectors of the local model gets the local model.
+    2. A file with vectors of another model gets no embedder: it is searched by words.
+       You have to pass its embedder yourself, because a file must not decide which
+       model is downloaded or which API receives texts.
+    3. A file with memories but without vectors gets no embedder either. To add vectors,
+       run `vecall reembed` or pass an embedder to the service.
     4. Any other file, such as a new one, gets the local model.
 
-    Where the extra vecall[local] is not installed, words stand in for the local model.
+    Without the extra vecall[local], rules 1 and 4 give no embedder.
 
     Args:
-        model: The `model_id` of the file's vectors; None if it has none.
+        model: The `model_id` of the file's vectors; None if it has no vectors.
         has_memories: Whether the file holds memories.
 
     Returns:
-        The embedder; None to search by words alone.
+        The embedder, or None to search by words alone.
     """
     if model not in (None, _MODEL):
         reason = "the file's vectors come from another model than the local one"

@@ -1,4 +1,4 @@
-"""The protocol of embedders, and the checks on their results."""
+"""The protocol of embedders, and the validation of their results."""
 
 from __future__ import annotations
 
@@ -16,23 +16,28 @@ Vectors = NDArray[np.float32]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors. The one method may be a coroutine function.
+    """Turns texts into vectors. `embed` may be a coroutine function.
 
-    A model that embeds questions otherwise than what may answer them is an
-    `AsymmetricEmbedder`, which has a second method. A plain `embed` is called by one
-    thread at a time, unless the embedder has an attribute `max_concurrency` above 1.
-    An attribute `scripts` names the scripts whose letters the model knows, by the first
-    words of their letters' names in Unicode: "latin", "cyrillic", "cjk", "hiragana". A
-    query most of whose letters are of others is then searched by words alone.
+    A model that embeds queries and memories differently is an `AsymmetricEmbedder`,
+    which has a second method.
+
+    An embedder may have two more attributes:
+
+    - `max_concurrency`: how many threads may call a plain `embed` at once; 1 by
+      default.
+    - `scripts`: the scripts that the model supports. A script's name is the first word
+      of its letters' Unicode names, in lower case: "latin", "cyrillic", "cjk",
+      "hiragana". A query with most of its letters in other scripts is searched by words
+      alone.
 
     Attributes:
-        model_id: Names the model; vectors of two models are never compared.
-        dimensions: Length of every vector.
+        model_id: The model's name. Vectors of two models are never compared.
+        dimensions: Length of every vector, from 1 to 65,536.
     """
 
     @property
     def model_id(self) -> str:
-        """The model's name, stored in every file that holds its vectors."""
+        """The model's name, stored in every file with its vectors."""
         ...
 
     @property
@@ -47,23 +52,23 @@ class Embedder(Protocol):
             texts: At least one text.
 
         Returns:
-            Anything that numpy turns into float32 (len(texts), dimensions), or an
-            awaitable of it.
+            An array-like of numbers, shape (len(texts), dimensions), or an awaitable
+            of it.
         """
         ...
 
 
 @runtime_checkable
 class AsymmetricEmbedder(Embedder, Protocol):
-    """An embedder with a second method for queries, in the same space of vectors."""
+    """An embedder with a second method for queries, in the same vector space."""
 
     def embed_queries(self, texts: Sequence[str]) -> Any | Awaitable[Any]:
-        """Return one vector for each query, in order, as `embed` does for memories."""
+        """Return one vector for each query, in order. See `Embedder.embed`."""
         ...
 
 
 def is_async(function: object) -> bool:
-    """Whether a callable is a coroutine function, or an object whose call is one."""
+    """Return whether calling an object returns a coroutine."""
     call = getattr(function, "__call__", None)  # noqa: B004 - an async __call__
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
@@ -72,8 +77,8 @@ def checked_vectors(result: object, count: int, dimensions: int) -> Vectors:
     """Return an embedder's result as float32 (count, dimensions).
 
     Raises:
-        EmbedderError: Another count or dimension, not numbers, NaN, Inf, or a vector
-            that float32 cannot hold.
+        EmbedderError: The shape is another, or a value is not a number, NaN, infinite
+            or outside the range of float32.
     """
     try:
         array = np.asarray(result)

@@ -1,4 +1,4 @@
-"""An embedder with a cache of vectors."""
+"""An embedder with an in-memory LRU cache of vectors."""
 
 from __future__ import annotations
 
@@ -19,16 +19,22 @@ from vecall.embedders.base import Embedder, Vectors, checked_vectors, is_async
 from vecall.embedders.fork_local import PerProcess
 from vecall.errors import ConfigError
 
-_ENTRY_BYTES = 256  # a key, two objects' headers, and the dictionary's share
+_ENTRY_BYTES = 256  # overhead: the key, two object headers, the dictionary entry
 
 
 class _AbandonedError(Exception):
-    """The call that embedded a text gave up: its waiters embed it themselves."""
+    """The call that embedded a text was interrupted; its waiters embed it."""
 
 
 @dataclass
 class _Turn:
-    """What one call found, what it must embed, and what other calls are embedding."""
+    """The texts of one call, by key.
+
+    Attributes:
+        found: Cached vectors.
+        mine: Futures of the texts that this call must embed.
+        others: Futures of the texts that other calls are embedding.
+    """
 
     found: dict[bytes, bytes]
     mine: dict[bytes, Future[bytes]]
@@ -36,7 +42,7 @@ class _Turn:
 
 
 class _CachedVector:
-    """Vectors by key, the least recently used first, and those on their way."""
+    """An LRU cache of vectors by key, and the futures of vectors in progress."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -48,7 +54,11 @@ class _CachedVector:
 
     @contextmanager
     def turn(self, keys: Sequence[bytes]) -> Iterator[_Turn]:
-        """Divide keys up; if what follows fails, its waiters get the error."""
+        """Divide the keys between this call, the cache and other calls.
+
+        If the block raises an exception, the waiters of `mine` receive it. If the block
+        is interrupted, they embed the texts themselves.
+        """
         turn = _Turn({}, {}, {})
         try:
             with self._lock:
@@ -68,12 +78,12 @@ class _CachedVector:
             turn.others[key] = self._in_flight[key]
         else:
             future: Future[bytes] = InterruptibleFuture()
-            future.set_running_or_notify_cancel()  # so no waiter cancels it
-            turn.mine[key] = future  # first, so that an interrupt ends it
+            future.set_running_or_notify_cancel()  # so that no waiter can cancel it
+            turn.mine[key] = future  # first: an interrupt then still settles the future
             self._in_flight[key] = future
 
     def keep(self, turn: _Turn, vectors: Vectors) -> None:
-        """Store the vectors of `turn.mine`, and give them to the waiting calls."""
+        """Store the vectors of `turn.mine`, and resolve its futures."""
         new = dict(zip(turn.mine, (row.tobytes() for row in vectors), strict=True))
         with self._lock:
             self._vectors.update(new)
@@ -83,13 +93,13 @@ class _CachedVector:
         self._end(turn.mine, lambda key, future: future.set_result(new[key]))
 
     def count(self, hits: int, misses: int) -> None:
-        """Add to the counters."""
+        """Add to the counters of hits and misses."""
         with self._lock:
             self.hits += hits
             self.misses += misses
 
     def clear(self) -> None:
-        """Forget every vector."""
+        """Delete all vectors from the cache."""
         with self._lock:
             self._vectors.clear()
 
@@ -108,23 +118,25 @@ class _CachedVector:
 
 
 class CachedEmbedder:
-    """Caches the vectors of recent texts in RAM, so that they are embedded once.
+    """Caches the vectors of recent texts in RAM (LRU), so that each is embedded once.
 
-    Thread-safe. Texts that several threads or tasks ask for at once are embedded once;
-    if that fails, it fails for all of them and nothing is cached.
+    Thread-safe. If several threads or tasks embed a text at the same time, the embedder
+    receives it once. If the embedder fails, the call fails for all of them and nothing
+    is cached.
 
-    A cached text is answered sooner, whichever user sent it first. Do without the cache
-    where users must not learn even that of each other. A deleted memory's vector stays
-    until it is the least recently used or `clear` is called. Of its text only a hash is
-    stored.
+    The users of a service share the cache. A cached text is answered faster, so a user
+    can find out by timing that another user sent the same text. Do not use the cache if
+    that matters. The vector of a deleted memory stays in the cache until it is evicted
+    or `clear` is called. The cache stores a hash of each text, not the text.
 
     Args:
-        embedder: What embeds; if its `embed` is a coroutine function, so is this one's.
-        max_bytes: Most memory.
-        max_entries: Most vectors; by default as many as `max_bytes` holds.
+        embedder: The embedder to cache. `embed` is a coroutine function if the
+            embedder's is.
+        max_bytes: Maximum memory in bytes.
+        max_entries: Maximum number of vectors; by default limited by `max_bytes` alone.
 
     Raises:
-        ConfigError: Not even one vector would fit.
+        ConfigError: The limits are too small for one vector.
     """
 
     def __init__(
@@ -134,7 +146,7 @@ class CachedEmbedder:
         max_bytes: int = 64 << 20,
         max_entries: int | None = None,
     ) -> None:
-        """Start without a vector."""
+        """Create an empty cache."""
         self._embedder = embedder
         self.model_id = embedder.model_id
         self.dimensions = embedder.dimensions
@@ -164,22 +176,25 @@ class CachedEmbedder:
         return self._cache().misses
 
     def clear(self) -> None:
-        """Forget every vector."""
+        """Delete all vectors from the cache."""
         self._cache().clear()
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """Return float32 (len(texts), dimensions), an array of the caller's own.
+        """Return float32 (len(texts), dimensions), a new array.
 
         Raises:
-            EmbedderError: The embedder returned something else than such an array.
+            EmbedderError: The embedder's result has another shape, or is not finite
+                numbers.
         """
         return self._now(b"", self._embedder.embed, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Any:
-        """Return what the embedder does for queries; without such a method, `embed`.
+        """Return the vectors of queries, from `embed_queries` of the embedder.
+
+        If the embedder has no such method, this calls `embed`.
 
         Raises:
-            EmbedderError: As `embed`.
+            EmbedderError: See `embed`.
         """
         if self._queries is None:
             return self.embed(texts)
@@ -230,7 +245,7 @@ class CachedEmbedder:
         return self._answer(keys, found, embedded)
 
     def _keys(self, kind: bytes, texts: Sequence[str]) -> list[tuple[bytes, str]]:
-        """Return each text with a hash of the model, the kind and the text."""
+        """Return each text with its key: a hash of the model, the kind and the text."""
         model = self.model_id.encode("utf-8", "surrogatepass")
         known = blake2b(digest_size=16)
         for part in (model, kind):

@@ -1,7 +1,7 @@
-"""Models of the package fastembed: ONNX, on this machine.
+"""Local ONNX models, run by the package fastembed.
 
-Needs the extra `vecall[fastembed]`. The package downloads a model's weights when it is
-first used.
+Needs the extra `vecall[fastembed]`. The package downloads a model's weights at the
+first use.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ class FastEmbedEmbedder:
 
     Args:
         model: A name of `TextEmbedding.list_supported_models()`, or a `TextEmbedding`.
-        model_id: Names the model in the file; by default "fastembed:" and its name.
-        batch_size: Texts that the model sees at once.
+        model_id: The model's name in the file; by default "fastembed:" and the name.
+        batch_size: Number of texts in one run of the model.
         options: Passed to `TextEmbedding`: `cache_dir`, `threads`, `providers`, ...
 
     Raises:
         ImportError: The extra `vecall[fastembed]` is not installed.
-        ConfigError: fastembed does not know the model.
+        ConfigError: fastembed does not support the model, or a model object has no
+            name and `model_id` is None.
         EmbedderError: The model could not be loaded.
     """
 
@@ -37,7 +38,7 @@ class FastEmbedEmbedder:
         batch_size: int = 64,
         **options: Any,
     ) -> None:
-        """Load the model, and its weights from the network if need be."""
+        """Load the model; download its weights if they are not cached."""
         self._model = _loaded(model, options) if isinstance(model, str) else model
         name = model if isinstance(model, str) else getattr(model, "model_name", None)
         if model_id is None and not isinstance(name, str):
@@ -53,7 +54,7 @@ class FastEmbedEmbedder:
         return self._embed(self._model.passage_embed, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return what `embed` does, for questions about memories."""
+        """Return float32 (len(texts), dimensions), for queries."""
         return self._embed(self._model.query_embed, texts)
 
     def _embed(self, method: Any, texts: Sequence[str]) -> Vectors:

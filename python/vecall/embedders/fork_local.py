@@ -1,4 +1,4 @@
-"""Objects that a forked child must not share with its parent."""
+"""Objects that a forked child must not share with its parent process."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ T = TypeVar("T")
 
 
 class PerProcess(Generic[T]):
-    """One object for each process: connections and locks do not survive a fork.
+    """One object per process, for connections and locks, which do not survive a fork.
 
-    A child process holds what it inherited and never uses it: to drop a client would
-    close the connections of its parent.
+    A child process keeps the inherited object but never uses it: freeing a client would
+    close the parent's connections.
 
     Args:
-        make: Makes the thing; called at once, and once more in every child.
+        make: Creates the object. Called in the constructor, and at the first use in
+            each child process.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
-        """Make the thing of this process."""
+        """Create the object of this process."""
         self._make = make
         self._made = {os.getpid(): make()}
 
     def __call__(self) -> T:
-        """Return the thing of this process."""
+        """Return the object of this process."""
         pid = os.getpid()
         mine = self._made.get(pid)
         return self._made.setdefault(pid, self._make()) if mine is None else mine

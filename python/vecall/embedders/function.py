@@ -1,4 +1,4 @@
-"""Any callable as an embedder."""
+"""Makes an embedder from a function."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class FunctionEmbedder:
     """Wraps a function from a list of texts to vectors.
 
     Args:
-        function: Takes a list of texts, returns (n, dimensions) numbers; it may be a
-            coroutine function.
-        dimensions: Length of its vectors. A plain function is called once when this is
-            not given; a coroutine function must give it.
-        model_id: Names the model in the file. Without it the name is the function's
-            module and qualified name, and a plain function is tried with one word, so
-            that another function of the same name is recognised.
+        function: Takes a list of n texts and returns numbers of shape (n, dimensions).
+            It may be a coroutine function.
+        dimensions: Length of its vectors. By default the constructor calls a plain
+            function once to measure it. Required for a coroutine function.
+        model_id: The model's name in the file; by default the function's module and
+            qualified name. In that case the constructor embeds one word with a plain
+            function: the vector (`probe`) tells apart two functions of the same name.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class FunctionEmbedder:
         dimensions: int | None = None,
         model_id: str | None = None,
     ) -> None:
-        """Find out the dimensions if they are not given.
+        """Wrap the function; call it once if `dimensions` or `model_id` is missing.
 
         Raises:
             ConfigError: A coroutine function without `dimensions`.
@@ -44,8 +44,8 @@ class FunctionEmbedder:
         self.model_id = model_id or f"{named.__module__}.{named.__qualname__}"
         self._is_async = is_async(function)
         self.probe: Vectors | None = None
-        """What the function makes of one known text, where its name may not tell it
-        from another: two lambdas have one name."""
+        """The vector of a fixed text, or None. It identifies a function whose name is
+        ambiguous, such as a lambda."""
         if not self._is_async and (dimensions is None or model_id is None):
             self.probe = self._ask()
         if dimensions is None:

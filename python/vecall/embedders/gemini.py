@@ -1,8 +1,8 @@
-"""Gemini's embeddings.
+"""Embeddings of the Gemini API.
 
-Needs the extra `vecall[gemini]`, Google's official SDK. Its own retries do not heed
-what the API says about how long to wait, so they stay off, and tenacity, on which the
-SDK rests, does it here.
+Needs the extra `vecall[gemini]`, Google's official SDK. The SDK's own retries ignore
+the wait time that the API returns, so they stay off. This module retries with tenacity,
+a dependency of the SDK.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RETRIED = {408, 429, 500, 502, 503, 504}
 _LONGEST_WAIT_S = 60.0
 _DOCUMENT = "RETRIEVAL_DOCUMENT"
 _QUERY = "RETRIEVAL_QUERY"
-# This family refuses task types: the task is a prefix of the text.
+# Models of this family reject task types: a prefix of the text names the task.
 _TASK_AS_PREFIX = "gemini-embedding-2"
 _WORDS = {
     _DOCUMENT: "title: none | text: ",
@@ -38,28 +38,30 @@ _WORDS = {
 class GeminiEmbedder:
     """The Gemini API behind the `Embedder` protocol. Thread-safe.
 
-    Memories are embedded as documents, texts of `embed_queries` as queries.
-    Vectors have norm 1, also the shortened ones, which the API does not normalize.
+    `embed` embeds texts as documents, `embed_queries` as queries. All vectors have norm
+    1: the embedder normalises shortened ones, since the API does not.
 
     Args:
         model: The model's name.
-        api_key: By default the environment's GEMINI_API_KEY, then GOOGLE_API_KEY.
-        base_url: Another server of the same API.
-        dimensions: Length of the vectors, 3,072 by default and at most. Models other
-            than gemini-embedding-001 and gemini-embedding-2 need it.
-        timeout: Seconds for one attempt.
-        max_retries: Further attempts of a request that failed for now (408, 429, 5xx,
-            timeouts, broken connections), after what the API says or after exponential
-            backoff with jitter. A wait of more than a minute is not waited for.
-        batch_size: Most texts of one request, up to the API's 100.
-        batch_bytes: Most UTF-8 of one request.
-        max_text_bytes: What a text has beyond this is not sent; of what is sent the
-            model reads as many tokens as it can.
-        max_concurrency: Most requests under way at once.
+        api_key: The API key; by default the environment variable GEMINI_API_KEY, else
+            GOOGLE_API_KEY.
+        base_url: The URL of another server with the same API.
+        dimensions: Length of the vectors; 3,072 is the default and the maximum.
+            Required for models other than gemini-embedding-001 and gemini-embedding-2.
+        timeout: Timeout of one attempt in seconds, above 0.
+        max_retries: Maximum number of retries after a transient error (HTTP status 408,
+            429, 500, 502, 503 or 504, a timeout, a broken connection). A retry waits as
+            long as the API says, else with exponential backoff and jitter. If the API
+            says more than 60 seconds, the request fails at once.
+        batch_size: Maximum number of texts in one request; the API's limit is 100.
+        batch_bytes: Maximum UTF-8 bytes of text in one request.
+        max_text_bytes: Longer texts are truncated to this number of UTF-8 bytes. The
+            model may truncate further, to its own limit of tokens.
+        max_concurrency: Maximum number of requests in progress at once.
 
     Raises:
         ImportError: The extra `vecall[gemini]` is not installed.
-        ConfigError: No key, or an argument that cannot be used.
+        ConfigError: No API key, or an invalid argument.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class GeminiEmbedder:
         max_text_bytes: int = 32_768,
         max_concurrency: int = 4,
     ) -> None:
-        """Check the arguments; nothing is sent yet."""
+        """Check the arguments; send no request."""
         native = _NATIVE.get(model)
         wanted = native if dimensions is None else dimensions
         if wanted is None:
@@ -126,11 +128,11 @@ class GeminiEmbedder:
     def from_env(
         cls, model: str = "gemini-embedding-001", **options: Any
     ) -> GeminiEmbedder:
-        """Return an embedder with the environment's key.
+        """Return an embedder with the API key of the environment.
 
         Args:
             model: The model's name.
-            options: Any other argument of the class but `api_key`.
+            options: Any other argument of the constructor, except `api_key`.
 
         Raises:
             ConfigError: Neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
@@ -141,15 +143,15 @@ class GeminiEmbedder:
         """Return float32 (len(texts), dimensions) of norm 1, for memories.
 
         Raises:
-            EmbedderError: The API refused, did not answer, or answered nonsense.
+            EmbedderError: The request failed, or its response is invalid.
         """
         return self._embed(texts, _DOCUMENT)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return what `embed` does, for questions about memories.
+        """Return float32 (len(texts), dimensions) of norm 1, for queries.
 
         Raises:
-            EmbedderError: As `embed`.
+            EmbedderError: See `embed`.
         """
         return self._embed(texts, _QUERY)
 
@@ -169,7 +171,7 @@ class GeminiEmbedder:
 
         in_words = self._model.removeprefix("models/").startswith(_TASK_AS_PREFIX)
         words = _WORDS[task] if in_words else ""
-        # Not plain strings: of those the SDK makes one document for the newer models.
+        # For newer models the SDK would join plain strings into one document.
         contents = [
             types.Content(role="user", parts=[types.Part(text=words + text)])
             for text in texts
@@ -199,12 +201,12 @@ def _key(api_key: str | None) -> str:
 
 
 def _passes(error: BaseException) -> bool:
-    """Whether an error may be gone at the next attempt."""
+    """Return whether a retry may succeed after an error."""
     from google.genai.errors import APIError
 
     if isinstance(error, APIError):
         return error.code in _RETRIED and (_said(error) or 0.0) <= _LONGEST_WAIT_S
-    # The SDK speaks through one of these two, depending on its version.
+    # The SDK uses one of these two HTTP clients, depending on its version.
     clients = (sys.modules.get("httpx"), sys.modules.get("httpx2"))
     kinds = tuple(client.TransportError for client in clients if client is not None)
     return isinstance(error, kinds)
@@ -219,7 +221,7 @@ def _wait(state: Any) -> float:
 
 
 def _said(error: BaseException) -> float | None:
-    """Return the seconds of the API's retry-after, if it sent any."""
+    """Return the wait in seconds that the API asks for, or None."""
     response = getattr(error, "response", None)
     said = [getattr(response, "headers", {}).get("retry-after", "")]
     details = getattr(error, "details", None)

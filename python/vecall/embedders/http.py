@@ -1,8 +1,8 @@
-"""The base of embedders behind an HTTP API: batches, limits and errors.
+"""The base of embedders that call an HTTP API: batches, limits and errors.
 
-Requests block, and run on threads where one call makes several. A blocking client
-belongs to no event loop: it serves any number of them, one after the other or at once,
-and vecall calls embedders on a thread of its own.
+Requests block. A call with several requests sends them from several threads. A blocking
+client is not bound to an event loop, so any number of event loops can use it. vecall
+calls embedders on a thread of its own.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from vecall.embedders.fork_local import PerProcess
 from vecall.errors import ConfigError, EmbedderError, VecallError
 
 Send = Callable[[list[str]], Any]
-"""Sends one request for some texts; returns their vectors in the order of the texts."""
+"""Sends one request; returns one vector for each text, in order."""
 
 
 class Remote:
-    """Sends texts in batches, a bounded number at once, and puts the vectors in order.
+    """Sends texts in batches, several at once, and returns the vectors in order.
 
     Args:
-        name: Begins every error message.
+        name: The prefix of error messages.
         dimensions: Length of every vector.
-        batch_size: Most texts of one request.
-        batch_bytes: Most bytes of UTF-8 of one request; a single text may have more.
-        max_text_bytes: What a text has beyond this is not sent.
-        max_concurrency: Most requests under way at once, over all threads.
+        batch_size: Maximum number of texts in one request.
+        batch_bytes: Maximum UTF-8 bytes in one request. A single text may exceed it.
+        max_text_bytes: Longer texts are truncated to this number of UTF-8 bytes.
+        max_concurrency: Maximum number of requests in progress at once, over all
+            threads.
     """
 
     def __init__(
@@ -45,10 +46,10 @@ class Remote:
         max_text_bytes: int,
         max_concurrency: int,
     ) -> None:
-        """Check the bounds.
+        """Check the limits.
 
         Raises:
-            ConfigError: A bound is not a positive integer.
+            ConfigError: A limit is not a positive integer.
         """
         self._name = name
         self._dimensions = positive("dimensions", dimensions)
@@ -62,7 +63,7 @@ class Remote:
         """Return float32 (len(texts), dimensions).
 
         Raises:
-            EmbedderError: A request failed, or its answer cannot be used.
+            EmbedderError: A request failed, or its response is invalid.
         """
         batches = list(self._batches(texts))
         if not batches:
@@ -96,14 +97,14 @@ class Remote:
             raise
         except Exception as error:
             failure = _described(error)
-        # Outside of the handler: what the client or the server said may quote the text
-        # or the key, and must not hang on this error as its context.
+        # Raised outside the handler, so that the original error is not its context: its
+        # message may quote the text or the API key.
         msg = f"{self._name}: {failure}"
         raise EmbedderError(msg)
 
 
 def _described(error: Exception) -> str:
-    """Return what is safe to report of an error: its type and the HTTP status."""
+    """Describe an error by its type and HTTP status, without its message."""
     message = f"the request failed with {type(error).__name__}"
     for name in ("status_code", "code"):
         status = getattr(error, name, None)
@@ -113,7 +114,7 @@ def _described(error: Exception) -> str:
 
 
 def positive(name: str, value: int) -> int:
-    """Return the value of an argument that counts something.
+    """Return `value` if it is a positive integer.
 
     Raises:
         ConfigError: It is not a positive integer.
@@ -125,7 +126,7 @@ def positive(name: str, value: int) -> int:
 
 
 def checked_retries(max_retries: int) -> int:
-    """Return `max_retries`.
+    """Return `max_retries` if it is valid.
 
     Raises:
         ConfigError: It is not an integer of at least 0.
@@ -137,10 +138,10 @@ def checked_retries(max_retries: int) -> int:
 
 
 def checked_timeout(timeout: float) -> float:
-    """Return `timeout`.
+    """Return `timeout` in seconds if it is valid.
 
     Raises:
-        ConfigError: It is not a positive number of seconds.
+        ConfigError: It is not a positive finite number.
     """
     if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
         msg = "timeout: expected a positive number of seconds"

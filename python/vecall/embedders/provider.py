@@ -1,7 +1,7 @@
-"""The other shape of an embedder: one text at a time, batches if it can.
+"""Adapters between `Embedder` and the `EmbeddingProvider` of agent frameworks.
 
-Agent frameworks know an `EmbeddingProvider`; `from_provider` makes an `Embedder` of one
-and `as_provider` the reverse.
+An `EmbeddingProvider` embeds one text per call, and optionally batches. `from_provider`
+converts it to an `Embedder`, `as_provider` converts an `Embedder` to a provider.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _AT_ONCE = 8
 
 
 class EmbeddingProvider(Protocol):
-    """Turns one text into a vector; both methods may be coroutine functions.
+    """Turns one text into a vector.
 
-    It may also have `embed_batch(texts)`, which returns one vector for each text.
+    It may also have `embed_batch(texts)`, which returns one vector for each text. Both
+    methods may be coroutine functions.
     """
 
     @property
@@ -37,10 +38,11 @@ class ProviderEmbedder:
     """An `EmbeddingProvider` behind the `Embedder` protocol; see `from_provider`."""
 
     def __init__(self, provider: EmbeddingProvider, model_id: str) -> None:
-        """Look at what the provider has.
+        """Wrap a provider.
 
         Raises:
-            ConfigError: It lacks `embed` or `dimensions`, or `model_id` is empty.
+            ConfigError: The provider lacks `embed` or `dimensions`, or `model_id` is
+                empty.
         """
         batch: Any = getattr(provider, "embed_batch", None)
         one: Any = getattr(provider, "embed", None)
@@ -81,7 +83,7 @@ class EmbedderProvider:
     """An `Embedder` as an asynchronous `EmbeddingProvider`; see `as_provider`."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Take over the embedder's dimensions."""
+        """Wrap an embedder."""
         self._embedder = embedder
         self.dimensions = embedder.dimensions
 
@@ -89,7 +91,7 @@ class EmbedderProvider:
         """Return the vector of a text.
 
         Raises:
-            EmbedderError: The embedder returned no such vector.
+            EmbedderError: The embedder's result is not one vector of its dimensions.
         """
         return (await self.embed_batch([text]))[0]
 
@@ -97,7 +99,7 @@ class EmbedderProvider:
         """Return one vector for each text, in order.
 
         Raises:
-            EmbedderError: The embedder returned something else.
+            EmbedderError: The embedder's result is not such vectors.
         """
         if not texts:
             return []
@@ -116,29 +118,29 @@ class EmbedderProvider:
 def from_provider(provider: EmbeddingProvider, *, model_id: str) -> ProviderEmbedder:
     """Return an `Embedder` that calls a provider.
 
-    `embed_batch` is preferred; without it texts are embedded one by one, a coroutine
-    function's up to eight at once.
+    It calls `embed_batch` if the provider has it, else `embed` once per text. Up to
+    eight calls of a coroutine function run at once.
 
     Args:
-        provider: Has `embed(text)`, `dimensions`, perhaps `embed_batch(texts)`; the
-            methods may be plain ones or coroutine functions.
-        model_id: Names the provider's model in the file.
+        provider: An object with `embed(text)`, `dimensions` and optionally
+            `embed_batch(texts)`. The methods may be coroutine functions.
+        model_id: The model's name in the file.
 
     Raises:
-        ConfigError: It lacks `embed` or `dimensions`, or `model_id` is empty.
+        ConfigError: The provider lacks `embed` or `dimensions`, or `model_id` is empty.
     """
     return ProviderEmbedder(provider, model_id)
 
 
 def as_provider(embedder: Embedder) -> EmbedderProvider:
-    """Return a provider that calls an `Embedder`, a plain one on another thread.
+    """Return an asynchronous provider that calls an `Embedder`.
 
     Args:
-        embedder: Any embedder, asynchronous or not.
+        embedder: An embedder. A plain `embed` runs on another thread.
     """
     return EmbedderProvider(embedder)
 
 
 async def _all(vectors: list[Any]) -> list[Any]:
-    """Await those that are to be awaited."""
+    """Await the vectors that are awaitable, one after the other."""
     return [await v if inspect.isawaitable(v) else v for v in vectors]

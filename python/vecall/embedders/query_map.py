@@ -1,7 +1,7 @@
 """A linear map on the vectors of queries, fitted to an embedding model.
 
-An encoder of single texts puts a question near other questions. The map moves it to
-where answers are. Stored vectors stay as they are: no memory is embedded again.
+An embedding model places a question near other questions. The map moves its vector to
+the region of the answers. Stored vectors do not change: no memory is embedded again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ class Example(NamedTuple):
     """One user's memories and questions about them, embedded.
 
     Attributes:
-        memories: float32 (n, dim).
-        questions: float32 (m, dim).
-        evidence: For each question the rows of the memories that answer it; not empty.
+        memories: float32 (n, dim), the vectors of memories.
+        questions: float32 (m, dim), the vectors of questions.
+        evidence: For each question, the rows of the memories that answer it; at least
+            one row.
     """
 
     memories: Vectors
@@ -40,17 +41,17 @@ class Example(NamedTuple):
 
 
 class QueryMap:
-    """A matrix that is applied to a query's vector.
+    """A matrix that multiplies the vectors of queries.
 
     Attributes:
-        matrix: float32 (dim, dim); the identity changes nothing.
+        matrix: float32 (dim, dim). The identity matrix changes nothing.
 
     Raises:
-        ConfigError: Not a square matrix of finite numbers.
+        ConfigError: The argument is not a square matrix of finite floats.
     """
 
     def __init__(self, matrix: NDArray[Any]) -> None:
-        """Take a matrix."""
+        """Create a map from a matrix."""
         array = np.asarray(matrix)
         square = array.ndim == 2 and array.shape[0] == array.shape[1] > 0
         if not square or array.dtype.kind != "f" or not np.isfinite(array).all():
@@ -61,7 +62,7 @@ class QueryMap:
 
     @staticmethod
     def shipped(model_id: str) -> QueryMap | None:
-        """Return the map that comes with vecall for a model, or None."""
+        """Return the map that comes with vecall for a model; None if it has none."""
         return _shipped(model_id)
 
     @staticmethod
@@ -69,7 +70,7 @@ class QueryMap:
         """Read a file that `save` wrote.
 
         Raises:
-            ConfigError: It cannot be read or has another shape.
+            ConfigError: The file cannot be read, or is not a map.
         """
         try:
             return QueryMap(np.load(path, allow_pickle=False))
@@ -78,26 +79,26 @@ class QueryMap:
             raise ConfigError(msg) from None
 
     def save(self, path: str | Path) -> None:
-        """Write the matrix as float16 in numpy's format."""
+        """Write the matrix as float16, in the .npy format."""
         with Path(path).open("wb") as file:
             np.save(file, self.matrix.astype(np.float16))
 
     def __call__(self, vectors: Vectors) -> Vectors:
-        """Return float32 (n, dim) of norm 1, mapped; zero vectors stay zero.
+        """Return the mapped vectors, float32 (n, dim) of norm 1.
 
-        The matrix is rounded to 12 bits and a vector to 13, so the cosine to the exact
-        product is about 1 - 2e-7.
+        Zero vectors stay zero. The matrix is quantised to 12 bits and a vector to 13
+        bits, so the cosine between the result and the exact product is about 1 - 2e-7.
 
         Args:
-            vectors: (n, dim), finite.
+            vectors: Finite numbers, shape (n, dim).
 
         Raises:
-            InvalidArgumentError: No finite numbers (n, dim).
+            InvalidArgumentError: `vectors` has another shape or non-finite values.
         """
         return self._core.apply(vectors)
 
     def __reduce__(self) -> tuple[type[QueryMap], tuple[Vectors]]:
-        """Copy and pickle by the matrix."""
+        """Copy and pickle the matrix only."""
         return QueryMap, (self.matrix,)
 
 
@@ -110,15 +111,16 @@ def _shipped(model_id: str) -> QueryMap | None:
 def fit(examples: Sequence[Example]) -> QueryMap:
     """Fit a map on questions whose answers are known.
 
-    Minimises the cross-entropy of a softmax over the cosines of a question and all of
-    its user's memories (InfoNCE; van den Oord et al., 2018), with a penalty on the
-    distance to the identity, by Adam (Kingma and Ba, 2015) from the identity on.
+    The loss is the cross-entropy of a softmax over the cosines of a question and all of
+    its user's memories (InfoNCE; van den Oord et al., 2018), plus a penalty on the
+    distance to the identity. Adam (Kingma and Ba, 2015) minimises it, starting at the
+    identity.
 
     Args:
-        examples: At least one question.
+        examples: Examples with at least one question in total.
 
     Raises:
-        ConfigError: No question, or vectors that are not finite.
+        ConfigError: No question, or non-finite vectors.
     """
     sets = [_Normal.of(example) for example in examples if len(example.questions)]
     count = sum(len(example.questions) for example in sets)
@@ -139,7 +141,13 @@ def fit(examples: Sequence[Example]) -> QueryMap:
 
 
 class _Normal(NamedTuple):
-    """An example with vectors of norm 1 and the shares of each memory."""
+    """An example as float64, with vectors of norm 1.
+
+    Attributes:
+        memories: (n, dim).
+        questions: (m, dim).
+        wanted: (m, n), the target probability of each memory; each row sums to 1.
+    """
 
     memories: NDArray[np.float64]
     questions: NDArray[np.float64]
@@ -153,7 +161,7 @@ class _Normal(NamedTuple):
         return _Normal(_unit(example.memories), _unit(example.questions), wanted)
 
     def slope(self, change: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the gradient of the sum of the questions' cross-entropies."""
+        """Return the gradient, (dim, dim), of the sum of the cross-entropies."""
         mapped = self.questions + self.questions @ change.T
         norms = np.linalg.norm(mapped, axis=1, keepdims=True)
         unit = mapped / norms
@@ -176,14 +184,17 @@ def _unit(vectors: Vectors) -> NDArray[np.float64]:
 
 
 class MappedEmbedder:
-    """An embedder whose queries go through a map. Its model stays the same.
+    """An embedder that applies a map to the vectors of queries.
+
+    `model_id` is the embedder's, since the vectors of memories are the same.
 
     Args:
-        embedder: What embeds.
-        query_map: A `QueryMap`, or the path of one.
+        embedder: The embedder to wrap.
+        query_map: A `QueryMap`, or the path of a saved one.
 
     Raises:
-        ConfigError: The map is of another dimension.
+        ConfigError: The map has other dimensions than the embedder, or its file cannot
+            be read.
     """
 
     def __init__(self, embedder: Embedder, query_map: QueryMap | str | Path) -> None:

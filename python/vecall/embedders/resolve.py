@@ -14,7 +14,7 @@ from vecall.errors import ConfigError
 EmbedderLike = Embedder | Callable[[list[str]], Any] | str | None
 
 _MAX_DIMENSIONS = 65_536
-# A name's module and class; all but the first take a model: "openai:MODEL".
+# Name: (module, class). All but the first accept a model: "openai:MODEL".
 _NAMED = {
     "local": ("local", "LocalEmbedder"),
     "openai": ("openai", "OpenAIEmbedder"),
@@ -24,27 +24,34 @@ _NAMED = {
 }
 
 NAMES = tuple(_NAMED)
-"""The names that `embedder` may have, all but the first also as "NAME:MODEL"."""
+"""The names that `embedder=` accepts; all but the first also as "NAME:MODEL"."""
 
 
 AUTO: Final = "auto"
-"""Leaves the choice to vecall; see `vecall.embedders.auto`."""
+"""vecall chooses the embedder; see `vecall.embedders.auto`."""
 
 
 def resolve(embedder: EmbedderLike) -> Embedder | None:
-    """Return an embedder for a name, a callable or an embedder; None stays None.
+    """Return the embedder for a name, a function or an `Embedder`.
 
     Args:
-        embedder: "none", which is None; "auto", which is "local" where vecall[local] is
-            installed, else None (`automatic` says what it is for a file); "local",
-            "openai", "gemini", "fastembed" or "sentence-transformers", of these all but
-            the first also with a model, as "openai:text-embedding-3-large"; or an
-            embedder, or a function from texts to vectors.
+        embedder: One of:
+
+            - None or "none": no embedder.
+            - "auto": "local" if vecall[local] is installed, else no embedder. For an
+              existing file see `automatic`.
+            - "local", "openai", "gemini", "fastembed" or "sentence-transformers". All
+              but "local" accept a model, as in "openai:text-embedding-3-large".
+            - A function from a list of texts to vectors.
+            - An `Embedder`.
+
+    Returns:
+        The embedder, or None for no embedder.
 
     Raises:
-        ConfigError: An unknown name, or something that is none of these; or the named
-            embedder lacks a key, or needs more than a model's name.
-        ImportError: The extra that the name needs is not installed.
+        ConfigError: The value is none of these; or the named embedder has no API key,
+            or needs more arguments than a model.
+        ImportError: The extra of the named embedder is not installed.
     """
     if embedder is None:
         return None
@@ -61,7 +68,7 @@ def resolve(embedder: EmbedderLike) -> Embedder | None:
 
 
 def resolve_later(embedder: EmbedderLike) -> Embedder | Literal["auto"] | None:
-    """Return what `resolve` does, but "auto" as it is: a file may decide."""
+    """Resolve as `resolve`, but return "auto" unchanged: it depends on the file."""
     if isinstance(embedder, str) and embedder == AUTO:
         return AUTO
     return resolve(embedder)

@@ -1,4 +1,4 @@
-"""The scripts that a model supports, and whether a text is written in them."""
+"""Checks whether a text is written in the scripts that a model supports."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from functools import lru_cache
 
 from vecall.errors import ConfigError
 
-_LOOKED_AT = 512  # characters; a query's letters are alike
+_LOOKED_AT = 512  # leading characters that are checked
 
 
 def scripts_of(embedder: object) -> frozenset[str] | None:
-    """Return what an embedder's optional attribute `scripts` says.
+    """Return an embedder's optional attribute `scripts`, validated.
 
     Returns:
-        Names of scripts, or None: the embedder names none and embeds every query.
+        Names of scripts, or None: the embedder has no such attribute, so every query is
+        embedded.
 
     Raises:
-        ConfigError: Something else than a collection of names in lower case.
+        ConfigError: The attribute is not a collection of lower-case names.
     """
     given: object = getattr(embedder, "scripts", None)
     if given is None:
@@ -38,11 +39,13 @@ def scripts_of(embedder: object) -> frozenset[str] | None:
 
 
 def are_known(scripts: frozenset[str] | None, text: str) -> bool:
-    """Whether at least half of a text's letters are of these scripts.
+    """Return whether at least half of a text's letters belong to these scripts.
+
+    Only the first 512 characters are checked.
 
     Args:
-        scripts: Names as in Unicode's names of letters; None is all of them.
-        text: Any text; one without letters is known.
+        scripts: Names of scripts, as in `Embedder`; None means all scripts.
+        text: Any text. The result is True for a text without letters.
     """
     if scripts is None or (text.isascii() and "latin" in scripts):
         return True
@@ -56,7 +59,7 @@ def are_known(scripts: frozenset[str] | None, text: str) -> bool:
 
 @lru_cache(4_096)
 def _script_of(letter: str) -> str:
-    """Return the first word of a letter's name: latin, greek, cjk, hiragana."""
+    """Return the first word of a letter's Unicode name, in lower case: "latin"."""
     plain = unicodedata.normalize("NFKC", letter)[0]
     name = unicodedata.name(plain, "unknown")
     return name.partition(" ")[0].partition("-")[0].lower()

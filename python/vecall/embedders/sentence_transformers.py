@@ -1,7 +1,7 @@
-"""Models of the package sentence-transformers: PyTorch, on this machine.
+"""Local PyTorch models, run by the package sentence-transformers.
 
 Needs the extra `vecall[sentence-transformers]`. The package downloads a model's weights
-when it is first used.
+at the first use.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from vecall.errors import ConfigError, EmbedderError
 class SentenceTransformerEmbedder:
     """A `SentenceTransformer` behind the `Embedder` protocol. Thread-safe.
 
-    Models with one prompt for queries and another for documents get the right one, as
-    far as the installed version of the package knows of them.
+    If a model has separate prompts for queries and documents, each method uses its own
+    prompt. With versions of the package that have no `encode_query`, both methods use
+    `encode`.
 
     Args:
         model: A name on the Hugging Face Hub, a path, or a `SentenceTransformer`.
-        model_id: Names the model in the file; by default "sentence-transformers:" and
-            the name. A model object needs it: it does not know its own name.
-        device: "cpu", "cuda", "mps"; by default the package's choice.
-        batch_size: Texts that the model sees at once.
+        model_id: The model's name in the file; by default "sentence-transformers:" and
+            the name. Required with a model object, which has no name.
+        device: "cpu", "cuda" or "mps"; by default the package chooses.
+        batch_size: Number of texts in one run of the model.
         options: Passed to `SentenceTransformer`: `cache_folder`, `truncate_dim`, ...
 
     Raises:
         ImportError: The extra `vecall[sentence-transformers]` is not installed.
-        ConfigError: A model object without `model_id`, or one of unknown dimensions.
+        ConfigError: A model object without `model_id`, or a model that does not state
+            its dimensions.
         EmbedderError: The model could not be loaded.
     """
 
@@ -43,7 +45,7 @@ class SentenceTransformerEmbedder:
         batch_size: int = 32,
         **options: Any,
     ) -> None:
-        """Load the model, and its weights from the network if need be."""
+        """Load the model; download its weights if they are not cached."""
         if isinstance(model, str):
             self._model = _loaded(model, device, options)
             self.model_id = model_id or f"sentence-transformers:{model}"
@@ -53,7 +55,7 @@ class SentenceTransformerEmbedder:
         else:
             self._model = model
             self.model_id = model_id
-        # The first is the newer name.
+        # The first name is the newer one.
         names = ("get_embedding_dimension", "get_sentence_embedding_dimension")
         measure = next(
             getattr(self._model, n) for n in names if hasattr(self._model, n)
@@ -71,7 +73,7 @@ class SentenceTransformerEmbedder:
         return self._embed("encode_document", texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return what `embed` does, for questions about memories."""
+        """Return float32 (len(texts), dimensions) of norm 1, for queries."""
         return self._embed("encode_query", texts)
 
     def _embed(self, name: str, texts: Sequence[str]) -> Vectors:
