@@ -36,7 +36,7 @@ def _after_fork() -> None:
     global _making  # noqa: PLW0603
     _making = threading.Lock()
     for model in _models:
-        model.lock = threading.Lock()  # the old one may be locked for ever
+        model.lock = threading.Lock()  # the old one may stay locked
 
 
 os.register_at_fork(after_in_child=_after_fork)

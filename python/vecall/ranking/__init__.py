@@ -1,3 +1,3 @@
-"""How a search ranks: weights, options, calibration, importance."""
+"""Ranking of search results: weights, options, calibration, importance."""
 
 from __future__ import annotations

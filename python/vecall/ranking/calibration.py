@@ -1,10 +1,10 @@
-"""Scores to probabilities: how likely a memory is relevant to a query.
+"""Converts scores to probabilities that a memory is relevant to a query.
 
-A logistic regression over what the engine knows of a hit (Platt, "Probabilistic outputs
-for support vector machines", 1999, with more features than the one score). Words alone
-and each embedding model have weights of their own, since a cosine of 0.3 means another
-thing from another model. A model without weights has those of any model, which do not
-look at the cosine.
+The method is a logistic regression over the engine's signals of a hit (Platt,
+"Probabilistic outputs for support vector machines", 1999, with several features instead
+of one score). Searches by words alone and each embedding model have separate weights,
+because a cosine of 0.3 means something different for each model. A model without its
+own weights uses the weights for any model, which ignore the cosine.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from vecall.errors import ConfigError, InvalidMemoryError
 from vecall.types import MemoryEntry
 
 _SHIPPED = Path(__file__).with_name("calibrated.json")
-_SINGLE = ("other", "matches", "cosine")  # fields with the weights of one search
+_SINGLE = ("other", "matches", "cosine")  # the optional fields of `Calibration`
 _RIDGE = 1.0
 _STEPS = 50
 LEAST_FACTOR = 0.01
-"""A smaller factor on a score counts as this one: a weight may be 0."""
+"""The lower bound of a score's factor, which may be 0, before its log is taken."""
 
 
 class Signals(NamedTuple):
-    """The signals of a hit's confidence: few, and comparable between users.
+    """The features of a hit, comparable between users.
 
     Attributes:
-        covered_root: Square root of the share of the query's idf that the memory's
-            words hold. The root was chosen by the error on sets of eight languages.
-        place: log(1 + place in the answer), from 0.
-        relative: The score's share of the best one.
-        seen: 1 if the memory holds a word of the query, else 0.
-        factor: log of the factor on the score: of the author, of questions, and of
-            texts that name a time.
-        vectors: The vectors' part of the score; 0 without a query vector.
-        unsaid: The cosine where the memory holds no word of the query, else 0.
+        covered_root: Square root of the query coverage: the share in [0, 1] of the
+            query's idf whose words are in the memory. The root was chosen by its error
+            on data sets in eight languages.
+        place: log(1 + rank), with ranks from 0.
+        relative: The score divided by the best score.
+        seen: 1 if the memory has a word of the query, else 0.
+        factor: Log of the factor on the score for authors, questions and texts that
+            name a time.
+        vectors: The part of the score from vectors; 0 without a query vector.
+        unsaid: The cosine if the memory has no word of the query, else 0.
     """
 
     covered_root: float
@@ -56,10 +57,10 @@ class Signals(NamedTuple):
 
     @staticmethod
     def of(memory: MemoryEntry) -> Signals:
-        """Return the signals of a memory that a search explained.
+        """Return the signals of a memory of a search with `explain=True`.
 
         Raises:
-            InvalidMemoryError: The search ran without explain=True.
+            InvalidMemoryError: The search ran without `explain=True`.
         """
         explanation = memory.explanation
         if explanation is None:
@@ -79,35 +80,35 @@ class Signals(NamedTuple):
 
 
 def cosine_signals(similarity: float, best: float, place: int) -> Signals:
-    """Return the signals of a memory that was found by its cosine alone.
+    """Return the signals of a memory that was ranked by its cosine alone.
 
     Args:
-        similarity: The cosine of the memory's vector and the query's, in [-1, 1].
-        best: The highest cosine of the answer.
-        place: Place in the answer, from 0.
+        similarity: The cosine of the memory's and the query's vectors, in [-1, 1].
+        best: The highest cosine of the results.
+        place: The rank in the results, from 0.
     """
     relative = similarity / best if best > 0.0 else 0.0
     return Signals(0.0, math.log1p(place), relative)
 
 
 WORD_SIGNALS = 5
-"""How many of the signals there are without vectors; the first ones."""
+"""The number of signals in searches without vectors: the first fields of `Signals`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A logistic regression: one weight a signal, and the bias.
+    """The coefficients of a logistic regression.
 
     Attributes:
-        bias: Log-odds where all signals are 0.
-        weights: As many as there are signals, in the order of `Signals`.
+        bias: The log-odds if all signals are 0.
+        weights: One weight per signal, in the order of `Signals`: five or seven.
     """
 
     bias: float
     weights: tuple[float, ...]
 
     def probability(self, signals: Sequence[float]) -> float:
-        """Return the chance that the memory is relevant, in (0, 1)."""
+        """Return the probability, in (0, 1), that the memory is relevant."""
         odds = self.bias
         for weight, value in zip(self.weights, signals, strict=False):
             odds += weight * value
@@ -118,17 +119,17 @@ class Weights:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The weights of words alone and of embedding models.
+    """The weights for searches by words alone and for each embedding model.
 
     Attributes:
         words: For searches without vectors.
-        models: By `model_id`, for searches with vectors.
-        other: For models that are not among these; None is what comes with vecall.
-        matches: For texts that are matched without ranking, by `InMemoryMemoryService`;
-            None is what comes with vecall.
-        cosine: For searches by the cosine alone, by `VectorStoreMemoryService`; None is
-            what comes with vecall. They use the place and `relative`, not the cosine's
-            value, which means something else for each model and kind of text.
+        models: For searches with vectors, by `model_id`.
+        other: For models that are not in `models`; None for the shipped weights.
+        matches: For texts matched without ranking, by `InMemoryMemoryService`; None for
+            the shipped weights.
+        cosine: For searches by the cosine alone, by `VectorStoreMemoryService`; None
+            for the shipped weights. These use `place` and `relative`. They ignore the
+            value of the cosine, which depends on the model and the kind of text.
     """
 
     words: Weights
@@ -139,7 +140,7 @@ class Calibration:
 
     @staticmethod
     def shipped() -> Calibration:
-        """Return what comes with vecall, for each field."""
+        """Return the calibration that comes with vecall."""
         return _shipped()
 
     def of_model(self, model_id: str) -> Weights:
@@ -152,7 +153,7 @@ class Calibration:
         return shipped
 
     def of_matches(self) -> Weights:
-        """Return the weights for texts that are matched without ranking."""
+        """Return the weights for texts matched without ranking."""
         if self.matches is not None:
             return self.matches
         shipped = _shipped().matches
@@ -172,8 +173,8 @@ class Calibration:
         """Read a file that `save` wrote.
 
         Raises:
-            ConfigError: It cannot be read, has another shape, or has the weights of
-                other signals than this version's.
+            ConfigError: The file cannot be read, is not a calibration, or its weights
+                are for other signals than those of this version.
         """
         try:
             file = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -193,7 +194,7 @@ class Calibration:
             raise ConfigError(msg) from None
 
     def save(self, path: str | Path) -> None:
-        """Write the weights as JSON."""
+        """Write the weights to a file, as JSON."""
         file: dict[str, object] = {
             "words": _named(self.words),
             "models": {name: _named(one) for name, one in self.models.items()},
@@ -206,7 +207,7 @@ class Calibration:
         Path(path).write_text(text, encoding="utf-8")
 
     def with_model(self, model_id: str, weights: Weights) -> Calibration:
-        """Return a copy that also knows another model."""
+        """Return a copy with the weights of one more model."""
         return replace(self, models={**self.models, model_id: weights})
 
 
@@ -219,17 +220,19 @@ def fit(
 ) -> Weights:
     """Fit weights on hits whose relevance is known.
 
-    Newton's method on the ridge-regularised likelihood of standardised signals.
+    Maximises the likelihood of standardised signals with a ridge penalty, by Newton's
+    method.
 
     Args:
         signals: (n, 7), rows of `Signals`.
-        relevant: (n,), 1 where the memory was relevant and 0 where it was not.
+        relevant: (n,), 1 for a relevant memory and 0 for any other.
         vectors: Whether the searches had vectors.
-        importance: (n,), how much each hit counts, above 0; None counts all alike. A
-            mean of 1 leaves the ridge what it is.
+        importance: (n,), the weight of each hit, above 0; None for equal weights. A
+            mean of 1 keeps the strength of the ridge penalty.
 
     Raises:
-        ConfigError: Fewer than 100 hits, or all of one kind, or not numbers.
+        ConfigError: Fewer than 100 hits, hits that are all relevant or all irrelevant,
+            or an array with another shape or invalid values.
     """
     y = np.asarray(relevant, float)
     x = np.asarray(signals, float)
@@ -249,7 +252,7 @@ def fit(
         raise ConfigError(msg)
     mean = np.average(x, axis=0, weights=share)
     deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=share))
-    deviation[deviation < 1e-9] = np.inf  # a signal that never changes says nothing
+    deviation[deviation < 1e-9] = np.inf  # a constant signal gets the weight 0
     z = np.column_stack([(x - mean) / deviation, np.ones(len(x))])
     ridge = np.full(z.shape[1], _RIDGE)
     ridge[-1] = 0.0
@@ -288,7 +291,7 @@ def _read(named: Mapping[str, float]) -> Weights:
     count = WORD_SIGNALS if len(named) - 1 <= WORD_SIGNALS else len(Signals._fields)
     names = Signals._fields[:count]
     lacking = [name for name in names if name not in named]
-    if lacking or len(named) - 1 != count:  # the names of a file are not for a message
+    if lacking or len(named) - 1 != count:  # a message must not quote names from a file
         difference = f"lacks {', '.join(lacking)}" if lacking else "has signals besides"
         msg = (
             f"calibration: the file's weights are for other signals ({difference}), "

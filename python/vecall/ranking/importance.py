@@ -1,4 +1,4 @@
-"""The importance of a memory, from its prior, its age and its use."""
+"""The importance of a memory: a function of its prior, its age and its use."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import math
 
 DEFAULT_PRIOR = 0.5
 DAY = 86_400.0
-"""Seconds by which age is counted: within a day a memory weighs the same."""
+"""The unit of age in seconds. The importance changes only once a day."""
 
-_HALF_FADED = 90.0  # days
-_RECENCY_WEIGHT = 0.7  # log-odds that a memory loses as it ages
-_USE_WEIGHT = 1.4  # log-odds that it gains as it is used
-_HALF_USED = 4.0  # uses that bring half of that
+_HALF_FADED = 90.0  # days, for half of _RECENCY_WEIGHT
+_RECENCY_WEIGHT = 0.7  # the log-odds that a memory loses by age, at most
+_USE_WEIGHT = 1.4  # the log-odds that a memory gains by use, at most
+_HALF_USED = 4.0  # uses, for half of _USE_WEIGHT
 
 
 def weight_of(prior: float | None, uses: int | None, age: float) -> float:
-    """Return the weight of a memory if it is used, in [0, 1].
+    """Return the importance of a memory, in [0, 1].
 
-    The log-odds of what it was stored with, less up to 0.7 as it ages (half of that in
-    90 days), more by up to 1.4 as it is used (half of that after four uses). So 0 and 1
-    stay what they are. Age is counted in whole days, so that a repeated
+    The log-odds of the prior decrease with age by up to 0.7 (half of that after 90
+    days) and increase with use by up to 1.4 (half of that after four uses). Priors of 0
+    and 1 therefore never change. Age is rounded down to whole days, so that a repeated
     search returns the same values.
 
     Args:
-        prior: What it was stored with, in [0, 1]; 0.5 where nothing was.
-        uses: How often it was used.
-        age: In seconds.
+        prior: The importance stored with the memory, in [0, 1]; None means 0.5.
+        uses: How often the memory was used; None means 0.
+        age: Age in seconds. Negative ages count as 0.
     """
     prior = DEFAULT_PRIOR if prior is None else prior
     days = max(age, 0.0) // DAY

@@ -1,4 +1,4 @@
-"""How a search ranks: the engine's weights, and options that are off by default."""
+"""Options of ranking: the engine's weights, and steps that are off by default."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from vecall import _core
 from vecall.errors import ConfigError
 
 Reranker = Callable[[str, list[str]], Sequence[float] | Awaitable[Sequence[float]]]
-"""Takes the query and the texts that were found; returns one number for each, higher is
-better. It may be a coroutine function, and may be slow: it never runs on your event
+"""Takes the query and the texts of the results; returns one score per text, higher is
+better. It may be a coroutine function. It may block: it never runs on your event
 loop."""
 
 Rewriter = Callable[[str], str | Awaitable[str]]
-"""Takes a query; returns the text to search for. It may be a coroutine function, and
-may be slow: it never runs on your event loop."""
+"""Takes a query; returns the text to search for instead. It may be a coroutine
+function. It may block: it never runs on your event loop."""
 
 WEIGHTS = frozenset(
     "dense coverage_power next previous after_question second session question time "
     "author favoured".split()
 )
-"""The keys of `Ranking.weights`; docs/design/ranking.md explains each."""
+"""The keys of `Ranking.weights`. docs/design/ranking.md explains each of them."""
 
 DEFAULT_AUTHORS = ("user",)
-"""The default authors to favour, if neither service nor search names any."""
+"""The authors to favour if neither the service nor the search names any."""
 
 DENSE = 0.4
-"""The weight of the vectors' side where none is given."""
+"""The default of the weight "dense"."""
 
 COSINE_ALONE: dict[str, float] = {
     "dense": 1.0,
@@ -46,7 +46,7 @@ COSINE_ALONE: dict[str, float] = {
     "author": 1.0,
     "favoured": 1.0,
 }
-"""With fusion="vectors", the weights that rank by cosine similarity alone."""
+"""The weights that, with fusion="vectors", rank by cosine similarity alone."""
 
 _MOST_WEIGHT = 10.0
 _MOST_DEPTH = 1_000
@@ -55,39 +55,41 @@ _MOST_AUTHORS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """How memories are ranked. docs/results/recall.md measures the defaults.
+    """How a search ranks memories. docs/results/recall.md measures the defaults.
 
-    The options look at the best `depth` memories that the engine found, in this order:
-    fusion, decay, reranker, collapsing, diversity. A reranker's numbers take the place
-    of the scores before them.
+    The options process the engine's best `depth` memories in this order: fusion, decay,
+    reranker, collapsing, diversity. The scores of a reranker replace the earlier ones.
 
     Attributes:
-        authors: Names of authors whose memories are favoured by the weight "favoured":
-            what a user said comes before a reply that repeats it. () favours none; None
-            favours those of the service, which are ("user",) unless it has others.
-        weights: Other weights than the engine's own, by the names in `WEIGHTS`. All are
-            from 0 to 10, "dense" from 0 to 1.
-        fusion: "convex" adds the two sides' normalised scores, "rrf" their reciprocal
-            ranks (Cormack et al., 2009), which loses to it on every data set we have.
-            "words" and "vectors" ask one side alone; without a vector, "vectors" finds
+        authors: Names of authors whose memories rank higher, by the weight "favoured":
+            a user's statement then comes before a reply that repeats it. () favours no
+            author. None uses the authors of the service, by default ("user",).
+        weights: Weights that replace the engine's defaults, by their names in
+            `WEIGHTS`. The range is 0 to 10; for "dense" it is 0 to 1.
+        fusion: How to combine the ranking by words and the ranking by vectors. "convex"
+            adds the normalised scores. "rrf" adds the reciprocal ranks (Cormack et al.,
+            2009); it ranks worse than "convex" on every data set we have. "words" and
+            "vectors" use one of the two alone. Without a query vector, "vectors" finds
             nothing.
-        half_life: Seconds (or a timedelta) in which a score halves with age; None
-            never.
-        rewriter: Gives the text that is searched for in place of the query: a question
-            that names what "it" and "there" mean, say. The vector is the new text's,
-            unless the search has one of its own; the reranker and the scorer see the
-            new text, too. Memories that are to be forgotten are never looked for by it.
-        reranker: Reorders the memories by their texts.
-        collapse: Share of common words, in (0, 1], from which of two memories only the
-            better is returned; None returns both.
-        diversity: Maximal marginal relevance (Carbonell and Goldstein, 1998): share in
-            [0, 1] by which likeness to a better memory counts against a memory; None
-            and 0 do not count it.
-        depth: How many memories the options choose from, at least top_k.
-        engine_ranking: The weights as `Engine.recall` takes them; made of `weights`.
+        half_life: The half-life of a score by the memory's age, in seconds or as a
+            timedelta; None for no decay.
+        rewriter: Returns a text to search for instead of the query, such as a question
+            with its pronouns resolved. The search embeds the new text, unless you pass
+            a vector. The reranker and the scorer also receive the new text. A search
+            for memories to forget does not use the rewriter.
+        reranker: Scores memories by their texts; the results are sorted by its scores.
+        collapse: Share of common words, in (0, 1]. Of two memories with at least this
+            share, only the better is returned. None returns both.
+        diversity: The penalty, in [0, 1], for the similarity to a better memory
+            (maximal marginal relevance; Carbonell and Goldstein, 1998). None and 0
+            apply no penalty.
+        depth: Number of memories that the options process, from 1 to 1,000; `top_k` if
+            that is larger.
+        engine_ranking: The weights in the form that `Engine.recall` takes; derived from
+            `weights`.
 
     Raises:
-        ConfigError: A value outside what is allowed.
+        ConfigError: A value has the wrong type or is out of range.
     """
 
     authors: Sequence[str] | None = None
@@ -102,7 +104,7 @@ class Ranking:
     engine_ranking: _core.Ranking = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check every value."""
+        """Validate the options and derive `engine_ranking`."""
         if self.authors is not None:
             authors = checked_authors(self.authors, "ranking.authors")
             object.__setattr__(self, "authors", authors)
@@ -137,7 +139,7 @@ class Ranking:
 
     @property
     def seconds_to_half(self) -> float:
-        """The half-life in seconds; infinite where there is none."""
+        """The half-life in seconds; infinity if `half_life` is None."""
         half_life = self.half_life
         if isinstance(half_life, timedelta):
             return half_life.total_seconds()
@@ -145,12 +147,12 @@ class Ranking:
 
     @property
     def compares_texts(self) -> bool:
-        """Whether memories are compared with each other."""
+        """Whether an option compares memories with each other."""
         return self.collapse is not None or bool(self.diversity)
 
     @property
     def is_plain(self) -> bool:
-        """Whether the engine's order is the answer."""
+        """Whether the results have the engine's order: no option reorders them."""
         return (
             self.fusion != "rrf"
             and self.half_life is None
@@ -161,14 +163,14 @@ class Ranking:
 
 
 def checked_authors(given: object, option: str) -> tuple[str, ...]:
-    """Return names of authors, each once.
+    """Return the names of authors without repeats.
 
     Args:
-        given: What the caller gave.
-        option: The option's name, for the message.
+        given: The value of the option.
+        option: The option's name, for the error message.
 
     Raises:
-        ConfigError: Not a sequence of at most 64 names.
+        ConfigError: The value is not a sequence of at most 64 non-empty strings.
     """
     if isinstance(given, str) or not isinstance(given, Sequence):
         msg = f"{option}: expected a sequence of authors' names"
