@@ -88,7 +88,7 @@ class LocalEmbedder:
         """Return float32 (len(texts), 512) of norm 1."""
         parts = []
         for i in range(0, len(texts), _BATCH):
-            with self._model.lock:  # per batch, so that others wait for one batch at most
+            with self._model.lock:  # per batch: others wait at most that long
                 parts.append(self._model.encoder.encode(list(texts[i : i + _BATCH])))
         return np.concatenate(parts).astype(np.float32, copy=False)
 

@@ -1,4 +1,4 @@
-"""Text analysis: text to words, words to terms and marks."""
+"""Text analysis: splits text into words; turns words into terms and marks."""
 
 from __future__ import annotations
 

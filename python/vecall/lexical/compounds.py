@@ -1,26 +1,26 @@
-"""Parts of German compounds: `Zahnarzttermin` is found by `Zahnarzt` and by `Termin`.
+"""Parts of German compounds: `Zahnarzt` and `Termin` both find `Zahnarzttermin`.
 
-There is no dictionary. A memory is indexed under each beginning and each end of its
-long words, in a space of hashes of its own, and the words of a query look there too. A
-long word of a query is cut in the same way; of its parts only those count that are
-words, or parts of words, of the memories that are searched.
+The method needs no dictionary. A memory is indexed under each prefix and each suffix of
+its long words. These parts have a separate space of hashes, in which the words of a
+query are looked up too. A long word of a query is cut in the same way. A part of it
+counts only if it is a word, or a part of a word, in the searched memories.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-_SHORTEST_PART = 4  # letters; shorter ones are prefixes and endings (ver-, -ung, -heit)
+_SHORTEST_PART = 4  # letters; shorter parts are affixes (ver-, -ung, -heit)
 SHORTEST_COMPOUND = 2 * _SHORTEST_PART
-"""Letters of the shortest word that is cut."""
+"""The minimum length, in letters, of a word that is cut."""
 
-_LONGEST = 40  # letters; what is longer is no word
-_MOST_WORDS = 64  # of a text: parts are many, and a text is found by a few words
+_LONGEST = 40  # letters; a longer string is not a word
+_MOST_WORDS = 64  # of a text, to limit the number of parts
 _SUFFIXES = ("ungen", "keit", "heit", "schaft", "lich", "isch", "chen", "lein")
 
 
 def may_be_compound(word: str) -> bool:
-    """Whether a normalised word is long enough, and has letters of German only."""
+    """Return whether a normalised word has 8 to 40 letters, all of them Latin."""
     return (
         SHORTEST_COMPOUND <= len(word) <= _LONGEST
         and word.isalpha()
@@ -29,13 +29,14 @@ def may_be_compound(word: str) -> bool:
 
 
 def compound_parts(words: Sequence[str]) -> list[str]:
-    """Return each beginning and each end of the long words that may be a word.
+    """Return the prefixes and suffixes of long words that may be words themselves.
 
     Args:
-        words: Normalised words of a German text.
+        words: Normalised words of a German text. Only the first 64 long words are cut.
 
     Returns:
-        Parts of at least four letters whose rest has four letters or more, each once.
+        Parts of at least four letters, without repeats. The rest of the word also has
+        at least four letters.
     """
     found: dict[str, None] = {}
     long_words = [word for word in dict.fromkeys(words) if may_be_compound(word)]

@@ -1,8 +1,9 @@
-"""Days that a memory lies on and a question names.
+"""Finds memories by the dates that a query names.
 
-A memory is found under its day, in UTC: the number of the day, the month's name and the
-year as words, and day, week and month as marks. "What did we plan on 3 May", "in March
-2024", "yesterday", "last week" and "2024-03-05" become the same marks.
+A memory is indexed under its date in UTC: the number of the day, the English name of
+the month and the year are words; day, week and month are marks. A query such as "What
+did we plan on 3 May", "in March 2024", "yesterday", "last week" or "2024-03-05" becomes
+the same marks.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ MONTH_NAMES: dict[str, dict[str, str]] = {
     }
     for language, names in _MONTHS_OF.items()
 }
-"""By language, a month's name or short form to the name that memories carry. In its own
-language alone: elsewhere Marco and Avril are people."""
+"""For each language: a month's name or abbreviation, and the English name under which
+memories are indexed. A name counts in its own language only: in others Marco and Avril
+are people."""
 
 _NAMES = {
     **{
@@ -71,7 +73,7 @@ _NAMES = {
 _MONTH = "|".join(sorted(_NAMES, key=len, reverse=True))
 _IN_MONTHS = [
     name for name in _NAMES if not any(o in name for o in _NAMES if o != name)
-]  # every name of a month has one of these in it
+]  # each month name contains at least one of these
 _YEAR = r"(?:19|20)\d\d"
 _DAY_MONTH = re.compile(
     rf"\b(\d{{1,2}})(?:st|nd|rd|th|er|\.|o)?\s?(?:of\s|de\s|do\s)?({_MONTH})\b"
@@ -93,8 +95,8 @@ _WEEKS = (
     "주",
 )  # fmt: skip
 _MONTHS = ("month", "monat", "mes", "mois", "месяце", "月", "달")
-# What is looked for, what it means, and what is in every text that has it: a search for
-# that costs a hundredth of the expression's.
+# (pattern, unit, offset, substrings). Each match of the pattern contains one of the
+# substrings. A search for the substrings takes 1 % of the pattern's time.
 _RELATIVE = (
     (
         re.compile(r"\byesterday\b|\bgestern\b|\bayer\b|\bieri\b|\bontem\b|"
@@ -151,11 +153,11 @@ def _day_of_year(month: int, day: int) -> int:
 
 
 def date_marks(date: datetime) -> list[int]:
-    """Return the marks of a memory's day: day, day of any year, week, month."""
+    """Return the marks of a date: day, day of any year, week, month."""
     return list(_date_marks(date.year, date.month, date.day))
 
 
-@lru_cache(maxsize=1_024)  # the turns of a session lie on one day
+@lru_cache(maxsize=1_024)  # the turns of a session usually have the same date
 def _date_marks(year: int, month: int, day: int) -> tuple[int, ...]:
     date = datetime(year, month, day)
     return (
@@ -174,18 +176,21 @@ _HIER = re.compile(r"\bhier\b")
 _DIGIT = re.compile("[0-9]")
 
 
-_LOOKED_AT = 512
+_LOOKED_AT = 512  # characters at each end of a query
 
 
 def _ends(folded: str) -> str:
-    """The parts of a long query that may name days: its beginning and its end."""
+    """Return the beginning and the end of a query, where dates are looked for."""
     if len(folded) <= 2 * _LOOKED_AT:
         return folded
     return f"{folded[:_LOOKED_AT]} {folded[-_LOOKED_AT:]}"
 
 
 def may_name_dates(words: Sequence[str], folded: str) -> bool:
-    """Whether a normalised query is worth asking for its dates; most are not."""
+    """Return whether a normalised query may name a date.
+
+    The check is much faster than `asked_dates`, and False for most queries.
+    """
     if not folded.isascii() or not _DATE_WORDS.isdisjoint(words):
         return True
     return _DIGIT.search(folded) is not None
@@ -195,14 +200,15 @@ def asked_dates(folded: str, now: datetime, language: str | None = None) -> list
     """Return the marks of the days, weeks or months that a normalised query names.
 
     Args:
-        folded: The query.
-        now: The day that "yesterday" is relative to.
-        language: Of the query, where it is known: "3.5." is a day in German and a
-            version in English, "hier" is yesterday in French and here in German.
+        folded: The query. Only the first and the last 512 characters are read.
+        now: The date to which "yesterday" is relative.
+        language: The query's language, or None if unknown. "3.5." is a day in German
+            and a version in English. "hier" is "yesterday" in French and "here" in
+            German.
     """
     folded = _ends(folded)
     found: list[int] = []
-    # All three are slow, and most texts have no month.
+    # The three patterns with month names are slow, and most texts name no month.
     named = folded if any(map(folded.__contains__, _IN_MONTHS)) else ""
     for day, name, year in _DAY_MONTH.findall(named):
         _add(found, year, _NAMES[name], day)
@@ -229,7 +235,7 @@ def asked_dates(folded: str, now: datetime, language: str | None = None) -> list
 
 
 def eastern_months(folded: str) -> list[str]:
-    """Return the English names of months written as a number and 月 or 월."""
+    """Return the English names of the months written as a number and 月 or 월."""
     numbers = [_number(month) for _, month, _ in _eastern(_ends(folded))]
     return [MONTHS[number - 1] for number in numbers if 1 <= number <= 12]
 
@@ -239,7 +245,7 @@ def _eastern(folded: str) -> list[tuple[str, str, str]]:
 
 
 def _number(text: str) -> int:
-    """Read 7, 七, 十, 十二 or 三十一; 0 for what is none of these."""
+    """Read a number such as 7, 七, 十, 十二 or 三十一; return 0 for other text."""
     if text.isdecimal():
         return int(text)
     tens, ten, ones = text.rpartition("十")
@@ -251,10 +257,10 @@ def _number(text: str) -> int:
 
 def _add(found: list[int], year: str, month: int, day: str) -> None:
     try:
-        # A leap year where none is named, so that 29 February is a day.
+        # Without a year, a leap year: 29 February is then valid.
         date = datetime(int(year or 2000), month, int(day))
     except ValueError:
-        return  # no such day
+        return  # no valid date
     found.append(_day(date) if year else _day_of_year(month, date.day))
 
 
@@ -265,6 +271,6 @@ def _relative(now: datetime, unit: str, offset: int) -> list[int]:
         if unit == "week":
             return [_week(now + timedelta(weeks=offset))]
     except OverflowError:
-        return []  # before the first day of the calendar
+        return []  # outside the range of `datetime`
     months = now.year * 12 + now.month - 1 + offset
     return [_month(months // 12, months % 12 + 1)]

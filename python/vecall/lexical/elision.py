@@ -1,8 +1,8 @@
-"""French and Italian elision: `l'école` holds the word `école`.
+"""French and Italian elision: `l'école` contains the word `école`.
 
-The elided word is an article, pronoun or preposition and carries no meaning. It is cut
-off before a vowel or an h, in any language: English has no such prefixes but in names
-(D'Angelo), which memories therefore also keep whole.
+The elided word is an article, a pronoun or a preposition, without meaning for a search.
+It is removed before a vowel or an h, in any language. English has such prefixes only in
+names (D'Angelo), so memories are indexed under the whole name as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LANGUAGES: dict[str, tuple[str, ...]] = {
 }
 _APOSTROPHES = "'\u2018\u2019\u02bc"
 _VOWELS = "aeiouh\u00e6\u0153"
-_MAY_BE_ELIDED = re.compile(rf"[{_APOSTROPHES}][{_VOWELS}]")  # quickly searched for
+_MAY_BE_ELIDED = re.compile(rf"[{_APOSTROPHES}][{_VOWELS}]")  # a fast check
 _ELIDED = re.compile(
     rf"(?<![\w{_APOSTROPHES}])({'|'.join(_LANGUAGES)})[{_APOSTROPHES}]"
     rf"(?=[{_VOWELS}]\w)"
@@ -36,10 +36,10 @@ _WHOLE = re.compile(
 
 
 def cut_elisions(folded: str) -> str:
-    """Return a normalised text without elided words before vowels.
+    """Return a normalised text without elided words before vowels and h.
 
     Args:
-        folded: A text as `normalise` returns it.
+        folded: A result of `normalise`.
     """
     return _ELIDED.sub(" ", folded) if _MAY_BE_ELIDED.search(folded) else folded
 
@@ -48,11 +48,11 @@ def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the elided words of a normalised text, each with its languages.
 
     Returns:
-        The letters before the apostrophe, and the names of the languages that elide
-        so, in the order of the text. English names such as D'Angelo count too.
+        The letters before the apostrophe and the names of the languages with this
+        elision, in the order of the text. English names such as D'Angelo count too.
     """
     if "'" not in folded and folded.isascii():
-        return []  # nothing can be elided, and most texts are like that
+        return []  # a fast path for most texts
     if not _MAY_BE_ELIDED.search(folded):
         return []
     found = _ELIDED.findall(folded)
@@ -60,9 +60,10 @@ def elided_words(folded: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def joined_words(folded: str) -> list[str]:
-    """Return the words of a normalised text that begin with an elided one, whole.
+    """Return the words with an elided prefix, joined with the prefix.
 
     Returns:
-        "D'Angelo" gives dangelo; empty for a text without such words.
+        The words of a normalised text: "D'Angelo" gives dangelo. Empty if the text has
+        no such words.
     """
     return [prefix + rest for prefix, rest in _WHOLE.findall(folded)]

@@ -1,7 +1,7 @@
-"""Features of a text besides its words: it is a question, it names a time.
+"""Features of a text other than its words: it is a question, it names a time.
 
-A mark is a term that no word can be. The engine finds the marks of a row as it finds
-its words, and a query says which marks it favours.
+Each feature is a mark: a term that differs from every word's. The engine indexes the
+marks of a row like its words. A query lists the marks that it favours.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-_WHOLE = (1 << 63) - 1  # the highest bit is that of parts of words
+_WHOLE = (1 << 63) - 1  # the highest bit is `stems.PART`
 
 
 def mark(name: str) -> int:
-    """Return the 64-bit hash of a mark; no word has it."""
+    """Return the 63-bit hash of a mark; the hash function is not that of words."""
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, person=b"m")
     return int.from_bytes(digest.digest(), "little") & _WHOLE or 1
 
@@ -30,9 +30,9 @@ _CLOSING = (
 _QUESTION_SIGNS = ("?", "\uff1f", "\u061f", "\u304b\u3002")
 _ASKS = re.compile(rf"(?:[?\uff1f\u061f]|\u304b\u3002)[{_CLOSING}]*\Z")
 
-# Names of times: words in Latin letters (English, German, Spanish, French,
-# Italian, Portuguese), as `split_words` leaves them; numbers; Russian, Chinese,
-# Japanese and Korean.
+# Expressions of time. Three lists: words in Latin letters (English, German, Spanish,
+# French, Italian, Portuguese), as `split_words` returns them; numbers; and Russian,
+# Chinese, Japanese and Korean.
 _TIME_WORDS = frozenset(
     """
     yesterday today tomorrow tonight last next ago since recently morning
@@ -72,7 +72,7 @@ _TIME_ELSEWHERE = re.compile(
     re.VERBOSE,
 )
 _LONGEST_QUESTION = 40  # words
-_LONGEST_REQUEST = 20  # the same of a user who talks to an agent
+_LONGEST_REQUEST = 20  # words, if the author is "user"
 _USER = "user"
 _DIGIT = re.compile(r"\d")
 
@@ -105,13 +105,13 @@ _ASKS_TIME_EAST = re.compile(
 
 
 class QueryMarks(NamedTuple):
-    """What a query favours.
+    """The marks and optional terms that a query favours.
 
     Attributes:
-        time: The mark of rows that name a time, if the query wants one, else 0.
-        authors: Marks of the authors whom its words may name.
-        optional: Terms that add to a score and take nothing where they are not found:
-            parts of identifiers and of German compounds, and words as such parts.
+        time: The mark of rows that name a time, if the query asks for a time, else 0.
+        authors: Marks of the authors that the query's words may name.
+        optional: Terms that raise a score if found and never lower it: parts of
+            identifiers and German compounds, and words of the query as such parts.
     """
 
     time: int = 0
@@ -124,15 +124,15 @@ def text_marks(
 ) -> list[int]:
     """Return the marks of a memory's text.
 
-    A question says less than its answer. A longer turn that ends with a question does
-    not: it states facts before the question. Users' requests to an assistant do so from
-    fewer words on ("… can you help?").
+    A question contains less information than its answer. A long text that ends with a
+    question does not count as a question: it states facts before. The limit is 40
+    words. For a user's request to an assistant ("… can you help?") it is 20 words.
 
     Args:
-        text: As it was said.
-        folded: The same, normalised.
-        words: The words of that.
-        author: Who said it.
+        text: The original text.
+        folded: The normalised text.
+        words: The words of the normalised text.
+        author: The author's name; "user" for a user of an assistant.
     """
     found = []
     if (
@@ -155,12 +155,12 @@ def _tells_time(folded: str, words: Sequence[str]) -> bool:
 
 
 def asks_time(folded: str) -> bool:
-    """Whether a normalised query is a question for a time."""
+    """Return whether a normalised query asks for a time."""
     if _ASKS_TIME.match(folded):
         return True
     return not folded.isascii() and _ASKS_TIME_EAST.search(folded) is not None
 
 
 def author_mark(stem: str) -> int:
-    """Return the mark of authors with this stem in their names."""
+    """Return the mark of the authors whose names contain this stem."""
     return mark(f"author {stem}")

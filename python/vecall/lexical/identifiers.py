@@ -1,8 +1,8 @@
-"""Words inside of identifiers: `OpenAIEmbedder`, `iPhone15`, `30min`.
+"""Splits identifiers into words: `OpenAIEmbedder`, `iPhone15`, `30min`.
 
-An identifier is found under its whole form and under its parts. Underscores and hyphens
-end words for the tokenizer already; here are the borders without a separator: a capital
-inside of a word, and letters next to digits.
+An identifier is indexed as a whole and by its parts. The tokenizer already splits at
+underscores and hyphens. This module splits where no separator is: at a capital inside a
+word, and between letters and digits.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MIXED = re.compile(
     r"\b(?:([^\W\d_]{3,})(\d+)|(\d+)(?!(?:st|nd|rd|th|am|pm)\b)([^\W\d_]{2,}))\b"
 )
 _NO_DIGITS = {ord(digit): " " for digit in "0123456789"}
-_MOST_PARTS = 6  # of one identifier are joined
-_LONGEST = 100  # characters of an identifier; longer runs are no words
+_MOST_PARTS = 6  # of one identifier, for `joined_parts`
+_LONGEST = 100  # characters of an identifier; longer runs are ignored
 
 
 def identifier_parts(text: str, folded: str) -> list[str]:
     """Return the parts of the identifiers in a text.
 
     Args:
-        text: As it was said; capitals are borders.
-        folded: The same, normalised.
+        text: The original text, whose capitals mark the boundaries.
+        folded: The normalised text.
 
     Returns:
         Normalised words, with repeats; empty for a text without identifiers.
@@ -47,10 +47,10 @@ def identifier_parts(text: str, folded: str) -> list[str]:
 
 
 def joined_parts(text: str) -> list[str]:
-    """Return neighbouring parts of identifiers as one: OpenAIEmbedder gives openai.
+    """Join neighbouring parts of identifiers: OpenAIEmbedder gives openai.
 
     Args:
-        text: As it was said; capitals are borders.
+        text: The original text, whose capitals mark the boundaries.
     """
     if not _MAY_BE_CAMEL.search(text):
         return []
@@ -66,7 +66,7 @@ def joined_parts(text: str) -> list[str]:
 
 
 def joined_numbers(words: Sequence[str]) -> list[str]:
-    """Return each word and the number next to it as one: "iphone 15" gives iphone15.
+    """Join each word and the number next to it: "iphone 15" gives iphone15.
 
     Args:
         words: Normalised words, in the order of the text.

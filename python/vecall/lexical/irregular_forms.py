@@ -1,8 +1,9 @@
-"""English words whose forms no stemmer brings together: go and went, child, children.
+"""English words with irregular forms that no stemmer unites, such as go and went.
 
-A question has the plain form ("what did she buy") and its answer another one
-("I bought"). Only forms that are one word's alone are here: "saw", "left", "found" and
-"felt" are words of their own often enough, and are still worth more as forms.
+A question often has the base form ("what did she buy") and its answer another form ("I
+bought"). The list contains forms that belong to one word only. The exceptions are
+"saw", "left", "found" and "felt": they are also words of their own, but improve
+searches more as forms.
 """
 
 from __future__ import annotations
@@ -37,4 +38,4 @@ PLAIN_FORMS: dict[str, str] = {
     for plain, *forms in (entry.split() for entry in _FORMS.split(";"))
     for form in forms
 }
-"""An irregular form to the form under which its word is known."""
+"""Maps an irregular form to the base form of its word."""

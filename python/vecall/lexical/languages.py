@@ -1,10 +1,10 @@
-"""Which language a text is written in, as far as stop words and stems depend on it.
+"""Detects the language of a text, for stop words and stemming.
 
-Latin letters: the language whose stop words the text holds most of, English where
-nothing speaks for another; letters that only Vietnamese or Turkish has count as stop
-words do. Cyrillic letters: Russian, whose stemmer is nearer to its neighbours than
-none. Arabic, Greek and Devanagari letters: Arabic, Greek and Hindi. Scripts without
-spaces need neither (see the tokenizer).
+- Latin letters: the language with the most stop words in the text, by default English.
+  A word with a letter that only Vietnamese or Turkish has counts as a stop word of it.
+- Cyrillic letters: Russian. For related languages, its stemmer is better than none.
+- Arabic, Greek and Devanagari letters: Arabic, Greek and Hindi.
+- Scripts without spaces have no stop words and no stems; see the tokenizer.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _TELLING = frozenset(
     for word in _OF_WORD
     if word in _SHORT_AND_TELLING or (len(word) > 3 and word not in _ALSO_ENGLISH)
 )
-"""Stop words that make a text another language's by themselves. The others may stand in
-an English text: the car, a hat, AI, the OS, Los Angeles, a todo."""
+"""Stop words that identify a language other than English. Stop words outside this set
+also occur in English texts: the car, a hat, AI, the OS, Los Angeles, a todo."""
 
 
 _ELSEWHERE = frozenset(word for word, numbers in _OF_WORD.items() if 0 not in numbers)
-"""Stop words of other languages that are none in English."""
+"""Words that are stop words of another language but not of English."""
 
 
-# Horned letters, letters with two marks, and those with a dot below or a hook above.
+# Letters with a horn, with two marks, with a dot below or with a hook above.
 _VIETNAMESE = re.compile("[\u01a0\u01a1\u01af\u01b0\u0309\u031b\u0323\u1ea0-\u1ef9]")
 _TURKISH = re.compile("[\u011e\u011f\u0130\u0131\u015e\u015f]")
 _ROMANIAN = re.compile("[\u0102\u0103\u0162\u0163\u0218-\u021b]")
@@ -57,7 +57,7 @@ _RUN = re.compile(r"\w+")
 
 
 def has_vietnamese_letters(text: str) -> bool:
-    """Whether a text, as it was said, has letters that only Vietnamese has."""
+    """Return whether a text, not normalised, has letters that only Vietnamese uses."""
     return not text.isascii() and _VIETNAMESE.search(text) is not None
 
 
@@ -67,20 +67,23 @@ def language_of(
     text: str = "",
     toned: Sequence[str] = (),
 ) -> str:
-    """Return the language of a text in Latin letters: Snowball's name, or VIETNAMESE.
+    """Return the language of a text in Latin letters.
 
     Args:
-        words: Its normalised words.
-        folded: The normalised text, whose elided words (l', dell') count as well.
-        text: As it was said; the letters of Turkish count.
-        toned: Where it has letters of Vietnamese, its words with their tones.
+        words: The normalised words of the text.
+        folded: The normalised text; its elided words (l', dell') count as stop words.
+        text: The original text; its words with Turkish letters count as stop words.
+        toned: If the text has Vietnamese letters, its words with their tones.
+
+    Returns:
+        Snowball's name of the language, or VIETNAMESE.
     """
     if toned:
         return _with_vietnamese(words, toned)
     elided = elided_words(folded) if folded else []
     letters = _turkish_words(text) if text and not text.isascii() else 0
     if not elided and not letters and _ELSEWHERE.isdisjoint(words):
-        return ENGLISH  # which wins ties
+        return ENGLISH  # English wins ties
     counts = [0] * len(_LANGUAGES)
     is_telling = [False] * len(_LANGUAGES)
     for word in words:
@@ -104,9 +107,9 @@ def language_of(
 
 
 def _with_vietnamese(words: Sequence[str], toned: Sequence[str]) -> str:
-    """Vietnamese, unless more words are another language's stop words.
+    """Return VIETNAMESE, unless more words are stop words of another language.
 
-    With their tones, words of Vietnamese are no stop words of other languages.
+    Vietnamese words with their tones are not stop words of other languages.
     """
     telling = sum(has_vietnamese_letters(word) for word in toned)
     other = language_of(toned)
@@ -115,7 +118,7 @@ def _with_vietnamese(words: Sequence[str], toned: Sequence[str]) -> str:
 
 
 def _turkish_words(text: str) -> int:
-    """How many words have a letter of Turkish, in a text without Romanian ones."""
+    """Return the number of words with Turkish letters; 0 with Romanian letters."""
     if not _TURKISH.search(text) or _ROMANIAN.search(text):
         return 0
     return sum(_TURKISH.search(word) is not None for word in _RUN.findall(text))
@@ -126,11 +129,11 @@ _NOT_GERMAN = frozenset(
     for word, numbers in _OF_WORD.items()
     if _LANGUAGES.index(GERMAN) not in numbers
 )
-"""Stop words of other languages that are none in German."""
+"""Words that are stop words of another language but not of German."""
 
 
 def may_be_german(words: Sequence[str], language: str) -> bool:
-    """Whether a text is German, or too short to say: no stop word speaks against it."""
+    """Return whether a text is German, or has no stop word of another language."""
     if language != ENGLISH:
         return language == GERMAN
     return _NOT_GERMAN.isdisjoint(words)
@@ -147,7 +150,7 @@ _SCRIPTS = (
 
 
 def language_of_script(word: str) -> str | None:
-    """Return the language whose stems a word has by its first letter, or None."""
+    """Return the language of the script of a word's first letter, or None."""
     for first, last, language in _SCRIPTS:
         if first <= word[0] <= last:
             return language

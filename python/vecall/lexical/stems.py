@@ -1,4 +1,4 @@
-"""Stems of each language's words, and their hashes."""
+"""Stems of words by language, and the hashes of stems."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from vecall.lexical.stop_words import STOP_WORDS
 from vecall.lexical.stop_words import VIETNAMESE as VIETNAMESE_STOP_WORDS
 
 CACHE_WORDS = 100_000
-"""Words of a language whose hashes are remembered."""
+"""The maximum number of words in the cache of a language."""
 
 STOPPED = 0
 """The hash that means "no term"."""
 
 PART = 1 << 63
-"""The bit of a term that is a part of a memory's words, or optional in a query. The
-engine counts it in no length, and looks an optional term up with and without it."""
+"""The highest bit of a term. It marks a part of a memory's words, or an optional term
+of a query. The engine does not count terms with this bit in the length of a memory. It
+looks up an optional term with and without the bit."""
 
 
 _ALL_STOP_WORDS = {
@@ -48,26 +49,26 @@ _ALL_STOP_WORDS = {
 
 
 class Language:
-    """Stems of one language's words, one thread at a time: a stemmer has state."""
+    """Stems the words of one language. Not thread-safe: a stemmer has state."""
 
     def __init__(self, name: str) -> None:
-        """Take a language by Snowball's name."""
+        """Create the stemmer of a language, by Snowball's name."""
         self._stemmer = Stemmer.Stemmer(name, 0)
         self._english = Stemmer.Stemmer(ENGLISH, 0)
         self._stop_words = _ALL_STOP_WORDS[name]
         self._plain = PLAIN_FORMS if name == ENGLISH else {}
         self._months = MONTH_NAMES.get(name, {})
         self.terms: dict[str, int] = {}
-        """Hashes of the stems of words that were met."""
+        """Cache: a word to the hash of its stem, or STOPPED."""
         self.parts: dict[str, tuple[int, ...]] = {}
-        """Hashes of the parts of long words of queries."""
+        """Cache: a long word of a query to the hashes of its parts."""
 
     def stem(self, word: str) -> str:
         """Return the stem, or "" for a stop word."""
         if word in self._stop_words:
             return ""
         month = self._months.get(word)
-        if month:  # memories carry the English names
+        if month:  # memories are indexed under the English names
             return str(self._english.stemWord(month))
         return str(self._stemmer.stemWord(self._plain.get(word, word)))
 
@@ -80,17 +81,17 @@ class Language:
         return number
 
 
-# wa- or fa- before al-, bi-l-, ka-l-, li-l-.
+# The conjunctions wa- and fa- before al-, bi-l-, ka-l-, li-l-.
 _ARABIC_CONJUNCTION = re.compile(
     "\\A[\u0648\u0641](?=(?:[\u0628\u0643]?\u0627\u0644|\u0644\u0644)..)"
 )
 
 
 class _Arabic(Language):
-    """Arabic words without article, conjunction and the ending of feminine nouns.
+    """Stems Arabic words without article, conjunction and feminine ending.
 
-    Snowball's stemmer leaves "and the" (wa-l, fa-l) in place, and writes the feminine
-    ending in two ways, before a pronoun and without one.
+    Snowball's stemmer does not remove "and the" (wa-l, fa-l). It returns two forms of
+    the feminine ending: before a pronoun and without a pronoun.
     """
 
     def stem(self, word: str) -> str:
@@ -101,7 +102,7 @@ class _Arabic(Language):
 
 
 class _Greek(Language):
-    """Greek words without accents, which move between the forms of a word."""
+    """Stems Greek words without accents: the forms of a word differ in the accent."""
 
     def stem(self, word: str) -> str:
         """Return the stem, or "" for a stop word."""
@@ -109,12 +110,12 @@ class _Greek(Language):
         return stem[:-1] if len(stem) > 3 and stem.endswith("\u03b9") else stem
 
 
-# The nukta, which is often left out, and the two signs of a nasal vowel.
+# Removes the nukta, which is often omitted; unites the two signs of a nasal vowel.
 _HINDI_SPELLING = str.maketrans({"\u093c": None, "\u0901": "\u0902"})
 
 
 class _Hindi(Language):
-    """Hindi words in one of the ways in which they are spelled."""
+    """Stems Hindi words after their spelling was unified."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -130,21 +131,21 @@ _TURKISH_STEM = 5
 
 
 class _Turkish(Language):
-    """The first five letters of Turkish words, whose endings are many.
+    """Cuts Turkish words to their first five letters: Turkish has many suffixes.
 
-    They find as much as a stemmer does (Can et al., "Information retrieval on Turkish
+    This finds as much as a stemmer (Can et al., "Information retrieval on Turkish
     texts", 2008).
     """
 
     def stem(self, word: str) -> str:
-        """Return the beginning, or "" for a stop word."""
+        """Return the first five letters, or "" for a stop word."""
         if word in self._stop_words:
             return ""
         return word[:_TURKISH_STEM] if word.isalpha() else word
 
 
 class _Vietnamese(Language):
-    """Vietnamese words, which have no endings, and the stems of English ones."""
+    """Returns Vietnamese words unchanged (they have no endings); stems ASCII words."""
 
     def __init__(self, name: str) -> None:
         super().__init__(ENGLISH)
@@ -152,7 +153,7 @@ class _Vietnamese(Language):
         self._months = {}
 
     def stem(self, word: str) -> str:
-        """Return the word, its English stem if it is ASCII, or "" for a stop word."""
+        """Return the word, the English stem of an ASCII word, or "" for a stop word."""
         if word.isascii():
             return super().stem(word)
         return "" if word in self._stop_words else word
@@ -168,7 +169,7 @@ _MADE: dict[str, type[Language]] = {
 
 
 def made_language(name: str) -> Language:
-    """Return a language by Snowball's name, or VIETNAMESE; for one thread."""
+    """Create the stemmer of a language: Snowball's name, or VIETNAMESE."""
     return _MADE.get(name, Language)(name)
 
 
@@ -178,6 +179,6 @@ def _without_marks(word: str) -> str:
 
 
 def term_hash(stem: str) -> int:
-    """Return the 63-bit hash of a stem; no stem has 0."""
+    """Return the 63-bit hash of a stem, never 0."""
     digest = blake2b(stem.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") & ~PART or 1

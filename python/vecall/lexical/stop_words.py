@@ -1,10 +1,10 @@
-"""Words that carry no meaning for recall, question words included, by language.
+"""Stop words by language: words without meaning for a search.
 
-A stop word is removed before stemming, from memories and from queries alike. The lists
-are closed-class words (articles, pronouns, auxiliaries, prepositions, question words)
-without accents, as `normalise` leaves them; words that name things, people, times or
-places are never on them; nor is "may", which is a month. They also tell which language
-a text is written in.
+Stop words are removed from memories and from queries, before stemming. The lists
+contain closed-class words: articles, pronouns, auxiliaries, prepositions and question
+words. They are written without accents, as `normalise` returns them. The lists contain
+no names of things, people, times or places, and not "may", which is also a month. The
+detection of a text's language uses the same lists.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ VIETNAMESE = frozenset(
     rất quá lắm nhé nhỉ ạ à ơi
     """.split()
 )
-"""With their tones, as `split_words` leaves them in a Vietnamese text."""
+"""Vietnamese stop words with their tones, as in the result of `toned_words`."""
 
 STOP_WORDS: dict[str, frozenset[str]] = {
     "english": ENGLISH,
@@ -210,4 +210,5 @@ STOP_WORDS: dict[str, frozenset[str]] = {
     "portuguese": PORTUGUESE,
     "turkish": TURKISH,
 }
-"""By Snowball's name, the languages in Latin letters; the first wins ties."""
+"""The stop words of the languages in Latin letters, by Snowball's name. The first
+language wins ties."""

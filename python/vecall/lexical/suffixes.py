@@ -1,9 +1,10 @@
-"""Turkish suffixes after an apostrophe: `İstanbul'da` holds the name `İstanbul`.
+"""Turkish suffixes after an apostrophe: `İstanbul'da` contains the name `İstanbul`.
 
-Turkish sets the suffixes of a name apart by an apostrophe. They are cut off in any
-language: no other one that has apostrophes has these endings after them. A suffix that
-begins with a vowel follows a consonant, and one that begins with a buffer consonant
-follows a vowel, so that Hawai'i is left alone. Memories also keep such words whole.
+Turkish separates a name from its suffixes by an apostrophe. The suffixes are removed in
+texts of any language: no other language has these endings after an apostrophe. A suffix
+that begins with a vowel must follow a consonant. A suffix that begins with a buffer
+consonant must follow a vowel. So Hawai'i does not change. Memories are also indexed
+under the whole word.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _AFTER_VOWEL = (
 _SUFFIX = re.compile(rf"(?:{_AFTER_CONSONANT}|{_AFTER_VOWEL})(?!\w)")
 _ONE_APOSTROPHE = re.compile(rf"[{_APOSTROPHES}]")
 _WORD_END = re.compile(r"\w+\Z")
-_LONGEST = 40  # letters; what is longer is no name
+_LONGEST = 40  # letters of a name; longer ones are truncated
 
 
 def cut_suffixes(folded: str) -> str:
@@ -31,13 +32,14 @@ def cut_suffixes(folded: str) -> str:
 
 
 def suffixed_words(folded: str) -> list[str]:
-    """Return the words of a normalised text that have such a suffix, whole.
+    """Return the words with such a suffix, joined with the suffix.
 
     Returns:
-        "İstanbul'da" gives istanbulda; empty for a text without such words.
+        The words of a normalised text: "İstanbul'da" gives istanbulda. Empty if the
+        text has no such words.
     """
     if not _ONE_APOSTROPHE.search(folded):
-        return []  # most texts are like that
+        return []  # a fast path for most texts
     found = []
     for match in _SUFFIX.finditer(folded):
         before = folded[max(match.start() - _LONGEST, 0) : match.start()]

@@ -1,4 +1,4 @@
-"""Words to the 64-bit term hashes that the engine indexes."""
+"""Converts words to the 64-bit term hashes that the engine indexes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ from vecall.lexical.tokenizer import normalise, split_words, with_tones
 from vecall.timestamps import to_datetime
 
 ANALYSIS_VERSION = "6"
-"""Changes whenever the same text may give other terms; stored in every file."""
+"""The version of the text analysis, stored in every file. It changes if a text may get
+other terms."""
 
 _CACHE_COMPOUNDS = 10_000
 
@@ -51,14 +52,14 @@ _MOST_OPTIONAL = 256
 
 
 class _Analysis(threading.local):
-    """The languages met so far, and the marks of authors."""
+    """One thread's stemmers and its cache of author marks."""
 
     def __init__(self) -> None:
         self._languages: dict[str, Language] = {}
         self._authors: dict[str, int] = {}
 
     def terms(self, words: Sequence[str], language: str) -> list[int]:
-        """Return the hashes of the stems of all words but stop words, in order."""
+        """Return the hashes of the stems of words, in order, without stop words."""
         own = self._language(language)
         known = own.terms
         found = []
@@ -72,7 +73,7 @@ class _Analysis(threading.local):
         return found
 
     def part_terms(self, words: Sequence[str], language: str) -> list[int]:
-        """Return the hashes of all parts that the long words of a query may have."""
+        """Return the hashes of the possible parts of the long words of a query."""
         known = self._language(language).parts
         found: list[int] = []
         for word in words:
@@ -90,9 +91,9 @@ class _Analysis(threading.local):
         return found
 
     def author_marks(self, words: Sequence[str]) -> tuple[int, ...]:
-        """Return the marks of authors with these words in their names, each once.
+        """Return the marks of authors with these words in their names, without repeats.
 
-        Names are known by their English stems in every language.
+        The marks of names use English stems, whatever the language of the text.
         """
         known = self._authors
         marks: dict[int, None] = {}
@@ -120,22 +121,23 @@ class _Analysis(threading.local):
 
 _analysis = _Analysis()
 
-_CHARS_A_TERM = 32  # of a query: far more than a term and the stop words around it have
+_CHARS_A_TERM = 32  # of a query: a generous bound for a term and its stop words
 
 
 def query_terms(
     text: str, *, now: float | None = None, most: int = 256
 ) -> tuple[list[int], QueryMarks]:
-    """Return the term hashes of a query, and what else it favours.
+    """Return the term hashes of a query, and the marks that it favours.
 
     Args:
         text: The query.
-        now: Seconds since 1970; the day that "yesterday" is relative to. None is today.
-        most: At most so many terms are returned.
+        now: The time to which "yesterday" is relative, in seconds since 1970 (UTC);
+            None for the current time.
+        most: The maximum number of terms to return, dates not counted.
 
     Returns:
-        Hashes in the order of the words, stop words left out, days that it names last;
-        and what it also favours.
+        The hashes of the words in order, without stop words, then the marks of the
+        dates that the query names; and the other marks and optional terms.
     """
     folded = normalise(text)
     read = _CHARS_A_TERM * most
@@ -160,7 +162,7 @@ def query_terms(
 def _optional_terms(
     words: Sequence[str], terms: Sequence[int], language: str
 ) -> list[int]:
-    """Return what a query may also find: parts of its words, words as parts."""
+    """Return the optional terms of a query: parts of its words, its words as parts."""
     found = dict.fromkeys(terms)
     if may_be_german(words, language):
         found.update(dict.fromkeys(_analysis.part_terms(words, language)))
@@ -170,18 +172,19 @@ def _optional_terms(
 
 
 def memory_terms(text: str, author: str | None, timestamp: float | None) -> list[int]:
-    """Return the term hashes under which a memory is found.
+    """Return the term hashes under which a memory is indexed.
 
     Args:
-        text: What was said.
-        author: Who said it; "what did Nate say" should find Nate's turns.
-        timestamp: When, in seconds; the day, the month's name and the year become
-            terms, in UTC.
+        text: The text of the memory.
+        author: The author's name, which becomes terms: "what did Nate say" should find
+            Nate's turns. None for no author.
+        timestamp: The time in seconds since 1970. The day, the month's name and the
+            year, in UTC, become terms. None for no time.
 
     Returns:
-        64-bit hashes, with repeats, stop words left out, marks last. A text in another
-        language is found under the stems of that language and under the English ones,
-        so that a name is found from every language.
+        64-bit hashes with repeats, without stop words, marks last. A text in a language
+        other than English gets the stems of its language and the English stems, so that
+        a query in any language finds a name.
     """
     folded = normalise(text)
     words = split_words(folded)
@@ -194,7 +197,7 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
         others = _analysis.terms(words, ENGLISH)
         terms += [term for term in others if term not in known]
     else:
-        extra += joined_words(folded)  # of a name
+        extra += joined_words(folded)  # names such as D'Angelo
     if extra:
         terms += _analysis.terms(extra, language)
     terms += _analysis.terms(suffixed_words(folded), ENGLISH)
@@ -220,12 +223,12 @@ def memory_terms(text: str, author: str | None, timestamp: float | None) -> list
 
 
 def toned_words(text: str) -> list[str]:
-    """Return the words of a text with letters of Vietnamese, with their tones."""
+    """Return the words of a text with their tones; [] without Vietnamese letters."""
     return split_words(with_tones(text)) if has_vietnamese_letters(text) else []
 
 
 def _vietnamese_terms(toned: Sequence[str]) -> list[int]:
-    """Return the terms under which a Vietnamese query looks for names."""
+    """Return the terms under which a Vietnamese query finds non-ASCII names."""
     names = [word for word in toned if not word.isascii()]
     return _analysis.terms(names, VIETNAMESE)
 
@@ -239,7 +242,7 @@ def _parts(words: Sequence[str]) -> list[int]:
 
 
 def content_words(text: str) -> list[int]:
-    """Return the hashes of a text's words without stop words, dates and marks."""
+    """Return the hashes of a text's words, without stop words, dates and marks."""
     folded = normalise(text)
     words = split_words(folded)
     toned = toned_words(text)

@@ -1,12 +1,13 @@
-"""Text to words: Unicode normalisation, word boundaries, scripts without spaces.
+"""Splits text into words: Unicode normalisation, word boundaries, unspaced scripts.
 
-A word is a run of letters, digits and combining marks. Text is NFKC-normalised and
-case-folded first, and Latin letters lose their accents, so that "Café", "CAFÉ" and
-"cafe" are one word. The words of a Vietnamese text are also given with their tones,
-which tell them apart. A script that is written without spaces (Chinese, Japanese, Thai,
-Lao, Khmer, Burmese) and Korean, which glues particles to its words, become overlapping
-pairs of characters: two texts then share a pair wherever they share two neighbouring
-characters.
+A word is a run of letters, digits and combining marks. The text is NFKC-normalised and
+case-folded first. Latin letters lose their accents, so that "Café", "CAFÉ" and "cafe"
+are the same word. `with_tones` keeps the accents for Vietnamese, whose words differ in
+them.
+
+Scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) and Korean, which
+attaches particles to words, become overlapping pairs of characters. Two texts then
+share a pair wherever they share two neighbouring characters.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ import unicodedata
 from vecall.lexical.elision import cut_elisions
 from vecall.lexical.suffixes import cut_suffixes
 
-# Combining marks inside words. `\\w` leaves them out, which would cut Hindi or Arabic
-# words in pieces; punctuation of the same blocks is left out here.
+# Combining marks inside words. `\\w` excludes them, which would split Hindi and Arabic
+# words. The punctuation of the same blocks is excluded here.
 _MARKS = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670"
     "\u0900-\u0963\u0971-\u0df3\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ece"
     "\u0f71-\u0f84\u102b-\u103e\u1056-\u1059\u17b4-\u17d3"
 )
-# Written without spaces between words, or (Hangul) with particles glued on.
+# Scripts without spaces between words, and Hangul, which attaches particles to words.
 _UNSPACED = (
     "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17d3\u3041-\u3096\u30a1-\u30fa"
     "\u30fc\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3"
     "\U00020000-\U0003ffff"
 )
 _WORD = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
-_ASCII_WORD = re.compile("[A-Za-z0-9]+")  # the same where there is nothing else
+_ASCII_WORD = re.compile("[A-Za-z0-9]+")  # faster, for ASCII text
 _UNSPACED_RUN = re.compile(
     rf"(?<![{_MARKS}])[{_MARKS}]*[{_UNSPACED}][{_UNSPACED}{_MARKS}]*"
 )
@@ -45,14 +46,14 @@ _RARE_MARKS = (
     "\U0001e000-\U0001e94a"
 )
 _MANY_MARKS = re.compile(rf"[{_MARKS}{_RARE_MARKS}]{{31,}}")
-# The apostrophe comes first, which is searched for many times faster than a look back.
+# The apostrophe comes first: a pattern with the lookbehind first is many times slower.
 _APOSTROPHE = re.compile(r"['\u2018\u2019\u02bc](?<=\w.)(?=\w)")
 _POSSESSIVE = re.compile(r"['\u2018\u2019\u02bc](?<=\w.)s\b")
 _LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
 
 
 def normalise(text: str) -> str:
-    """Return `text` in the one form in which words are compared."""
+    """Return `text` in the normal form in which words are compared."""
     if text.isascii():
         return text.lower()
     folded = unicodedata.normalize("NFKC", stream_safe(text)).casefold()
@@ -64,22 +65,22 @@ def normalise(text: str) -> str:
 
 
 def with_tones(text: str) -> str:
-    """Return `text` normalised but for the accents of Latin letters."""
+    """Return `text` normalised, with the accents of Latin letters."""
     folded = unicodedata.normalize("NFKC", stream_safe(text)).casefold()
     return unicodedata.normalize("NFC", folded)
 
 
 def stream_safe(text: str) -> str:
-    """Return `text` so that normalising it takes time in proportion to its length.
+    """Limit runs of combining marks to 30, so that normalisation takes linear time.
 
-    More than 30 combining marks in a row are none of any language (UAX #15, stream-safe
-    text format), and would cost the square of their number: the rest is dropped.
+    No language uses more than 30 combining marks in a row (UAX #15, stream-safe text
+    format). The time to normalise a run is quadratic in its length.
     """
     return text if text.isascii() else _MANY_MARKS.sub(_first_marks, text)
 
 
 def _first_marks(run: re.Match[str]) -> str:
-    """Drop what is more than 30 marks in a row; a run holds letters of some scripts."""
+    """Drop marks after 30 in a row. The run may contain letters of some scripts."""
     chars = []
     marks = 0
     for char in run.group():
@@ -96,7 +97,7 @@ def words(text: str) -> list[str]:
         text: Any string; lone surrogates and control characters separate words.
 
     Returns:
-        Normalised words. "Nate's dog isn't" gives nate, dog, isnt; "l'école" gives
+        The normalised words. "Nate's dog isn't" gives nate, dog, isnt; "l'école" gives
         ecole; "İstanbul'da" gives istanbul.
     """
     return split_words(normalise(text))
@@ -123,7 +124,7 @@ def split_words(folded: str) -> list[str]:
 
 
 def _split_scripts(word: str) -> list[str]:
-    """Cut a word where it changes to or from an unspaced script; pair the latter."""
+    """Split a word at borders of unspaced scripts, and their runs into pairs."""
     parts: list[str] = []
     end = 0
     for run in _UNSPACED_RUN.finditer(word):
@@ -137,12 +138,12 @@ def _split_scripts(word: str) -> list[str]:
 
 
 def _pairs(run: str) -> list[str]:
-    """Overlapping pairs of characters; a single character is returned as it is."""
+    """Return the overlapping pairs of characters; a single character stays alone."""
     if len(run) < 2:
         return [run]
     return [run[i : i + 2] for i in range(len(run) - 1)]
 
 
 def has_word(text: str) -> bool:
-    """Whether `text` has any word at all; punctuation and symbols are none."""
+    """Return whether `text` has a word, and not only punctuation and symbols."""
     return text[:1].isalnum() or _WORD.search(text) is not None
