@@ -48,7 +48,8 @@ def abandoned(
 ) -> weakref.finalize[..., Any]:
     """Register steps that clean up a service that was freed without `close`.
 
-    The steps also emit a ResourceWarning. In a forked child they do not run.
+    A ResourceWarning follows the steps. A forked child does neither, nor does the end
+    of the process.
 
     Args:
         service: The service, or an object with the same lifetime.

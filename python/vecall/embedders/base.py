@@ -77,8 +77,8 @@ def checked_vectors(result: object, count: int, dimensions: int) -> Vectors:
     """Return an embedder's result as float32 (count, dimensions).
 
     Raises:
-        EmbedderError: The shape is another, or a value is not a number, NaN, infinite
-            or outside the range of float32.
+        EmbedderError: The result is not an array of numbers, has another shape, or has
+            a value that is NaN, infinite or outside the range of float32.
     """
     try:
         array = np.asarray(result)

@@ -4,7 +4,7 @@
   A word with a letter that only Vietnamese or Turkish has counts as a stop word of it.
 - Cyrillic letters: Russian. For related languages, its stemmer is better than none.
 - Arabic, Greek and Devanagari letters: Arabic, Greek and Hindi.
-- Scripts without spaces have no stop words and no stems; see the tokenizer.
+- Scripts without spaces need no stop words and no stems; see the tokenizer.
 """
 
 from __future__ import annotations
@@ -133,7 +133,15 @@ _NOT_GERMAN = frozenset(
 
 
 def may_be_german(words: Sequence[str], language: str) -> bool:
-    """Return whether a text is German, or has no stop word of another language."""
+    """Return whether a text may be German.
+
+    True for a German text, and for a text that is too short to tell: it has no stop
+    word of another language.
+
+    Args:
+        words: The normalised words of the text.
+        language: The result of `language_of`.
+    """
     if language != ENGLISH:
         return language == GERMAN
     return _NOT_GERMAN.isdisjoint(words)

@@ -6,7 +6,7 @@ import math
 
 DEFAULT_PRIOR = 0.5
 DAY = 86_400.0
-"""The unit of age in seconds. The importance changes only once a day."""
+"""The unit of age in seconds: age changes the importance once a day."""
 
 _HALF_FADED = 90.0  # days, for half of _RECENCY_WEIGHT
 _RECENCY_WEIGHT = 0.7  # the log-odds that a memory loses by age, at most
