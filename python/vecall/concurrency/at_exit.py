@@ -48,8 +48,8 @@ def abandoned(
 ) -> weakref.finalize[..., Any]:
     """Register steps that clean up a service that was freed without `close`.
 
-    A ResourceWarning follows the steps. A forked child does neither, nor does the end
-    of the process.
+    A ResourceWarning follows the steps. Neither happens in a forked child or at the
+    end of the process.
 
     Args:
         service: The service, or an object with the same lifetime.
