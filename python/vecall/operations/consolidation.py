@@ -22,9 +22,9 @@ from vecall.operations.consolidation_plan import (
     checked_fold,
     checked_similarity,
 )
-from vecall.operations.memory import Memory
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest
+from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.store import (
     Change,
     ClaimConsolidation,
@@ -61,7 +61,10 @@ class Consolidator:
     """Consolidates the memories of one user at a time."""
 
     def __init__(
-        self, memory: Memory, observing: SessionObserver, plan: ConsolidationPlan | None
+        self,
+        memory: WritesAndSearches,
+        observing: SessionObserver,
+        plan: ConsolidationPlan | None,
     ) -> None:
         """Create a consolidator for an open file.
 
@@ -266,7 +269,7 @@ class Consolidator:
 
 
 def checked_consolidating(
-    memory: Memory, observing: SessionObserver, plan: object
+    memory: WritesAndSearches, observing: SessionObserver, plan: object
 ) -> Consolidator:
     """Return the consolidator of a service; close `memory` on an error.
 

@@ -11,8 +11,8 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.drafts import CallMetadata, entry_drafts
-from vecall.operations.memory import Memory
 from vecall.operations.write_request import WriteRequest
+from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.search.confidence import prior_of
 from vecall.search.entries import entry_from_row
 from vecall.store import (
@@ -57,7 +57,7 @@ def _check_changes(changes: Mapping[str, Any]) -> None:
 class Corrections:
     """Updates, history and states of the memories of an open file."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: WritesAndSearches) -> None:
         """Use the runtime of an open file."""
         self._memory = memory
         self.telemetry = memory.telemetry

@@ -9,8 +9,8 @@ from vecall.content import as_list
 from vecall.errors import EmbedderError, InvalidArgumentError
 from vecall.limits import Limits
 from vecall.operations.deletion import Deletion
-from vecall.operations.memory import Memory
 from vecall.operations.near_best import Match, near_best
+from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.ranking.options import Ranking
 from vecall.search.searcher import Searcher, SearchRequest
 from vecall.store import LASTS_S, ProposeForget
@@ -26,7 +26,7 @@ _ALONE = Ranking(weights=dict.fromkeys(_NEIGHBOURS, 0.0))
 class Forgetting:
     """The forget proposals of one open file."""
 
-    def __init__(self, memory: Memory, deletion: Deletion) -> None:
+    def __init__(self, memory: WritesAndSearches, deletion: Deletion) -> None:
         """Use an open file, which stores the proposals."""
         self._memory = memory
         self.telemetry = memory.telemetry

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vecall.concurrency.join import Join
 from vecall.operations.consolidation import Consolidator
-from vecall.operations.memory import Memory
 from vecall.operations.session_triggers import SessionObserver
+from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.store import Change, Sweep
 from vecall.telemetry import observed
 
@@ -18,7 +18,10 @@ class Housekeeping:
     """The periodic background work on one open file."""
 
     def __init__(
-        self, memory: Memory, sessions: SessionObserver, consolidator: Consolidator
+        self,
+        memory: WritesAndSearches,
+        sessions: SessionObserver,
+        consolidator: Consolidator,
     ) -> None:
         """Combine the periodic work on an open file."""
         self._memory = memory

@@ -25,9 +25,9 @@ from vecall.ingest.buffered_turns import (
 )
 from vecall.ingest.drafts import session_head
 from vecall.ingest.summaries import SUMMARY, summary_drafts
-from vecall.operations.memory import Memory
 from vecall.operations.summarizing import SummarizerCalls
 from vecall.operations.write_request import WriteRequest
+from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.store import (
     BufferedTurn,
     BufferTurns,
@@ -58,7 +58,7 @@ class SessionObserver:
 
     def __init__(
         self,
-        memory: Memory,
+        memory: WritesAndSearches,
         trigger: Trigger | None,
         summarizer: SummaryProvider | None,
     ) -> None:

@@ -20,11 +20,11 @@ from vecall.operations.consolidation_plan import SESSIONS, Fold
 from vecall.operations.corrections import Corrections
 from vecall.operations.deletion import Deletion
 from vecall.operations.forgetting import Forgetting
-from vecall.operations.memory import Memory
 from vecall.operations.reads import Reads
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest, fact_request
+from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scope
 from vecall.service._admin_sync import SyncMemoryAdmin
@@ -59,7 +59,7 @@ class SyncMemoryService(ClosesBlocking):
     def __init__(
         self,
         service: ClosesOnExit,
-        memory: Memory,
+        memory: WritesAndSearches,
         reads: Reads,
         deletion: Deletion,
         admin: SyncMemoryAdmin,

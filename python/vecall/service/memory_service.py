@@ -29,7 +29,6 @@ from vecall.operations.deletion import Deletion
 from vecall.operations.forgetting import Forgetting
 from vecall.operations.housekeeping import Housekeeping
 from vecall.operations.known_options import known_options
-from vecall.operations.memory import Memory
 from vecall.operations.options import (
     StorageOptions,
     WritePolicy,
@@ -43,6 +42,7 @@ from vecall.operations.reads import Reads
 from vecall.operations.searches import SearchArguments
 from vecall.operations.session_triggers import SessionObserver
 from vecall.operations.write_request import WriteRequest, fact_request
+from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.protocols import BaseMemoryService
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scope
@@ -109,10 +109,10 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         StorageError: The file cannot be opened or written.
     """
 
-    _memory_type = Memory
+    _memory_type = WritesAndSearches
     _warns_of_raw_turns = True
 
-    _memory: Memory
+    _memory: WritesAndSearches
     _reads: Reads
     _deletion: Deletion
     _admin: MemoryAdmin

@@ -19,9 +19,9 @@ from vecall.errors import ConfigError
 from vecall.filters.labels import passes as passes_stored
 from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word, stream_safe
-from vecall.operations.memory import Memory
 from vecall.operations.options import checked_group
 from vecall.operations.searches import SearchArguments
+from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.search.confidence import importance_of
 from vecall.search.entries import entry_from_row
 from vecall.search.options import SearchOptions
@@ -192,7 +192,7 @@ def _metadata(row: Row, condition: Filter) -> dict[str, Any]:
     return stored_object(row.meta) if condition.metadata and row.meta else {}
 
 
-class _MatchingMemory(Memory):
+class _MatchingMemory(WritesAndSearches):
     """A memory whose searches match texts."""
 
     matching = staticmethod(by_substring)
@@ -221,7 +221,7 @@ class _WordMatchingMemory(_MatchingMemory):
     matching = staticmethod(by_words)
 
 
-_MEMORIES: dict[str, type[Memory]] = {
+_MEMORIES: dict[str, type[WritesAndSearches]] = {
     "substring": _MatchingMemory,
     "words": _WordMatchingMemory,
 }

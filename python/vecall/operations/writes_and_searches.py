@@ -6,5 +6,5 @@ from vecall.operations.searches import Searches
 from vecall.operations.writes import Writes
 
 
-class Memory(Writes, Searches):
+class WritesAndSearches(Writes, Searches):
     """Adds memories to one open file, and searches the file."""
