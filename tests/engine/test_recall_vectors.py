@@ -87,13 +87,20 @@ def test_search_is_exact_with_and_without_filters(references, dim):
 @pytest.mark.parametrize("dim", [4, 128, 384])
 @pytest.mark.parametrize("rows", [1, 2, 3, 64])
 @pytest.mark.parametrize("filtered", [False, True])
-def test_mean_and_deviation_of_few_cosines_have_no_noise(dim, rows, filtered):
-    """A summary of one row has its cosine as mean, and no deviation."""
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_mean_and_deviation_of_few_cosines_have_no_noise(dim, rows, filtered, kind):
+    """A summary of one row has its cosine as mean, and no deviation.
+
+    Removed rows do not count.
+    """
     rng = np.random.default_rng(6)
-    vectors = rng.standard_normal((rows + 500 * filtered, dim)).astype(np.float32)
+    removed = 7
+    count = rows + 500 * filtered
+    vectors = rng.standard_normal((count + removed, dim)).astype(np.float32)
     query = rng.standard_normal(dim).astype(np.float32)
-    engine = Engine(dim, kind="flat")
+    engine = Engine(dim, kind=kind)
     engine.add(KEY, np.arange(len(vectors)), vectors)
+    engine.remove(KEY, np.arange(count, count + removed))
     only = np.arange(rows) if filtered else None
     *_, (_, _, mean, deviation, _) = engine.recall(KEY, query, [], 5, only=only)
     few = vectors[:rows].astype(np.float64)

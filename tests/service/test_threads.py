@@ -101,8 +101,9 @@ def test_a_search_never_shows_an_older_text_than_it_was_told(open_service, tmp_p
         return MemoryEntry(f"zebra {version} {padding}", id=id_)
 
     service.sync.add_memory(**ALICE, memories=[told(0, f"id{i}") for i in range(7)])
-    reader = threading.Thread(target=search)  # more of them only take its turns
-    reader.start()
+    readers = [threading.Thread(target=search) for _ in range(3)]
+    for reader in readers:
+        reader.start()
     stale = 0
     try:
         for version in range(1, 600):
@@ -113,7 +114,8 @@ def test_a_search_never_shows_an_older_text_than_it_was_told(open_service, tmp_p
             stale += shown[id_].split()[1] != str(version)
     finally:
         stop.set()
-        reader.join()
+        for reader in readers:
+            reader.join()
     assert stale == 0
 
 

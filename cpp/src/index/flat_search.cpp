@@ -62,10 +62,6 @@ class Spread {
 constexpr std::size_t kWholeShare = 5;
 constexpr std::size_t kWholeShareAfter = 2;
 
-// From every step-th slot that passes; short vectors are too rough in 4 bits.
-CosineSpread spread_of(const DenseQuery& query, std::size_t step,
-                       DenseScratch& scratch);
-
 // Every row of the partition in order.
 CosineSpread scan_all(const DenseQuery& query, DenseScratch& scratch,
                       BlockRescorer& rescorer) {
@@ -168,46 +164,44 @@ CosineSpread scan_selected(const DenseQuery& query, DenseScratch& scratch,
   return spread.result();
 }
 
-// Of every row that passes, without the noise of the estimates.
-CosineSpread exact_spread(const DenseQuery& query) {
-  Spread spread;
-  const auto add = [&](Slot slot) {
-    if (!query.rows.has_vector(slot)) return;
-    const double cosine = full_cosine(query.rows, query.encoded, slot, query.exact);
-    spread.add(static_cast<float>(cosine), 0.0F);
-  };
-  if (query.selection.selects_all()) {
-    for (std::size_t slot = 0; slot < query.rows.slots(); ++slot) {
-      add(static_cast<Slot>(slot));
-    }
-  } else {
-    query.selection.for_each(add);
-  }
-  return spread.result();
-}
-
 // Of so few rows the noise of the estimates would show in mean and deviation.
 constexpr std::size_t kFewRows = 64;
 
-bool needs_exact_spread(const DenseQuery& query) noexcept {
-  const std::size_t rows =
-      query.selection.selects_all() ? query.rows.slots() : query.selection.count();
-  return query.want_spread && (query.rows.space().is_short() || rows <= kFewRows);
+// The rows that may pass: of a selection exact, else all that have a vector.
+std::size_t passing_rows(const DenseQuery& query) noexcept {
+  return query.selection.selects_all() ? query.rows.vectors() : query.selection.count();
 }
 
-CosineSpread spread_of(const DenseQuery& query, std::size_t step,
+// Of about `limit` of the rows that pass, evenly chosen, or of all if there are less
+// than twice as many. Cosines of short vectors and of few rows are exact: estimates in
+// 4 bits would be too rough.
+CosineSpread spread_of(const DenseQuery& query, std::size_t limit,
                        DenseScratch& scratch) {
+  const RowTable& rows = query.rows;
+  const std::size_t passing = passing_rows(query);
+  const std::size_t step = std::max<std::size_t>(1, passing / limit);
   scratch.slots.clear();
-  for (std::size_t slot = 0; slot < query.rows.slots(); slot += step) {
-    const auto at = static_cast<Slot>(slot);
-    if (query.rows.has_vector(at) && query.selection.contains(at)) {
-      scratch.slots.push_back(at);
+  const auto add = [&](Slot slot) {
+    if (rows.has_vector(slot) && query.selection.contains(slot)) {
+      scratch.slots.push_back(slot);
+    }
+  };
+  // Every step-th row that passes, or those of every step-th slot: what visits less.
+  if (!query.selection.selects_all() && passing <= rows.slots() / step) {
+    std::size_t left = 0;
+    query.selection.for_each([&](Slot slot) {
+      if (left == 0) add(slot);
+      left = left == 0 ? step - 1 : left - 1;
+    });
+  } else {
+    for (std::size_t slot = 0; slot < rows.slots(); slot += step) {
+      add(static_cast<Slot>(slot));
     }
   }
   Spread spread;
-  if (query.rows.space().is_short()) {
+  if (rows.space().is_short() || scratch.slots.size() <= kFewRows) {
     for (const Slot slot : scratch.slots) {
-      const double cosine = full_cosine(query.rows, query.encoded, slot, query.exact);
+      const double cosine = full_cosine(rows, query.encoded, slot, query.exact);
       spread.add(static_cast<float>(cosine), 0.0F);
     }
   } else {
@@ -230,7 +224,12 @@ CosineSpread flat_search(const DenseQuery& query, DenseScratch& scratch) {
   const CosineSpread spread = few ? scan_selected(query, scratch, rescorer)
                                   : scan_all(query, scratch, rescorer);
   rescorer.finish();
-  return needs_exact_spread(query) ? exact_spread(query) : spread;
+  const std::size_t passing = passing_rows(query);
+  const bool is_exact = query.rows.space().is_short() || passing <= kFewRows;
+  if (query.want_spread && passing > 0 && is_exact) {
+    return spread_of(query, passing, scratch);
+  }
+  return spread;
 }
 
 void scan_slots(const DenseQuery& query, std::span<const Slot> slots,
@@ -249,8 +248,7 @@ void scan_slots(const DenseQuery& query, std::span<const Slot> slots,
 
 CosineSpread sampled_spread(const DenseQuery& query, std::size_t count,
                             DenseScratch& scratch) {
-  return spread_of(query, std::max<std::size_t>(1, query.rows.slots() / count),
-                   scratch);
+  return spread_of(query, count, scratch);
 }
 
 }  // namespace vecall
