@@ -22,7 +22,7 @@ import numpy as np
 from vecall import MemoryService, Quota, StorageOptions, WritePolicy
 from vecall._core import Engine
 from vecall.limits import Eviction
-from vecall.store.writes import writer
+from vecall.store.sqlite import writer
 
 from bench.common import arguments
 

@@ -30,7 +30,7 @@ from vecall.store import (
     WriteJob,
 )
 from vecall.store.file.database import Database
-from vecall.store.writes.jobs import run_in_savepoint
+from vecall.store.sqlite.savepoint_jobs import run_in_savepoint
 
 from helpers.join_runner import run_with
 from helpers.scheduled_parts import (

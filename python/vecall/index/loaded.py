@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from vecall.index.rows import Key
+from vecall.store import Version
 
 
 @dataclass(slots=True, eq=False)
@@ -18,6 +19,7 @@ class LoadedPartition:
     Attributes:
         part: The partition's number.
         seq: Its newest change that the engine has.
+        head: Random bits of that change; 0 in a file.
         rows: The number of its rows in the engine.
         steps: A counter that is odd while the engine's rows are being changed.
         nbytes: Its memory in the engine, in bytes.
@@ -32,6 +34,12 @@ class LoadedPartition:
     nbytes: int = 0
     unsaved: int = 0
     sound: bool = True
+    head: int = 0
+
+    @property
+    def version(self) -> Version:
+        """Number, newest change and its random bits."""
+        return self.part, self.seq, self.head
 
 
 class _Pin:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vecall.index.rows import Key
-from vecall.store import Change
+from vecall.store import Change, Version
 
 
 class NewestChanges:
@@ -15,10 +15,10 @@ class NewestChanges:
 
     def __init__(self) -> None:
         """Begin with an empty database."""
-        self._found: dict[Key, tuple[int, int]] = {}
+        self._found: dict[Key, Version] = {}
 
-    def get(self, key: Key) -> tuple[int, int] | None:
-        """Return a partition's number and its newest change, None if there is none."""
+    def get(self, key: Key) -> Version | None:
+        """Return the version of a partition; None if there is none."""
         return self._found.get(key)
 
     def note(self, change: Change) -> None:
@@ -27,4 +27,4 @@ class NewestChanges:
         if change.forgotten:
             self._found.pop(key, None)
         elif change.part:
-            self._found[key] = (change.part, change.seq)
+            self._found[key] = (change.part, change.seq, change.head)

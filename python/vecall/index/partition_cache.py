@@ -34,7 +34,7 @@ from vecall.index.read_threads import ReadThreads
 from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key
 from vecall.index.snapshots import SnapshotCache
-from vecall.store import Change, Row, Storage
+from vecall.store import Change, Row, Storage, Version
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -114,26 +114,36 @@ class PartitionCache:
         """
         return self._threads.long(work, *args, **kwargs)
 
-    def target(self, key: Key) -> tuple[int, int] | None:
-        """Return a partition's number and its newest change, as of now.
+    def target(self, key: Key) -> Version | None | Future[Version | None]:
+        """Return a partition's version as of now, or a future of it.
 
         Returns:
-            None if there is no such partition.
+            None if there is no such partition. Pass the result of a future to
+            `current`.
         """
-        found = self._found(key)
+        if self._newest is not None:
+            return self.current(key, self._newest.get(key))
+        future = self._storage.version_future(*key)
+        if future is not None:
+            return future
+        return self.current(key, self._storage.version(*key))
+
+    def current(self, key: Key, found: Version | None) -> Version | None:
+        """Return a version that was found; drop a partition that does not exist."""
         if found is None and self._residents.get(key) is not None:
-            self.synchronize(key)  # deleted by another process: drop it here, too
+            self.synchronize(key)  # deleted by another process
         return found
 
-    def loaded(
-        self, key: Key, target: tuple[int, int] | None
-    ) -> LoadedPartition | None:
+    def loaded(self, key: Key, target: Version | None) -> LoadedPartition | None:
         """Return the partition's entry if the engine has it at `target`."""
         entry = self._residents.get(key)
         if entry is None or target is None or not entry.sound:
             return None
-        part, seq = target
-        return entry if entry.part == part and entry.seq >= seq else None
+        part, seq, head = target
+        if entry.part != part or entry.seq < seq:
+            return None
+        # Where history can go back, an entry that is ahead may be of the lost history.
+        return entry if entry.head == head or not head else None
 
     def holds(self, key: Key, entry: LoadedPartition, steps: int) -> bool:
         """Whether a partition did not change in the engine since `loaded` was called.
@@ -203,10 +213,10 @@ class PartitionCache:
                 self._work.ask(key, afresh=True)
         self._evict_to_budget()
 
-    def rows(self, rids: Sequence[int]) -> list[Row]:
-        """Read the rows that still exist from the file into the cache."""
+    def rows(self, key: Key, rids: Sequence[int]) -> list[Row]:
+        """Read the rows of a user that still exist from the file into the cache."""
         read_at = self._cache.now()
-        with self._storage.read() as reads:
+        with self._storage.read(*key) as reads:
             rows = [stored.row for stored in reads.load_rows(rids)]
         self._cache.put(rows, read_at)
         return rows
@@ -216,7 +226,7 @@ class PartitionCache:
         """Bytes of all loaded partitions."""
         return self._residents.nbytes
 
-    def _found(self, key: Key) -> tuple[int, int] | None:
+    def _found(self, key: Key) -> Version | None:
         if self._newest is not None:
             return self._newest.get(key)
         return self._storage.version(*key)
@@ -240,7 +250,7 @@ class PartitionCache:
             self._engine.drop(key)
             entry = LoadedPartition(change.part, 0)
         # If another process wrote in between, the next search reads both changes.
-        if (entry.part, entry.seq) != (change.part, change.seq_before):
+        if entry.version != (change.part, change.seq_before, change.head_before):
             return
         try:
             self._filling.apply(key, entry, change.stored, change.removed)
@@ -248,7 +258,7 @@ class PartitionCache:
         except BaseException:
             self._drop(key)  # possibly half applied: the next search reloads it
             raise
-        entry.seq = change.seq
+        entry.seq, entry.head = change.seq, change.head
         if not entry.rows and self._newest is None:
             self._drop(key)  # empty
             return
@@ -277,7 +287,7 @@ class PartitionCache:
         found = self._found(key)
         if found is None or found[1] <= _LARGE:  # each row took a change
             return False
-        with self._storage.read() as reads:
+        with self._storage.read(*key) as reads:
             state = reads.partition_state(found[0], *key)
         return state is not None and state.live > _LARGE
 

@@ -78,13 +78,15 @@ class PartitionLoader:
         Raises:
             MovedModelError: The file was migrated to another model.
         """
-        with self._storage.read() as reads:
+        with self._storage.read(*key) as reads:
             newest = reads.partition_state(entry.part, *key)
             if newest is None:
                 return None
-            if newest.seq <= entry.seq:
+            if (newest.seq, newest.head) == (entry.seq, entry.head):
                 return 0
-            changed = reads.changed_since(entry.part, entry.seq)
+            if newest.seq <= entry.seq:
+                return None if newest.head else 0
+            changed = reads.changed_since(*entry.version)
             if changed is None:
                 return None
             rids = changed.written
@@ -95,7 +97,7 @@ class PartitionLoader:
         if entry.rows != newest.live:
             return None
         self._require_model()
-        entry.seq = newest.seq
+        entry.seq, entry.head = newest.seq, newest.head
         return len(rids) + len(changed.marked)
 
     def fill(self, key: Key, entry: LoadedPartition, *, from_rows: bool) -> int | None:
@@ -114,7 +116,7 @@ class PartitionLoader:
             MovedModelError: The file was migrated to another model.
         """
         part = entry.part
-        with self._storage.read() as reads:
+        with self._storage.read(*key) as reads:
             newest = reads.partition_state(part, *key)
             if newest is None:
                 # The user was deleted since the look-up, and may have a new partition.
@@ -152,7 +154,7 @@ class PartitionLoader:
             )
             raise CorruptFileError(msg)
         self._require_model()
-        entry.seq = newest.seq
+        entry.seq, entry.head = newest.seq, newest.head
         # Rows that were not read from a snapshot are unsaved.
         return newest.live if changed is None else changed
 
@@ -177,7 +179,7 @@ class PartitionLoader:
         rids: list[int] = []
         marked = 0
         if since != newest.seq:
-            changed = reads.changed_since(part, since)
+            changed = reads.changed_since(part, since, None)
             if changed is None:
                 return None
             rids, marked = changed.written, len(changed.marked)

@@ -159,6 +159,8 @@ class Admin:
             with self._runtime.begin_use() as search_index:
                 partitions = search_index.partitions
                 target = partitions.target(key)
+                if isinstance(target, Future):
+                    target = partitions.current(key, await Join(target))
                 if target is None or partitions.loaded(key, target) is not None:
                     return
                 await Join(partitions.synchronize(key))

@@ -149,7 +149,7 @@ class Consolidator:
         self, key: Key, words: bool, similarity: float | None
     ) -> tuple[list[DuplicateGroup], dict[str, bytes]]:
         storage = self._memory.storage
-        with storage.read() as reads:
+        with storage.read(*key) as reads:
             stored = reads.facts_of(*key, storage.expiry_clock.now())
         groups = duplicates(entry.row for entry in stored) if words else []
         model = self._memory.search_index.model
@@ -168,7 +168,7 @@ class Consolidator:
         storage = self._memory.storage
         now = storage.expiry_clock.now()
         found: list[tuple[str | None, list[Row]]] = []
-        with storage.read() as reads:
+        with storage.read(*key) as reads:
             if "sessions" in fold:
                 found += reads.old_sessions(*key, before, now)
             if fold & {"summaries", "facts"}:

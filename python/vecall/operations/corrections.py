@@ -101,7 +101,7 @@ class Corrections:
 
     def _current_row(self, app: str, user: str, memory_id: str) -> Row:
         storage = self._memory.storage
-        with storage.read() as reads:
+        with storage.read(app, user) as reads:
             now = storage.expiry_clock.now()
             row = reads.as_it_stands(app, user, memory_id, now)
         if row is None:
@@ -111,7 +111,7 @@ class Corrections:
 
     def _row(self, app: str, user: str, memory_id: str) -> Row:
         storage = self._memory.storage
-        with storage.read() as reads:
+        with storage.read(app, user) as reads:
             row = reads.find(app, user, memory_id, storage.expiry_clock.now())
         if row is None:
             msg = "memory_id: this user has no such memory"
@@ -133,7 +133,7 @@ class Corrections:
 
     def _past(self, app: str, user: str, memory_id: str) -> list[Revision]:
         storage = self._memory.storage
-        with storage.read() as reads:
+        with storage.read(app, user) as reads:
             now = storage.expiry_clock.now()
             found = reads.history(app, user, memory_id, now)
         if not found:
@@ -178,7 +178,7 @@ class Corrections:
         self, key: Key, state: str, cursor: str | None, limit: int, scope: str
     ) -> list[MemoryEntry]:
         storage = self._memory.storage
-        with storage.read() as reads:
+        with storage.read(*key) as reads:
             now = storage.expiry_clock.now()
             rows = reads.listed(*key, state, cursor, limit, now)
         return [

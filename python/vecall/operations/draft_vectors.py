@@ -82,7 +82,7 @@ def _to_embed(
     off the event loop.
     """
     now = storage.expiry_clock.now()
-    with storage.read() as reads:
+    with storage.read(app, user) as reads:
         if key is not None and reads.is_used(app, user, key):
             return None
         known = reads.lookup_existing(app, user, drafts, now, model)

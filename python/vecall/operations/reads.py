@@ -42,7 +42,7 @@ class Reads:
 
     def _get(self, app: str, user: str, memory_id: str) -> MemoryEntry:
         storage = self._runtime.storage
-        with storage.read() as reads:
+        with storage.read(app, user) as reads:
             row = reads.find(app, user, memory_id, storage.expiry_clock.now())
         if row is None:
             msg = "memory_id: this user has no such memory"
@@ -77,7 +77,7 @@ class Reads:
         self, app: str, user: str, memory_id: str, before: int, after: int
     ) -> list[MemoryEntry]:
         now = self._runtime.storage.expiry_clock.now()
-        with self._runtime.storage.read() as reads:
+        with self._runtime.storage.read(app, user) as reads:
             row = reads.find(app, user, memory_id, now)
             if row is None:
                 msg = "memory_id: this user has no such memory"

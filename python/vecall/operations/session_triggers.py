@@ -235,7 +235,7 @@ class SessionObserver:
             items.update({draft.id: draft for draft in in_slices(turns)})
             if summary is not None:
                 items[compaction_id(due.session, summary)] = summary
-        with self._memory.storage.read() as reads:
+        with self._memory.storage.read(due.app, due.user) as reads:
             known = reads.seen_turn_ids(*due, list(items))
         new = [item for item in in_slices(items.items()) if item[0] not in known]
         late = set()
@@ -251,7 +251,7 @@ class SessionObserver:
         return new, drafts
 
     def _buffered(self, due: DueSession) -> list[BufferedTurn]:
-        with self._memory.storage.read() as reads:
+        with self._memory.storage.read(due.app, due.user) as reads:
             return reads.buffered_turns(*due)
 
     async def _compacted(self, due: DueSession) -> list[str]:

@@ -47,7 +47,7 @@ def passing_rows(
     if target is None:
         return np.empty(0, np.int64)
     part = target[0]
-    with storage.read() as reads:
+    with storage.read(*key) as reads:
         if reads.partition_state(part, *key) is None:
             return np.empty(0, np.int64)  # the user was deleted meanwhile
         rows: Iterable[tuple[int, str | None]] = reads.likely_rows(part, conditions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from vecall.search import reranking as _reorder
 from vecall.search.confidence import Hit, QueryStats, Scoring, importance_of
 from vecall.search.entries import entry_from_row
 from vecall.search.ranking_calls import call_of_ranking
-from vecall.store import Row
+from vecall.store import Row, Version
 from vecall.timestamps import to_micros, to_seconds
 from vecall.types import Filter, SearchMemoryResponse
 
@@ -121,7 +122,7 @@ class Searcher:
                 vector = await self._embedding.embed_query(*request.key, query)
         hits, answer = await self._search_when_current(request, vector)
         if any(hit.row is None for hit in hits):
-            await self._fetch(hits)
+            await self._fetch(request.key, hits)
         # A row that is still missing was deleted after the engine call.
         found = [(hit, hit.row) for hit in hits if hit.row is not None]
         now = self._expiry_clock.wall()
@@ -156,10 +157,10 @@ class Searcher:
         """Return candidates for deletion, with explanations."""
         return await self.search(request)
 
-    async def _fetch(self, hits: list[Hit]) -> None:
+    async def _fetch(self, key: Key, hits: list[Hit]) -> None:
         """Read the rows that are not in memory."""
         missing = [hit.rid for hit in hits if hit.row is None]
-        rows = await Join(self._loader.submit(self._loader.rows, missing))
+        rows = await Join(self._loader.submit(self._loader.rows, key, missing))
         fetched = {row.rid: row for row in rows}
         for hit in hits:
             if hit.row is None:
@@ -190,6 +191,8 @@ class Searcher:
         """Query the engine once it has all changes from before the search began."""
         partitions, key = self._loader, request.key
         target = partitions.target(key)
+        if isinstance(target, Future):
+            target = partitions.current(key, await Join(target))
         answer = self._answer(request, vector, target)
         if answer is not None:
             return answer
@@ -204,8 +207,11 @@ class Searcher:
                 answer = self._answer(request, vector, target)
                 if answer is not None:
                     return answer
-                if (now := partitions.target(key)) is None or now[0] != target[0]:
-                    target = now  # the user was deleted meanwhile
+                now = partitions.target(key)
+                if isinstance(now, Future):
+                    now = partitions.current(key, await Join(now))
+                if now is None or now[0] != target[0] or now[2]:
+                    target = now  # the user was deleted, or history went back
         msg = "a user's memories changed faster than they could be read"
         raise BusyError(msg)
 
@@ -213,7 +219,7 @@ class Searcher:
         self,
         request: SearchRequest,
         vector: Vectors | None,
-        target: tuple[int, int] | None,
+        target: Version | None,
     ) -> tuple[list[Hit], QueryStats] | None:
         """Query the engine; None unless the partition is at `target` throughout."""
         partitions, key = self._loader, request.key

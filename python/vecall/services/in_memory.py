@@ -151,7 +151,7 @@ class _MatchingRecall(Searcher):
         if target is None:
             return []
         part = target[0]
-        with self._storage.read() as reads:
+        with self._storage.read(app, user) as reads:
             if reads.partition_state(part, app, user) is None:
                 return []  # the partition was deleted
             return [entry.row for entry in in_slices(reads.load_partition(part))]

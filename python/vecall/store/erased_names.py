@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 import secrets
-import sqlite3
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Literal
 
 from vecall.store.sql import select_in
+from vecall.store.transaction import Transaction
 
 HIDDEN_APP = ""
 """The app of users whose names are digests. Callers cannot use this name."""
@@ -61,7 +61,7 @@ def hide(key: bytes, name: str) -> str:
     return _MARK + urlsafe_b64encode(digest).decode("ascii")
 
 
-def keys_of(connection: sqlite3.Connection, part: int) -> list[bytes]:
+def keys_of(connection: Transaction, part: int) -> list[bytes]:
     """Return the keys of a user's digests; most users have no key."""
     found = connection.execute(
         "SELECT id FROM tomb WHERE part = ? AND id >= ? AND id < ? LIMIT ?",
@@ -70,7 +70,7 @@ def keys_of(connection: sqlite3.Connection, part: int) -> list[bytes]:
     return [bytes.fromhex(id_[len(_KEY_MARK) :]) for (id_,) in found]
 
 
-def make_key(connection: sqlite3.Connection, part: int, now: float) -> bytes:
+def make_key(connection: Transaction, part: int, now: float) -> bytes:
     """Return a key of a user; create it if the user has none."""
     for key in keys_of(connection, part):
         return key
@@ -82,17 +82,17 @@ def make_key(connection: sqlite3.Connection, part: int, now: float) -> bytes:
     return key
 
 
-def add_key(connection: sqlite3.Connection, part: int, id_: str, at: float) -> None:
+def add_key(connection: Transaction, part: int, id_: str, at: float) -> None:
     """Add a key from another file, unless the user has `_MOST_KEYS` keys."""
     if len(keys_of(connection, part)) < _MOST_KEYS:
         connection.execute(
-            "INSERT OR IGNORE INTO tomb (part, id, at) VALUES (?, ?, ?)",
+            "INSERT INTO tomb (part, id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
             (part, id_, at),
         )
 
 
 def forms_of(
-    connection: sqlite3.Connection, part: int, names: Iterable[str]
+    connection: Transaction, part: int, names: Iterable[str]
 ) -> dict[str, str]:
     """Return the names by their forms in the file: the name itself and its digests."""
     names = list(names)
@@ -103,7 +103,7 @@ def forms_of(
 
 
 def tombstones(
-    connection: sqlite3.Connection, part: int, ids: Sequence[str]
+    connection: Transaction, part: int, ids: Sequence[str]
 ) -> Iterator[tuple[str, str, Why | None]]:
     """Yield the ids that have a tombstone.
 
@@ -119,7 +119,7 @@ def tombstones(
         yield forms[form], form, why
 
 
-def drop_tombstone(connection: sqlite3.Connection, part: int, id_: str) -> None:
+def drop_tombstone(connection: Transaction, part: int, id_: str) -> None:
     """Delete the tombstone of a memory."""
     for _ in select_in(
         connection,
@@ -130,25 +130,26 @@ def drop_tombstone(connection: sqlite3.Connection, part: int, id_: str) -> None:
         pass
 
 
-def _secret(connection: sqlite3.Connection) -> bytes | None:
+def _secret(connection: Transaction) -> bytes | None:
     found = connection.execute("SELECT value FROM meta WHERE key = 'secret'").fetchone()
     return None if found is None else str(found[0]).encode()[:64]
 
 
-def make_secret(connection: sqlite3.Connection) -> None:
+def make_secret(connection: Transaction) -> None:
     """Create the file's secret for digests of names, if it has none."""
     connection.execute(
-        "INSERT OR IGNORE INTO meta (key, value) VALUES ('secret', ?)",
+        "INSERT INTO meta (key, value) VALUES ('secret', ?) ON CONFLICT DO NOTHING",
         (secrets.token_hex(_KEY_BYTES),),
     )
 
 
-def copy_secret(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+def copy_secret(source: Transaction, target: Transaction) -> None:
     """Copy the secret of the source, so that its digests of names stay valid."""
     secret = _secret(source)
     if secret is not None:
         target.execute(
-            "INSERT OR REPLACE INTO meta (key, value) VALUES ('secret', ?)",
+            "INSERT INTO meta (key, value) VALUES ('secret', ?) "
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (secret.decode(),),
         )
 
@@ -157,7 +158,7 @@ def _digest(secret: bytes, name: str) -> str:
     return blake2b(name.encode(), digest_size=_NAME_BYTES, key=secret).hexdigest()
 
 
-def hidden_app(connection: sqlite3.Connection, app: str) -> str | None:
+def hidden_app(connection: Transaction, app: str) -> str | None:
     """Return the prefix of digests of an app's users; None if no name is hidden."""
     secret = _secret(connection)
     return None if secret is None else _digest(secret, f"app {app}")
@@ -167,7 +168,7 @@ def _hidden_end(secret: bytes, user: str) -> str:
     return _digest(secret, f"user {user}")
 
 
-def hidden_user(connection: sqlite3.Connection, app: str, user: str) -> str | None:
+def hidden_user(connection: Transaction, app: str, user: str) -> str | None:
     """Return the digest of a user's names; None if the file has no secret."""
     secret = _secret(connection)
     if secret is None or app == HIDDEN_APP:
@@ -176,13 +177,13 @@ def hidden_user(connection: sqlite3.Connection, app: str, user: str) -> str | No
 
 
 def is_hidden_user(
-    connection: sqlite3.Connection, names: tuple[str, str], app: str, user: str
+    connection: Transaction, names: tuple[str, str], app: str, user: str
 ) -> bool:
     """Whether the names of a partition are the digest of a user's names."""
     return names[0] == HIDDEN_APP and names[1] == hidden_user(connection, app, user)
 
 
-def part_of(connection: sqlite3.Connection, app: str, user: str) -> int | None:
+def part_of(connection: Transaction, app: str, user: str) -> int | None:
     """Return the number of a user's partition, even if its names are digests."""
     query = "SELECT id FROM part WHERE app = ? AND user = ?"
     found = connection.execute(query, (app, user)).fetchone()
@@ -192,7 +193,7 @@ def part_of(connection: sqlite3.Connection, app: str, user: str) -> int | None:
     return None if found is None else int(found[0])
 
 
-def hidden_in_app(connection: sqlite3.Connection, app: str) -> list[str]:
+def hidden_in_app(connection: Transaction, app: str) -> list[str]:
     """Return the digests of the names of an app's users."""
     begin = hidden_app(connection, app)
     if begin is None:
@@ -204,7 +205,7 @@ def hidden_in_app(connection: sqlite3.Connection, app: str) -> list[str]:
     return [user for (user,) in found]
 
 
-def hidden_of_user(connection: sqlite3.Connection, user: str) -> list[str]:
+def hidden_of_user(connection: Transaction, user: str) -> list[str]:
     """Return the digests of a user's names in all apps."""
     secret = _secret(connection)
     if secret is None:

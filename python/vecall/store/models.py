@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
 import numpy as np
 
 from vecall.errors import CorruptFileError, EmbeddingMismatchError
 from vecall.store.results import EmbeddingModel
+from vecall.store.transaction import Transaction
 from vecall.store.values import NO_VALUE, require_counts
 
 _MAX_DIM = 65_536
@@ -45,7 +45,7 @@ def checked_model(row: tuple[Any, ...]) -> EmbeddingModel:
     return EmbeddingModel(*row)
 
 
-def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
+def active_model(connection: Transaction) -> EmbeddingModel | None:
     """Return the model of the file's vectors, or None if it has none.
 
     Raises:
@@ -57,7 +57,7 @@ def active_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
     return None if row is None else checked_model(row)
 
 
-def has_memories(connection: sqlite3.Connection) -> bool:
+def has_memories(connection: Transaction) -> bool:
     """Return whether the file holds any memory, in any state."""
     found = connection.execute("SELECT EXISTS (SELECT 1 FROM mem)").fetchone()
     return bool(found[0])
@@ -88,7 +88,7 @@ def require_same(stored: EmbeddingModel, candidate: EmbeddingModel) -> None:
             raise EmbeddingMismatchError(msg)
 
 
-def require_active(connection: sqlite3.Connection, model: int | None) -> None:
+def require_active(connection: Transaction, model: int | None) -> None:
     """Check, inside a transaction, that `model` is still the active model.
 
     Raises:
@@ -105,7 +105,7 @@ def require_active(connection: sqlite3.Connection, model: int | None) -> None:
         raise EmbeddingMismatchError(msg)
 
 
-def adopt(connection: sqlite3.Connection, candidate: EmbeddingModel) -> EmbeddingModel:
+def adopt(connection: Transaction, candidate: EmbeddingModel) -> EmbeddingModel:
     """Make `candidate` the model of a file that has none, inside a transaction.
 
     Raises:

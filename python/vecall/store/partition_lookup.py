@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from vecall.errors import CorruptFileError
 from vecall.store.erased_names import is_hidden_user
 from vecall.store.results import PartitionState, Version
+from vecall.store.transaction import Transaction
 from vecall.store.values import require_counts
 
 
 def partition_state(
-    connection: sqlite3.Connection, part: int, app: str, user: str
+    connection: Transaction, part: int, app: str, user: str
 ) -> PartitionState | None:
     """Return the state of a partition, and check that it belongs to (app, user).
 
@@ -40,7 +39,7 @@ WRONG_USER = (
 )
 
 
-def require_gone(connection: sqlite3.Connection, app: str, user: str) -> None:
+def require_gone(connection: Transaction, app: str, user: str) -> None:
     """Check that no index has an entry of a user whose partition is missing.
 
     Raises:
@@ -56,17 +55,17 @@ def require_gone(connection: sqlite3.Connection, app: str, user: str) -> None:
     require_absent(connection, app, user)
 
 
-def find_part(connection: sqlite3.Connection, app: str, user: str) -> Version | None:
+def find_part(connection: Transaction, app: str, user: str) -> Version | None:
     """Look up a partition in a few microseconds."""
     row: Version | None = connection.execute(
-        "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
+        "SELECT id, seq, 0 FROM part WHERE app = ? AND user = ?", (app, user)
     ).fetchone()
     row = row or find_surely(connection, app, user)
     require_counts(*(row or ()))
     return row
 
 
-def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Version | None:
+def find_surely(connection: Transaction, app: str, user: str) -> Version | None:
     """Look up a user that was not found, by both indexes in one transaction.
 
     Without the transaction, a writer could add the user between the two look-ups, and
@@ -77,7 +76,7 @@ def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Version 
         connection.execute("BEGIN")
     try:
         row: Version | None = connection.execute(
-            "SELECT id, seq FROM part WHERE app = ? AND user = ?", (app, user)
+            "SELECT id, seq, 0 FROM part WHERE app = ? AND user = ?", (app, user)
         ).fetchone()
         if row is None:
             require_absent(connection, app, user)
@@ -87,7 +86,7 @@ def find_surely(connection: sqlite3.Connection, app: str, user: str) -> Version 
     return row
 
 
-def require_absent(connection: sqlite3.Connection, app: str, user: str) -> None:
+def require_absent(connection: Transaction, app: str, user: str) -> None:
     """Check that the second index has no entry of a user either.
 
     Raises:
@@ -101,9 +100,7 @@ def require_absent(connection: sqlite3.Connection, app: str, user: str) -> None:
         raise CorruptFileError(WRONG_USER)
 
 
-def partition_names(
-    connection: sqlite3.Connection, part: int
-) -> tuple[str, str] | None:
+def partition_names(connection: Transaction, part: int) -> tuple[str, str] | None:
     """Return the app and the user of a partition; None if it does not exist."""
     names: tuple[str, str] | None = connection.execute(
         "SELECT app, user FROM part WHERE id = ?", (part,)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from vecall.store.digests import was_overwritten
 from vecall.store.rows import Draft, Row
 
-Version = tuple[int, int]
-"""(part, seq): a partition's number and its newest change."""
+Version = tuple[int, int, int]
+"""(part, seq, head): a partition's number, the number of its newest change, and random
+bits of that change. `head` is 0 in a storage whose history cannot go back."""
 
 
 class PartitionState(NamedTuple):
@@ -19,11 +20,13 @@ class PartitionState(NamedTuple):
         seq: Its newest change.
         snap: The record of its snapshot; None if it has no snapshot.
         live: The number of its live memories.
+        head: Random bits of its newest change; 0 in a file.
     """
 
     seq: int
     snap: bytes | None
     live: int
+    head: int = 0
 
 
 class ChangedRows(NamedTuple):

@@ -219,6 +219,8 @@ class Change:
         ids: The ids of the memories that the job was about.
         forgotten: Whether the partition was deleted.
         marked: Rows of which only the usage counters changed.
+        head_before: Random bits of the change `seq_before`; 0 in a file.
+        head: Random bits of the change `seq`; 0 in a file.
     """
 
     app: str
@@ -231,3 +233,5 @@ class Change:
     ids: Sequence[str] = ()
     forgotten: bool = False
     marked: Sequence[Row] = ()
+    head_before: int = 0
+    head: int = 0

@@ -7,20 +7,24 @@ a handful of statements instead of hundreds.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from vecall.store.transaction import Transaction
 
 _VARIABLES = 900  # per statement; every SQLite allows 999
 
 
 def insert_many(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     into: str,
     rows: Sequence[tuple[Any, ...]],
-    verb: str = "INSERT",
+    conflict: str = "",
 ) -> None:
-    """Insert rows, for example into "chg (part, seq)", in order."""
+    """Insert rows, for example into "chg (part, seq)", in order.
+
+    `conflict` is the statement's ON CONFLICT clause.
+    """
     if not rows:
         return
     width = len(rows[0])
@@ -30,13 +34,14 @@ def insert_many(
         batch = rows[start : start + limit]
         values = [value for row in batch for value in row]
         connection.execute(
-            f"{verb} INTO {into} VALUES {', '.join([placeholders] * len(batch))}",
+            f"INSERT INTO {into} VALUES {', '.join([placeholders] * len(batch))} "
+            f"{conflict}",
             values,
         )
 
 
 def select_in(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     query: str,
     before: Sequence[Any],
     among: Sequence[Any],

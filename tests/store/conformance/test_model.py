@@ -99,8 +99,9 @@ class Programs(RuleBasedStateMachine):
             self.parts.add(before.version[0])
             assert after.version is None
         elif after.version is not None:
-            assert (change.part, change.seq) == after.version
-            assert change.seq_before == (before.version or (0, 0))[1]
+            assert (change.part, change.seq, change.head) == after.version
+            known = before.version or (0, 0, 0)
+            assert (change.seq_before, change.head_before) == known[1:]
             is_changed = bool(change.stored or change.removed or change.marked)
             # Also what is not live may change, and nothing else does.
             assert change.seq > change.seq_before or not is_changed

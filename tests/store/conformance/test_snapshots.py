@@ -40,7 +40,7 @@ def take(storage: Storage, snapshots: Snapshots, user: str) -> Taken:
     assert state.version is not None
     engine = Engine(0, seed=1)
     add_rows(engine, (APP, user), list(state.live.values()), None)
-    tag = SnapshotTag.new(storage.identity, *state.version, 0)
+    tag = SnapshotTag.new(storage.identity, *state.version[:2], 0)
     data = engine.snapshot((APP, user), tag.pack())
     assert data is not None
     return Taken(tag, data, generation)

@@ -41,7 +41,7 @@ def test_a_write_is_committed_then_published_then_acknowledged(
     submitted.set()
     change = future.result(WAIT_S)
     assert steps == [
-        ("published", (change.part, change.seq), False),
+        ("published", (change.part, change.seq, change.head), False),
         ("then", {"1": "says 1"}, False),
     ]
     assert seen == [change, change]
@@ -173,7 +173,7 @@ def test_an_acknowledged_write_is_seen_by_all_who_have_the_storage_open(
     def work(mine: Storage, other: Storage, user: str) -> None:
         for number in range(40):
             change = add(mine, user, f"{number}")
-            if other.version(APP, user) != (change.part, change.seq):
+            if other.version(APP, user) != (change.part, change.seq, change.head):
                 errors.append(f"{user}: another version at {number}")
             with other.read() as reads:
                 row = reads.find(APP, user, f"{number}", 0.0)

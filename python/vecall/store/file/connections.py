@@ -7,7 +7,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from vecall.clock import Clock, ExpiryClock
+from vecall.clock import ExpiryClock
+from vecall.store.file import partition_entry as _registers  # noqa: F401
 
 _CACHE_KIB = 1_000  # of pages, a connection; the engine is the cache
 BUSY_TIMEOUT_MS = 5_000  # a second line; the file lock separates writers
@@ -20,12 +21,6 @@ class _TimedConnection(sqlite3.Connection):
     """A connection with an expiry clock."""
 
     expiry_clock: ExpiryClock | None = None
-
-
-def expiry_clock_of(connection: sqlite3.Connection) -> ExpiryClock:
-    """Return the expiry clock of a connection; the machine's if it has none."""
-    known = getattr(connection, "expiry_clock", None)
-    return ExpiryClock(Clock()) if known is None else known
 
 
 class LockedConnection:

@@ -37,6 +37,7 @@ from vecall.store.file.filesystem import (
 )
 from vecall.store.file.sqlite_errors import is_io_error, storage_errors
 from vecall.store.partition_lookup import find_part
+from vecall.store.results import Version
 
 Durability = Literal["full", "process"]
 """An acknowledged write survives a power cut ("full"), or the end of the process
@@ -271,7 +272,7 @@ class Database:
         for channel in (self._peek, self._writer):
             channel.lock.release()
 
-    def partition(self, app: str, user: str) -> tuple[int, int] | None:
+    def partition(self, app: str, user: str) -> Version | None:
         """Return the number and the newest change of a partition, or None.
 
         It takes a few microseconds and never waits for a writer.

@@ -21,6 +21,7 @@ from vecall.store.file import schema
 from vecall.store.file.connections import connect, file_bytes
 from vecall.store.file.database import MIN_FREE_BYTES, Database, Durability
 from vecall.store.file.sqlite_errors import storage_errors
+from vecall.store.results import Version
 
 _TRIES = 10
 
@@ -128,7 +129,7 @@ class UnwritableDatabase(Database):
                 self._lent -= 1
                 self._readers.notify_all()
 
-    def partition(self, app: str, user: str) -> tuple[int, int] | None:
+    def partition(self, app: str, user: str) -> Version | None:
         """Return the number and the newest change of a partition, or None.
 
         Raises:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from vecall.clock import DAY_S, Clock
 from vecall.store.file.clock_state import save_checkpoint
-from vecall.store.file.connections import expiry_clock_of
 from vecall.store.file.database import Database
 from vecall.store.partition_lookup import partition_names
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.sql import select_in
+from vecall.store.transaction import expiry_clock_of
 from vecall.store.writes.consolidation import move_last_consolidation
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.row_state import rewrite

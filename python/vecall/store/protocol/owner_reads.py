@@ -48,16 +48,19 @@ class PartitionReads(Protocol):
         """Return app and user of a partition; None if it does not exist."""
         ...
 
-    def changed_since(self, part: int, seq: int) -> ChangedRows | None:
-        """Return the rows that changed after `seq`, including deleted ones.
+    def changed_since(
+        self, part: int, seq: int, head: int | None
+    ) -> ChangedRows | None:
+        """Return the rows that changed after a change, including deleted ones.
 
         Args:
             part: The partition.
-            seq: A change of the partition that is older than its newest one.
+            seq: The change, older than the partition's newest one.
+            head: Its random bits; None if the state that is read surely has it.
 
         Returns:
             The row numbers, without duplicates; None if the change log no longer
-            reaches back to `seq`.
+            reaches back to the change, or has another one of this number.
         """
         ...
 

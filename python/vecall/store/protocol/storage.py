@@ -185,11 +185,11 @@ class Storage(Protocol):
     def version(self, app: str, user: str) -> Version | None:
         """Return the number and the newest change of a partition, as of now.
 
-        Every search calls this. It takes microseconds and never waits for a writer.
+        It never waits for a writer.
 
         Returns:
-            (part, seq) of a committed state that is no older than the call; None if
-            the user has no partition.
+            (part, seq, head) of a committed state that is no older than the call; None
+            if the user has no partition.
 
         Raises:
             ClosedError: The storage is closed.
@@ -198,8 +198,22 @@ class Storage(Protocol):
         """
         ...
 
-    def read(self) -> AbstractContextManager[StorageReads]:
+    def version_future(self, app: str, user: str) -> Future[Version | None] | None:
+        """Return a future of what `version` returns, for callers on an event loop.
+
+        Every search calls this, or `version` if it returns None: then `version` takes
+        microseconds.
+        """
+        ...
+
+    def read(
+        self, app: str | None = None, user: str | None = None
+    ) -> AbstractContextManager[StorageReads]:
         """Read one committed state, no older than the call.
+
+        Args:
+            app: The app whose user is read; None for reads across users.
+            user: The user whose data is read; other users' data may be missing.
 
         All operations in one block see the same state, even if writes are committed
         meanwhile. After the block, operations raise ClosedError, and iterators that

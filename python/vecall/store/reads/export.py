@@ -8,7 +8,6 @@ file gives the same export.
 from __future__ import annotations
 
 import base64
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from vecall.store.models import active_model, is_print
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import RowWithVector
+from vecall.store.transaction import Transaction
 from vecall.store.values import stored_object
 
 FORMAT = 1
@@ -47,7 +47,7 @@ _AT_ONCE = 200
 _MAX_DIM = 65_536
 
 
-def export_header(connection: sqlite3.Connection, vectors: bool) -> dict[str, Any]:
+def export_header(connection: Transaction, vectors: bool) -> dict[str, Any]:
     """Return the header, which is the first line."""
     model = active_model(connection) if vectors else None
     model_fields = None
@@ -88,21 +88,22 @@ def header_model(header: Mapping[str, Any]) -> EmbeddingModel | None:
 
 
 def export_partitions(
-    connection: sqlite3.Connection, app: str | None, user: str | None
+    connection: Transaction, app: str | None, user: str | None
 ) -> list[tuple[int, str, str, float]]:
     """Return number, app, user and creation time of all or some partitions.
 
     Partitions whose names were replaced by digests are left out.
     """
     return connection.execute(
-        "SELECT id, app, user, created_at FROM part WHERE (? IS NULL OR app = ?) "
-        "AND (? IS NULL OR user = ?) AND app <> ? ORDER BY app, user",
+        "SELECT id, app, user, created_at FROM part "
+        "WHERE (CAST(? AS TEXT) IS NULL OR app = ?) "
+        "AND (CAST(? AS TEXT) IS NULL OR user = ?) AND app <> ? ORDER BY app, user",
         (app, app, user, user, HIDDEN_APP),
     ).fetchall()
 
 
 def export_lines(
-    connection: sqlite3.Connection, part: int, model: int | None
+    connection: Transaction, part: int, model: int | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the lines of one partition, without damaged memories in quarantine.
 
@@ -172,9 +173,7 @@ def _is_held(turn: Mapping[str, Any]) -> bool:
     return "quarantined" in stored_object(turn.get("event", "{}"))
 
 
-def exported_memory(
-    connection: sqlite3.Connection, stored: RowWithVector
-) -> dict[str, Any]:
+def exported_memory(connection: Transaction, stored: RowWithVector) -> dict[str, Any]:
     """Return one memory in the format of an export line, without its vector."""
     query = "SELECT state FROM mem WHERE rid = ?"
     values = {name: getattr(stored.row, name) for name in ROW_FIELDS}

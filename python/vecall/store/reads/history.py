@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
 from vecall.errors import NotFoundError
@@ -10,13 +9,14 @@ from vecall.store.erased_names import is_hidden
 from vecall.store.reads.partition_reads import END, load_rows
 from vecall.store.results import RevisionRow
 from vecall.store.rows import Row
+from vecall.store.transaction import Transaction
 from vecall.store.values import stored_object
 
-_ALIVE = "ifnull(expires_at, 9e99) > ?"
+_ALIVE = "coalesce(expires_at, 9e99) > ?"
 
 
 def history(
-    connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
+    connection: Transaction, app: str, user: str, id_: str, now: float
 ) -> list[RevisionRow]:
     """Return the revisions of a memory and of those it replaced, oldest first.
 
@@ -46,7 +46,7 @@ def history(
 
 
 def as_it_stands(
-    connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
+    connection: Transaction, app: str, user: str, id_: str, now: float
 ) -> Row | None:
     """Return the current revision of a memory in any state.
 
@@ -60,7 +60,7 @@ def as_it_stands(
 
 
 def _standing(
-    connection: sqlite3.Connection, part: int, id_: str, time: float
+    connection: Transaction, part: int, id_: str, time: float
 ) -> tuple[Row, str] | None:
     """The current revision of a memory, and its state."""
     found = connection.execute(
@@ -75,7 +75,7 @@ def _standing(
 
 
 def _of_one(
-    connection: sqlite3.Connection, part: int, id_: str, time: float
+    connection: Transaction, part: int, id_: str, time: float
 ) -> list[RevisionRow]:
     own = (part, id_)
     found = _standing(connection, part, id_, time)
@@ -111,7 +111,7 @@ def _as_it_was(now: Row, old: dict[str, Any]) -> Row:
 
 
 def listed(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     app: str,
     user: str,
     state: str,
@@ -145,8 +145,8 @@ def listed(
         raise NotFoundError(msg)
     rids = connection.execute(
         f"SELECT rid FROM mem WHERE {own} AND state = :state "
-        "AND rid > :begin AND ifnull(expires_at, 9e99) > :now "
-        "AND (state <> 'live' OR ifnull(valid_until, 9e99) > :now) "
+        "AND rid > :begin AND coalesce(expires_at, 9e99) > :now "
+        "AND (state <> 'live' OR coalesce(valid_until, 9e99) > :now) "
         "ORDER BY rid LIMIT :limit",
         {
             **named,
@@ -161,7 +161,7 @@ def listed(
 
 
 def old_sessions(
-    connection: sqlite3.Connection, app: str, user: str, before: float, now: float
+    connection: Transaction, app: str, user: str, before: float, now: float
 ) -> list[tuple[str, list[Row]]]:
     """Return the sessions without turns since `before`, with their live turns.
 

@@ -5,10 +5,10 @@ SQL excludes most rows that cannot match. The caller then evaluates the parsed m
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 
 from vecall.filters.metadata import comparisons, needs_key
+from vecall.store.transaction import Transaction
 from vecall.types import Condition, Filter, several
 
 _LITERALS = {True: "true", False: "false", None: "null"}
@@ -30,7 +30,7 @@ def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
 
 
 def likely_rows(
-    connection: sqlite3.Connection, part: int, conditions: Filter
+    connection: Transaction, part: int, conditions: Filter
 ) -> Iterator[tuple[int, str | None]]:
     """Return number and metadata of the live rows of a partition that may match.
 
@@ -42,16 +42,17 @@ def likely_rows(
         meta = "meta"
         needles = list(_needles(conditions.metadata))
         if needles:
-            literally = " AND ".join(["instr(meta, ?)"] * len(needles))
+            literally = " AND ".join(["instr(meta, ?) > 0"] * len(needles))
             condition += (
-                f" AND meta IS NOT NULL AND (instr(meta, '\\') OR ({literally}))"
+                f" AND meta IS NOT NULL AND (instr(meta, '\\') > 0 OR ({literally}))"
             )
             values += needles
-    return connection.execute(
+    found = connection.execute(
         f"SELECT rid, {meta} FROM mem "
         f"WHERE rid BETWEEN ? AND ? AND state = 'live'{condition}",
         (part << 32, (part << 32) | 0xFFFFFFFF, *values),
     )
+    return iter(found)
 
 
 def _needles(wanted: Mapping[str, Condition]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Generator, Iterable
 
 from vecall.concurrency.time_slices import in_slices
@@ -11,6 +10,7 @@ from vecall.store.erased_names import HIDDEN_APP, IS_KEY
 from vecall.store.results import ChangedRows
 from vecall.store.rows import COLUMNS, Row, RowWithVector, is_whole
 from vecall.store.sql import select_in
+from vecall.store.transaction import Transaction
 
 _READ = (
     f"{', '.join('mem.' + name for name in COLUMNS.split(', '))}, "
@@ -26,7 +26,7 @@ _FROM = f"SELECT {_READ} {_JOINED}"
 `vec_next`; they take precedence."""
 
 
-END = "min(ifnull(mem.expires_at, 9e99), ifnull(mem.valid_until, 9e99))"
+END = "min(coalesce(mem.expires_at, 9e99), coalesce(mem.valid_until, 9e99))"
 """`Row.end` in SQL; 9e99 means that the row never expires."""
 
 
@@ -49,7 +49,7 @@ def _checked(values: tuple[object, ...]) -> RowWithVector:
 
 
 def load_partition(
-    connection: sqlite3.Connection, part: int
+    connection: Transaction, part: int
 ) -> Generator[RowWithVector, None, None]:
     """Yield every live memory of a partition in order of creation.
 
@@ -66,7 +66,7 @@ def load_partition(
 
 
 def load_rows(
-    connection: sqlite3.Connection, rids: Iterable[int], *, any_state: bool = False
+    connection: Transaction, rids: Iterable[int], *, any_state: bool = False
 ) -> list[RowWithVector]:
     """Return the live rows among `rids`, in no particular order.
 
@@ -87,9 +87,7 @@ def load_rows(
     return rows
 
 
-def changed_since(
-    connection: sqlite3.Connection, part: int, seq: int
-) -> ChangedRows | None:
+def changed_since(connection: Transaction, part: int, seq: int) -> ChangedRows | None:
     """Return the rows that changed after `seq`, deleted rows included.
 
     `seq` must be older than the partition's newest change. None if some of these
@@ -102,7 +100,8 @@ def changed_since(
         return None
     changed = ChangedRows([], [])
     for rid, marked in connection.execute(
-        "SELECT rid, min(op = 'm') FROM chg WHERE part = ? AND seq > ? GROUP BY rid",
+        "SELECT rid, min(CASE WHEN op = 'm' THEN 1 ELSE 0 END) FROM chg "
+        "WHERE part = ? AND seq > ? GROUP BY rid",
         (part, seq),
     ):
         (changed.marked if marked else changed.written).append(rid)
@@ -110,7 +109,7 @@ def changed_since(
 
 
 def find(
-    connection: sqlite3.Connection, app: str, user: str, id_: str, now: float
+    connection: Transaction, app: str, user: str, id_: str, now: float
 ) -> Row | None:
     """Return a user's live memory by its id, unless it has expired."""
     values = connection.execute(
@@ -123,7 +122,7 @@ def find(
 
 
 def turns_around(
-    connection: sqlite3.Connection, row: Row, before: int, after: int, now: float
+    connection: Transaction, row: Row, before: int, after: int, now: float
 ) -> list[Row]:
     """Return a row with the turns before and after it in its session, in order.
 
@@ -146,7 +145,7 @@ def turns_around(
 
 
 def without_vector(
-    connection: sqlite3.Connection, after: int, limit: int
+    connection: Transaction, after: int, limit: int
 ) -> list[RowWithVector]:
     """Return live rows without a vector after row number `after`, in order."""
     cursor = connection.execute(
@@ -157,7 +156,7 @@ def without_vector(
     return [_checked(values) for values in cursor]
 
 
-def damaged_rows(connection: sqlite3.Connection) -> tuple[int, list[int]]:
+def damaged_rows(connection: Transaction) -> tuple[int, list[int]]:
     """Check the checksum of every row that is not quarantined.
 
     Returns:
@@ -175,13 +174,13 @@ def damaged_rows(connection: sqlite3.Connection) -> tuple[int, list[int]]:
     return checked, damaged
 
 
-def users_of(connection: sqlite3.Connection, app: str) -> list[str]:
+def users_of(connection: Transaction, app: str) -> list[str]:
     """Return the users of an app."""
     found = connection.execute("SELECT user FROM part WHERE app = ?", (app,))
     return [user for (user,) in found]
 
 
-def totals(connection: sqlite3.Connection, *, waiting: bool = True) -> dict[str, int]:
+def totals(connection: Transaction, *, waiting: bool = True) -> dict[str, int]:
     """Return counts over the whole file.
 
     Args:

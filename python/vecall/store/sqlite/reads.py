@@ -73,7 +73,10 @@ class SqliteReads:
     def partition_names(self, part: int) -> tuple[str, str] | None:
         return partition_names(self._connection, part)
 
-    def changed_since(self, part: int, seq: int) -> ChangedRows | None:
+    def changed_since(
+        self, part: int, seq: int, head: int | None
+    ) -> ChangedRows | None:
+        del head  # a file's history does not go back
         return partition_reads.changed_since(self._connection, part, seq)
 
     def load_partition(self, part: int) -> Generator[RowWithVector, None, None]:

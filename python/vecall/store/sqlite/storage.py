@@ -20,9 +20,9 @@ from vecall.store.rows import Change
 from vecall.store.sqlite.maintenance import SqliteMaintenance
 from vecall.store.sqlite.reads import SqliteReads
 from vecall.store.sqlite.snapshots import SqliteSnapshots
+from vecall.store.sqlite.writer import Writer
 from vecall.store.write_job import WriteJob
 from vecall.store.writes.model_migration import begin_migration
-from vecall.store.writes.writer import Writer
 
 
 def open_storage(
@@ -101,9 +101,17 @@ class SqliteStorage:
         """Return the number and the newest change of a partition, as of now."""
         return self._database.partition(app, user)
 
+    def version_future(self, app: str, user: str) -> Future[Version | None] | None:
+        """Return None: `version` takes microseconds."""
+        del app, user
+        return None
+
     @contextmanager
-    def read(self) -> Iterator[StorageReads]:
-        """Read one committed state."""
+    def read(
+        self, app: str | None = None, user: str | None = None
+    ) -> Iterator[StorageReads]:
+        """Read one committed state; a file has all users."""
+        del app, user
         with self._database.read_transaction() as connection:
             reads = SqliteReads(connection)
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
 from vecall.store.sql import insert_many, select_in
+from vecall.store.transaction import Transaction
 from vecall.store.writes.delete import delete_rows, rows_of_session
 from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
 from vecall.store.writes.partition_writer import PartitionWriter
@@ -86,7 +86,7 @@ class AddMemories:
     answered: bool = False
     left_out: dict[str, Away] = field(default_factory=dict)
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.
 
         Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from vecall.store.erased_names import forms_of
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import Change
 from vecall.store.sql import select_in
+from vecall.store.transaction import Transaction
 from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
@@ -42,7 +42,7 @@ class ArchiveMemories:
     ids: Sequence[str]
     why: Reason = "archived"
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         query = "SELECT rid FROM mem WHERE part = ? AND state = 'live' AND id IN"
@@ -81,7 +81,7 @@ class RestoreMemory:
     seen: float | None = None
     estimated_bytes: int = _ROW_BYTES
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction.
 
         Raises:
@@ -156,7 +156,7 @@ class MergeMemories:
     groups: Sequence[tuple[str, Sequence[str]]]
     hashes: Mapping[str, bytes]
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         query = (

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecall.store.reads.partition_reads import END, load_rows
 from vecall.store.rows import Change, Row, RowWithVector
+from vecall.store.transaction import Transaction
 
 _LAST_RUN = "consolidated_at"  # in meta
 
 
 def facts_of(
-    connection: sqlite3.Connection, app: str, user: str, now: float
+    connection: Transaction, app: str, user: str, now: float
 ) -> list[RowWithVector]:
     """Return a user's live memories that are not turns, with their vectors."""
     found = connection.execute(
@@ -25,7 +25,7 @@ def facts_of(
 
 
 def old_facts(
-    connection: sqlite3.Connection, app: str, user: str, before: float, now: float
+    connection: Transaction, app: str, user: str, before: float, now: float
 ) -> list[Row]:
     """Return live facts and summaries from before a time, oldest first.
 
@@ -42,7 +42,7 @@ def old_facts(
 
 
 def changed_users(
-    connection: sqlite3.Connection, since: float | None
+    connection: Transaction, since: float | None
 ) -> list[tuple[str, str]]:
     """Return the owners of memories that were written or changed since a time."""
     query = (
@@ -53,14 +53,14 @@ def changed_users(
     return [(app, user) for app, user in connection.execute(query, (since, since))]
 
 
-def last_consolidation(connection: sqlite3.Connection) -> float | None:
+def last_consolidation(connection: Transaction) -> float | None:
     """Return when a scheduled consolidation ran last, in seconds since 1970."""
     found = connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST_RUN,))
     row = found.fetchone()
     return None if row is None else float(row[0])
 
 
-def move_last_consolidation(connection: sqlite3.Connection, seconds: float) -> None:
+def move_last_consolidation(connection: Transaction, seconds: float) -> None:
     """Move the time of the last run, inside a transaction."""
     last = last_consolidation(connection)
     if last is not None:
@@ -82,12 +82,14 @@ class ClaimConsolidation:
     now: float
     estimated_bytes: int = 0
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction; the change has an id if the run is claimed."""
         ids: Sequence[str] = ()
         if last_consolidation(connection) == self.last:
             connection.execute(
-                "INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST_RUN, repr(self.now))
+                "INSERT INTO meta (key, value) VALUES (?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                (_LAST_RUN, repr(self.now)),
             )
             ids = (_LAST_RUN,)
         return Change("", "", 0, 0, 0, ids=ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from vecall.store.erased_names import Why
 from vecall.store.reads.metadata_filter import label_conditions
 from vecall.store.rows import Change
 from vecall.store.sql import insert_many, select_in
+from vecall.store.transaction import Transaction
 from vecall.store.writes.forget_proposals import take_proposal
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.waiting_counts import Waits, add_waits
@@ -60,7 +60,7 @@ class DeleteMemories:
     token: str | None = None
     estimated_bytes: int = 0
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         if self.token is not None:
@@ -168,7 +168,7 @@ def write_tombstones(
         partition.connection,
         "tomb (part, id, at, why)",
         [(partition.id, id_, partition.now, why) for id_ in ids],
-        verb="INSERT OR REPLACE",
+        "ON CONFLICT (part, id) DO UPDATE SET at = excluded.at, why = excluded.why",
     )
 
 
@@ -192,7 +192,7 @@ def _wait_no_more(partition: PartitionWriter, waiting: list[tuple[str, int]]) ->
 
 
 def delete_in(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     statement: str,
     before: Sequence[Any],
     among: Sequence[Any],
@@ -215,7 +215,7 @@ class ForgetUser:
     user: str
     estimated_bytes: int = 0
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         part = partition.id
@@ -229,7 +229,7 @@ class ForgetUser:
         return change
 
 
-def delete_partition(connection: sqlite3.Connection, part: int) -> None:
+def delete_partition(connection: Transaction, part: int) -> None:
     """Delete all rows of a partition; its number is never used again."""
     rows = (part << 32, (part << 32) | 0xFFFFFFFF)
     for table in ("mem", "vec_next"):
@@ -240,6 +240,7 @@ def delete_partition(connection: sqlite3.Connection, part: int) -> None:
     connection.execute(
         "INSERT INTO meta (key, value) VALUES ('last_part', ?) "
         "ON CONFLICT (key) DO UPDATE SET value = "
-        "max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))",
+        "CAST(max(CAST(meta.value AS INTEGER), CAST(excluded.value AS INTEGER)) "
+        "AS TEXT)",
         (str(part),),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 from vecall.concurrency.time_slices import in_slices
@@ -12,6 +11,7 @@ from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import ExistingMemories, Said
 from vecall.store.rows import Draft, text_hash
 from vecall.store.sql import select_in
+from vecall.store.transaction import Transaction
 from vecall.store.writes.row_diff import corrected
 
 _AT_ONCE = 400  # texts per statement, two values each
@@ -27,7 +27,7 @@ SELECT (
 
 
 def lookup_existing(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     app: str,
     user: str,
     drafts: Sequence[Draft],
@@ -53,7 +53,7 @@ def lookup_existing(
     for id_, _, why in tombstones(connection, number, ids):
         (known.deleted if why is None else known.let_go).add(id_)
     query = (
-        "SELECT id, hash, author, vec IS NOT NULL, ifnull(expires_at, 9e99) FROM mem "
+        "SELECT id, hash, author, vec IS NOT NULL, coalesce(expires_at, 9e99) FROM mem "
         "WHERE part = ? AND id IN"
     )
     for id_, text, author, embedded, expires_at in select_in(
@@ -74,7 +74,7 @@ def lookup_existing(
 
 
 def vectors_of(
-    connection: sqlite3.Connection, part: int, said: Iterable[Said], model: int
+    connection: Transaction, part: int, said: Iterable[Said], model: int
 ) -> dict[Said, bytes]:
     """Return vectors that are already stored in a partition for equal texts.
 

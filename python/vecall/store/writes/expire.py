@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from dataclasses import dataclass
 
 from vecall.store.digests import digest_of_old
 from vecall.store.rows import Change
+from vecall.store.transaction import Transaction
 from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.row_state import archive
 
 
-def due_users(connection: sqlite3.Connection, now: float) -> list[tuple[str, str]]:
+def due_users(connection: Transaction, now: float) -> list[tuple[str, str]]:
     """Return (app, user) of the users who have expired data."""
     return connection.execute(
         "SELECT app, user FROM part WHERE id IN ("
@@ -44,7 +44,7 @@ class Sweep:
     most: int
     estimated_bytes: int = 0
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         expired, removed = clear_away(partition, self.most)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vecall.errors import InvalidArgumentError, NotFoundError
 from vecall.store.rows import Change, text_hash
 from vecall.store.sql import select_in
+from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 
 LASTS_S = 600.0
@@ -37,7 +37,7 @@ class ProposeForget:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     estimated_bytes: int = _ROW_BYTES
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         part, now = partition.id, partition.expiry_now

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from hashlib import blake2b
 
 from vecall.errors import ConflictError, VecallError
 from vecall.store.erased_names import forms_of, is_hidden, part_of, tombstones
 from vecall.store.rows import Draft
+from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 
 _DROPPED = b""  # a purge leaves no digest of the call
@@ -83,15 +83,13 @@ class IdempotencyRecord:
         )
 
 
-def is_used(connection: sqlite3.Connection, app: str, user: str, key: str) -> bool:
+def is_used(connection: Transaction, app: str, user: str, key: str) -> bool:
     """Whether a call of this user has used this key, with any memories."""
     part = part_of(connection, app, user)
     return part is not None and _find(connection, part, key) is not None
 
 
-def _find(
-    connection: sqlite3.Connection, part: int, key: str
-) -> tuple[bytes, str] | None:
+def _find(connection: Transaction, part: int, key: str) -> tuple[bytes, str] | None:
     """Return the hash and the ids of a key, None if it is unknown."""
     query = "SELECT hash, ids FROM idem WHERE part = ? AND key = ?"
     for form in forms_of(connection, part, [key]):
@@ -102,7 +100,7 @@ def _find(
     return None
 
 
-def drop_digests(connection: sqlite3.Connection) -> None:
+def drop_digests(connection: Transaction) -> None:
     """Delete the digests of texts from all keys, and keep the ids.
 
     A repeat of such a call is still recognised, by its ids. Proposals to forget are

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,7 @@ from vecall.store.models import require_active
 from vecall.store.reads.export import ROW_FIELDS, TABLES
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import COLUMNS, Change, Row, RowWithVector, checksum, text_hash
+from vecall.store.transaction import Transaction
 from vecall.store.writes.delete import RowToDelete, delete_rows
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
@@ -27,14 +27,18 @@ from vecall.store.writes.session_buffer import seen_turn_ids_of_partition
 from vecall.store.writes.waiting_counts import Waits, add_waits, waits_of
 
 _ONLY_IF = {
-    "replaced": "SELECT 1 FROM mem WHERE part = :part AND id = :id "
-    "AND state = 'archived'",
-    "told": "SELECT 1",
-    "trig": "SELECT 1 FROM told WHERE part = :part AND session = :session "
-    "AND event IS NOT NULL",
+    "replaced": (
+        "SELECT 1 FROM mem WHERE part = ? AND id = ? AND state = 'archived'",
+        ("part", "id"),
+    ),
+    "trig": (
+        "SELECT 1 FROM told WHERE part = ? AND session = ? AND event IS NOT NULL "
+        "LIMIT 1",
+        ("part", "session"),
+    ),
 }
-"""Per table, the condition under which a line is inserted, as SQL. Without it, an older
-line could bring back a state that ended in this file."""
+"""Per table, the query that finds a row if a line is inserted, and the line's values in
+it. Without it, an older line could bring back a state that ended in this file."""
 
 
 @dataclass(slots=True)
@@ -67,7 +71,7 @@ class ImportLines:
     _ids: list[str] = field(default_factory=list)
     _known: dict[str, str] | None = None
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         self._written, self._removed, self._ids = [], [], []
         self._known = None
@@ -92,10 +96,13 @@ class ImportLines:
             ):
                 continue  # deleted in this file, and its id possibly hidden since
             names = ("part", *TABLES[kind])
+            row = {**dict.fromkeys(names), **values, "part": partition.id}
+            if not self._is_wanted(partition, kind, row):
+                continue
             came = connection.execute(
-                f"INSERT OR IGNORE INTO {kind} ({', '.join(names)}) "
-                f"SELECT :{', :'.join(names)} WHERE EXISTS ({_ONLY_IF[kind]})",
-                {**dict.fromkeys(names), **values, "part": partition.id},
+                f"INSERT INTO {kind} ({', '.join(names)}) "
+                f"VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING",
+                [row[name] for name in names],
             ).rowcount
             if kind == "told" and came and values.get("event"):
                 sizes.append(len(values["event"].encode()))
@@ -107,6 +114,17 @@ class ImportLines:
         gone = set(self._removed)
         indexed = [entry for entry in self._written if entry.row.rid not in gone]
         return partition.changed(indexed, self._removed, self._ids)
+
+    @staticmethod
+    def _is_wanted(
+        partition: PartitionWriter, kind: str, row: Mapping[str, Any]
+    ) -> bool:
+        """Whether a line is inserted, by the condition of its table."""
+        if kind not in _ONLY_IF:
+            return True
+        query, names = _ONLY_IF[kind]
+        found = partition.connection.execute(query, [row[name] for name in names])
+        return found.fetchone() is not None
 
     def _memory(self, partition: PartitionWriter, values: Mapping[str, Any]) -> None:
         execute = partition.connection.execute
@@ -143,8 +161,9 @@ class ImportLines:
             "crc": checksum(row, vec),
         }
         execute(
-            f"INSERT OR REPLACE INTO mem ({', '.join(columns)}) "
-            f"VALUES ({', '.join('?' * len(columns))})",
+            f"INSERT INTO mem ({', '.join(columns)}) "
+            f"VALUES ({', '.join('?' * len(columns))}) ON CONFLICT (rid) DO UPDATE SET "
+            + ", ".join(f"{name} = excluded.{name}" for name in columns),
             list(columns.values()),
         )
         execute("DELETE FROM replaced WHERE part = ? AND id = ?", mine)
@@ -170,8 +189,8 @@ class ImportLines:
             self._removed.append(old[0])
         execute(
             "INSERT INTO tomb (part, id, at, why) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET at = max(at, excluded.at), "
-            "why = CASE WHEN why IS NULL THEN NULL ELSE excluded.why END",
+            "ON CONFLICT (part, id) DO UPDATE SET at = max(tomb.at, excluded.at), "
+            "why = CASE WHEN tomb.why IS NULL THEN NULL ELSE excluded.why END",
             (*mine, values["at"], values.get("why")),
         )
 
@@ -193,7 +212,7 @@ _KNOWN = (
 )
 
 
-def _as_used_here(connection: sqlite3.Connection, row: Row) -> Row:
+def _as_used_here(connection: Transaction, row: Row) -> Row:
     """An imported row, with the larger use count and later last use of both rows."""
     try:
         known = load_rows(connection, [row.rid], any_state=True)

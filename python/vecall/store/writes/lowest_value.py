@@ -20,7 +20,7 @@ _IN_A_SLICE = 500  # rows that are weighed: half a millisecond at most
 _LEVELS = 3  # of priors, each with its own age limit, besides one that has none
 _DAYS = 4_000_000  # more than from the year 1 to the year 9999
 _KNOWN = 10_000  # cached weights
-_PRIOR = f"ifnull(importance_prior, {DEFAULT_PRIOR})"
+_PRIOR = f"coalesce(importance_prior, {DEFAULT_PRIOR})"
 _TIME = "coalesce(ts, created_at)"
 
 

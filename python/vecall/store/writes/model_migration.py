@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,13 +19,14 @@ from vecall.store.models import active_model, checked_model
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import Change, RowWithVector, checksum
+from vecall.store.transaction import Transaction
 from vecall.store.writes.set_vectors import embedded_part
 
 _MOVED_AT_ONCE = 500
 _NO_USER = Change("", "", 0, 0, 0)
 
 
-def migrating_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
+def migrating_model(connection: Transaction) -> EmbeddingModel | None:
     """Return the model that the file is being migrated to, or None."""
     row = connection.execute(
         "SELECT name, dim, id, fingerprint FROM model WHERE state = 'migrating'"
@@ -35,7 +35,7 @@ def migrating_model(connection: sqlite3.Connection) -> EmbeddingModel | None:
 
 
 def begin_migration(
-    connection: sqlite3.Connection, candidate: EmbeddingModel
+    connection: Transaction, candidate: EmbeddingModel
 ) -> EmbeddingModel:
     """Begin a migration to a model, or resume it after an interruption.
 
@@ -59,13 +59,16 @@ def begin_migration(
         "VALUES (?, ?, ?, 'migrating')",
         (candidate.name, candidate.dim, candidate.fingerprint),
     )
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('reembed_cursor', '0')")
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('reembed_cursor', '0') "
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    )
     made = migrating_model(connection)
     assert made is not None
     return made
 
 
-def require_migrating(connection: sqlite3.Connection, model: int) -> None:
+def require_migrating(connection: Transaction, model: int) -> None:
     """Check that the migration to a model is still running.
 
     Raises:
@@ -82,7 +85,7 @@ def _equal(a: EmbeddingModel, b: EmbeddingModel) -> bool:
 
 
 def to_be_embedded(
-    connection: sqlite3.Connection, limit: int
+    connection: Transaction, limit: int
 ) -> tuple[list[RowWithVector], int | None]:
     """Return rows that still need a vector of the new model.
 
@@ -131,7 +134,7 @@ class PutNextVectors:
         """About how many bytes the file grows by."""
         return sum(map(len, self.vectors))
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         migrating = migrating_model(connection)
         if migrating is None or migrating.id != self.model:
@@ -147,20 +150,21 @@ class PutNextVectors:
                 continue
             same = embedded_part(row) == embedded_part(stored.row)
             connection.execute(
-                "INSERT OR REPLACE INTO vec_next (rid, model, vec, crc) "
-                "VALUES (?, ?, ?, ?)",
+                "INSERT INTO vec_next (rid, model, vec, crc) "
+                "VALUES (?, ?, ?, ?) ON CONFLICT (rid) DO UPDATE SET "
+                "model = excluded.model, vec = excluded.vec, crc = excluded.crc",
                 (row.rid, self.model, vec if same else b"", checksum(row, vec)),
             )
         if self.cursor is not None:
             connection.execute(
-                "UPDATE meta SET value = max(CAST(value AS INTEGER), ?) "
+                "UPDATE meta SET value = CAST(max(CAST(value AS INTEGER), ?) AS TEXT) "
                 "WHERE key = 'reembed_cursor'",
                 (self.cursor,),
             )
         return _NO_USER
 
 
-def switch_models(connection: sqlite3.Connection, model: int) -> bool:
+def switch_models(connection: Transaction, model: int) -> bool:
     """Make the new model active if every row has its vector, inside a transaction.
 
     Returns:
@@ -196,13 +200,13 @@ class SwitchModels:
     done: bool = False
     estimated_bytes: int = 0
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         self.done = switch_models(connection, self.model.id)
         return _NO_USER
 
 
-def unmoved_vectors(connection: sqlite3.Connection) -> bool:
+def unmoved_vectors(connection: Transaction) -> bool:
     """Whether vectors of the active model are still to be moved to their rows."""
     found = connection.execute(
         "SELECT 1 FROM vec_next WHERE model = "
@@ -217,7 +221,7 @@ class MoveVectors:
 
     estimated_bytes: int = 0
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         active = active_model(connection)
         if active is None:

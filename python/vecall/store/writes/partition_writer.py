@@ -7,15 +7,12 @@ sequence number of its insertion, so it is never reused, not even after a deleti
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 from vecall.errors import LimitExceededError
-from vecall.store.erased_names import HIDDEN_APP, hidden_user
-from vecall.store.file.connections import expiry_clock_of
-from vecall.store.partition_lookup import partition_state, require_absent
 from vecall.store.rows import Change, RowWithVector, names_checksum
 from vecall.store.sql import insert_many
+from vecall.store.transaction import Transaction, enter, expiry_clock_of, leave
 from vecall.store.values import require_counts
 
 _ROW_BITS = 32
@@ -28,7 +25,7 @@ class PartitionWriter:
     """One partition inside one write transaction."""
 
     def __init__(
-        self, connection: sqlite3.Connection, app: str, user: str, *, create: bool
+        self, connection: Transaction, app: str, user: str, *, create: bool
     ) -> None:
         """Find or create the partition.
 
@@ -43,40 +40,27 @@ class PartitionWriter:
         self._changes: list[tuple[int, int, int, str]] = []
         self._live = 0
         self._bytes = 0
-        find = "SELECT id, seq, live, bytes FROM part WHERE app = ? AND user = ?"
-        row = connection.execute(find, (app, user)).fetchone()
-        if row is None:
-            require_absent(connection, app, user)
-        else:
-            partition_state(
-                connection, row[0], app, user
-            )  # check that it is the user's
-        self._is_hidden = False
-        if row is None:
-            hidden = hidden_user(connection, app, user)
-            row = connection.execute(find, (HIDDEN_APP, hidden)).fetchone()
-            self._is_hidden = row is not None
-        if row is None and create:
-            connection.execute(_CREATE, (app, user, self.now))
-            row = connection.execute(find, (app, user)).fetchone()
-            self._write_names(row[0])
-        known: tuple[int, int, int, int] = row or (0, 0, 0, 0)
-        require_counts(*known)
-        self.id, self.seq_before, self._live_before, self._bytes_before = known
-        self.seq = self.seq_before
+        known = enter(connection, app, user, create=create, now=self.now)
+        require_counts(known.id, known.seq, known.live, known.nbytes)
+        self.id = known.id
+        self.seq = self.seq_before = known.seq
+        self.head = self.head_before = known.head
+        self._live_before, self._bytes_before = known.live, known.nbytes
+        self._is_hidden = known.is_hidden
 
     def reveal(self) -> None:
         """Restore the user's names if a purge hid them."""
         if self._is_hidden:
-            self._write_names(self.id)
+            self.connection.execute(
+                "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?",
+                (
+                    self.app,
+                    self.user,
+                    names_checksum(self.id, self.app, self.user),
+                    self.id,
+                ),
+            )
             self._is_hidden = False
-
-    def _write_names(self, part: int) -> None:
-        checksum = names_checksum(part, self.app, self.user)
-        self.connection.execute(
-            "UPDATE part SET app = ?, user = ?, crc = ? WHERE id = ?",
-            (self.app, self.user, checksum, part),
-        )
 
     def change(self, rid: int, op: str, *, live: int = 0, size: int = 0) -> int:
         """Take the next sequence number for a row.
@@ -125,10 +109,7 @@ class PartitionWriter:
         if self.seq == self.seq_before:
             return
         insert_many(self.connection, "chg (part, seq, rid, op)", self._changes)
-        self.connection.execute(
-            "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? WHERE id = ?",
-            (self.seq, self._live, self._bytes, self.id),
-        )
+        self.head = leave(self.connection, self.id, self.seq, self._live, self._bytes)
         self._revise_next_vectors()
         if self.seq // _MIN_LOGGED != self.seq_before // _MIN_LOGGED:
             live = self._live_before + self._live
@@ -154,12 +135,21 @@ class PartitionWriter:
             stored,
             removed,
             ids,
+            head_before=self.head_before,
+            head=self.head,
         )
 
     def unchanged(self, ids: Sequence[str]) -> Change:
         """Return an empty change."""
         return Change(
-            self.app, self.user, self.id, self.seq_before, self.seq_before, ids=ids
+            self.app,
+            self.user,
+            self.id,
+            self.seq_before,
+            self.seq_before,
+            ids=ids,
+            head_before=self.head_before,
+            head=self.head_before,
         )
 
     def _revise_next_vectors(self) -> None:
@@ -176,17 +166,8 @@ class PartitionWriter:
             elif op != "m":  # a usage change keeps the prepared vector
                 # An entry without a vector: the row has to be embedded.
                 self.connection.execute(
-                    "INSERT OR REPLACE INTO vec_next (rid, model, vec) "
-                    "VALUES (?, ?, x'')",
+                    "INSERT INTO vec_next (rid, model, vec) VALUES (?, ?, x'') "
+                    "ON CONFLICT (rid) DO UPDATE SET model = excluded.model, "
+                    "vec = excluded.vec, crc = NULL",
                     (rid, coming),
                 )
-
-
-# A partition number is never reused: row numbers begin with it, and caches of other
-# processes identify memories by row number. `last_part` covers deleted partitions.
-_CREATE = """
-INSERT INTO part (id, app, user, created_at) SELECT 1 + max(
-  coalesce((SELECT max(id) FROM part), 0),
-  coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'last_part'), 0)
-), ?, ?, ?
-"""

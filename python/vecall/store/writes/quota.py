@@ -18,7 +18,7 @@ from vecall.store.writes.waiting_counts import Waits, waits_of
 _ALL = 1 << 62
 _MORE = 16  # extra rows that are read when the byte limit is exceeded
 _OLDEST = "coalesce(ts, created_at)"  # the expression of the index mem_old
-_LAST_TOUCHED = "max(created_at, updated_at, ifnull(last_used, 0))"
+_LAST_TOUCHED = "max(created_at, updated_at, coalesce(last_used, 0))"
 _AT_ONCE = 100  # without an index, evict this fraction (1/100) of the quota in addition
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
 from vecall.store.rows import Change
+from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 
 
@@ -31,7 +31,7 @@ class RecordSnapshot:
     is_recorded: bool = False
     estimated_bytes: int = 0
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         self.is_recorded = (
@@ -44,16 +44,17 @@ class RecordSnapshot:
         return partition.changed()
 
 
-def purges(connection: sqlite3.Connection) -> int:
+def purges(connection: Transaction) -> int:
     """Return how many times the file was purged."""
     found = connection.execute("SELECT value FROM meta WHERE key = 'purges'").fetchone()
     return 0 if found is None else int(found[0])
 
 
-def count_purge(connection: sqlite3.Connection) -> None:
+def count_purge(connection: Transaction) -> None:
     """Invalidate all snapshots, including those that are being written."""
     connection.execute("UPDATE part SET snap = NULL WHERE snap IS NOT NULL")
     connection.execute(
-        "INSERT OR REPLACE INTO meta VALUES ('purges', ?)",
+        "INSERT INTO meta (key, value) VALUES ('purges', ?) "
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         (str(purges(connection) + 1),),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from vecall.store.digests import COMPARED, SHORT, digest_of_old
 from vecall.store.rows import Draft, Row, checksum, is_whole
 from vecall.store.sql import select_in
+from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 
 
@@ -236,7 +236,7 @@ def append_history(
 
 
 def corrected(
-    connection: sqlite3.Connection, part: int, ids: Sequence[str]
+    connection: Transaction, part: int, ids: Sequence[str]
 ) -> dict[str, set[str]]:
     """Return digests of the revisions that corrections overwrote, by memory id."""
     any_row = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
@@ -249,7 +249,7 @@ def corrected(
     return found
 
 
-def shorten_digests(connection: sqlite3.Connection) -> None:
+def shorten_digests(connection: Transaction) -> None:
     """Shorten the digests of expired revisions, so that they identify no text.
 
     A short digest still prevents an older copy of a session from undoing a correction.

@@ -82,7 +82,8 @@ def archive(
         partition.connection,
         "replaced (part, id, by, why, at)",
         [(partition.id, entry.row.id, by, why, partition.now) for entry in stored],
-        verb="INSERT OR REPLACE",
+        "ON CONFLICT (part, id) DO UPDATE SET by = excluded.by, why = excluded.why, "
+        "at = excluded.at",
     )
     return [entry.row.rid for entry in stored]
 
@@ -126,7 +127,7 @@ def bring_back(
     found = select_in(
         partition.connection,
         "SELECT rid, state FROM mem WHERE part = ? AND state = ? "
-        "AND ifnull(expires_at, 9e99) > ? AND id IN",
+        "AND coalesce(expires_at, 9e99) > ? AND id IN",
         [partition.id, state, partition.expiry_now],
         ids,
     )

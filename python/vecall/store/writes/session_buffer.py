@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from vecall.store.erased_names import hide, keys_of, part_of, tombstones
 from vecall.store.results import BufferedTurn, DueSession
 from vecall.store.rows import Change
 from vecall.store.sql import insert_many, select_in
+from vecall.store.transaction import Transaction
 from vecall.store.values import NO_VALUE, check_turn, stored_object
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
@@ -47,7 +47,7 @@ class BufferTurns:
     bounds: UserQuota | None = None
     ends: bool = False
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction; the change has the ids of the new turns."""
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         own = [partition.id, self.session]
@@ -66,7 +66,7 @@ class BufferTurns:
         for id_, *_ in tombstones(connection, partition.id, list(new)):
             new[id_] = None
         (last,) = connection.execute(
-            "SELECT ifnull(max(pos), 0) FROM told WHERE part = ? AND session = ?", own
+            "SELECT coalesce(max(pos), 0) FROM told WHERE part = ? AND session = ?", own
         ).fetchone()
         rows = [
             (*own, id_, partition.now, last + place, event and json.dumps(event))
@@ -84,8 +84,8 @@ class BufferTurns:
             connection.execute(
                 "INSERT INTO trig (part, session, kind, due_at) "
                 "VALUES (?, ?, 'make', ?) ON CONFLICT (part, session, kind) DO UPDATE "
-                "SET due_at = CASE WHEN state IS NULL THEN excluded.due_at "
-                "ELSE max(due_at, excluded.due_at) END",
+                "SET due_at = CASE WHEN trig.state IS NULL THEN excluded.due_at "
+                "ELSE max(trig.due_at, excluded.due_at) END",
                 (*own, partition.expiry_now + delay),
             )
         if self.bounds is not None and not self.ends:
@@ -98,7 +98,7 @@ class BufferTurns:
         """About how many bytes the file grows by."""
         return sum(_ROW_BYTES + len(str(event)) for event in self.turns.values())
 
-    def _waiting(self, connection: sqlite3.Connection, own: list[Any]) -> int:
+    def _waiting(self, connection: Transaction, own: list[Any]) -> int:
         query = (
             "SELECT count(*) FROM told "
             "WHERE part = ? AND session = ? AND event IS NOT NULL"
@@ -123,7 +123,7 @@ class ClaimSession:
     lease: float
     estimated_bytes: int = 0
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction; the change has the session's id if claimed."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         _disarm(partition, self.session)
@@ -154,7 +154,7 @@ class PostponeSession:
     most: float
     estimated_bytes: int = 0
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         own = (partition.id, self.session)
@@ -213,7 +213,7 @@ def _disarm(partition: PartitionWriter, session: str) -> None:
 
 
 def buffered_turns(
-    connection: sqlite3.Connection, app: str, user: str, session: str
+    connection: Transaction, app: str, user: str, session: str
 ) -> list[BufferedTurn]:
     """Return the buffered turns of a session, in order."""
     found = connection.execute(
@@ -244,7 +244,7 @@ def _tries(state: str) -> int:
 
 
 def seen_turn_ids(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     app: str,
     user: str,
     session: str,
@@ -260,7 +260,7 @@ def seen_turn_ids(
 
 
 def seen_turn_ids_of_partition(
-    connection: sqlite3.Connection, part: int, session: str, ids: Sequence[str]
+    connection: Transaction, part: int, session: str, ids: Sequence[str]
 ) -> set[str]:
     """Return those of `ids` that a partition has on record, plain or hidden."""
     query = "SELECT id FROM told WHERE part = ? AND session = ? AND id IN"
@@ -273,7 +273,7 @@ def seen_turn_ids_of_partition(
     return known
 
 
-def due_sessions(connection: sqlite3.Connection, now: float) -> list[DueSession]:
+def due_sessions(connection: Transaction, now: float) -> list[DueSession]:
     """Return the sessions whose buffered turns are due, earliest first."""
     found = connection.execute(
         "SELECT app, user, session FROM trig JOIN part ON part.id = trig.part "
@@ -283,7 +283,7 @@ def due_sessions(connection: sqlite3.Connection, now: float) -> list[DueSession]
     return [DueSession(*row) for row in found]
 
 
-def next_due(connection: sqlite3.Connection) -> float | None:
+def next_due(connection: Transaction) -> float | None:
     """Return the earliest due time of a session, in seconds; None if none."""
     due: float | None = connection.execute("SELECT min(due_at) FROM trig").fetchone()[0]
     return due

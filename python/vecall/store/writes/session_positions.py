@@ -8,11 +8,11 @@ turns around are spread out.
 from __future__ import annotations
 
 import math
-import sqlite3
 from bisect import bisect_left
 from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
 
+from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.position_spacing import between, spread
 
@@ -122,7 +122,7 @@ class Positions:
 
     def _reorder(self, ids: Sequence[str]) -> None:
         """Bring known turns into the order of the call, and insert the new ones."""
-        rows: sqlite3.Cursor = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT id, pos FROM mem WHERE part = ? AND session = ? "
             "AND pos IS NOT NULL ORDER BY pos",
             self._own,
@@ -159,7 +159,7 @@ def _ascending(places: Sequence[float]) -> bool:
     return all(a < b for a, b in pairwise(places))
 
 
-def _end_of(connection: sqlite3.Connection, own: tuple[int, str | None]) -> int:
+def _end_of(connection: Transaction, own: tuple[int, str | None]) -> int:
     last: float | None = connection.execute(
         "SELECT max(pos) FROM mem WHERE part = ? AND session IS ?", own
     ).fetchone()[0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum
+from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 
 
@@ -30,7 +30,7 @@ class SetVectors:
     vectors: Sequence[bytes]
     model: int
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.store.reads.partition_reads import END, load_rows
 from vecall.store.rows import Change, Row, RowWithVector, checksum, is_whole
 from vecall.store.sql import select_in
+from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 
 _MOST_USES = 2**31 - 1  # also the limit of an import
@@ -33,7 +33,7 @@ class MarkUsed:
     user: str
     ids: Sequence[str]
 
-    def run(self, connection: sqlite3.Connection) -> Change:
+    def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         found = select_in(
@@ -85,7 +85,7 @@ def _mark(partition: PartitionWriter, stored: RowWithVector) -> Row:
 
 
 def _prepared(
-    connection: sqlite3.Connection, rids: Sequence[int]
+    connection: Transaction, rids: Sequence[int]
 ) -> dict[int, tuple[object, object]]:
     """The vectors that a model migration has prepared for rows, with checksums."""
     found = select_in(
@@ -99,7 +99,7 @@ def _prepared(
 
 
 def _carry(
-    connection: sqlite3.Connection, old: Row, new: Row, vec: object, crc: object
+    connection: Transaction, old: Row, new: Row, vec: object, crc: object
 ) -> None:
     """Keep the prepared vector of a marked row; replace a damaged one."""
     if isinstance(vec, bytes) and is_whole(old, vec, crc):

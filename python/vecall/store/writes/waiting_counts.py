@@ -7,10 +7,10 @@ and updated by each change. So the cost of a quota does not grow with the buffer
 from __future__ import annotations
 
 import json
-import sqlite3
 from typing import NamedTuple
 
 from vecall.errors import CorruptFileError
+from vecall.store.transaction import Transaction
 from vecall.store.values import NO_VALUE, require_counts, stored_list
 from vecall.store.writes.partition_writer import PartitionWriter
 
@@ -39,7 +39,7 @@ def waits_of(partition: PartitionWriter) -> Waits:
     if known is not None:
         return known
     counted = partition.connection.execute(
-        "SELECT count(*), ifnull(sum(length(CAST(event AS BLOB))), 0) FROM told "
+        "SELECT count(*), coalesce(sum(length(CAST(event AS BLOB))), 0) FROM told "
         "WHERE part = ? AND event IS NOT NULL",
         (partition.id,),
     ).fetchone()
@@ -65,7 +65,7 @@ def add_waits(partition: PartitionWriter, more: Waits) -> None:
         )
 
 
-def forget_waits(connection: sqlite3.Connection) -> None:
+def forget_waits(connection: Transaction) -> None:
     """Delete the counts of all users; they are computed again when needed."""
     connection.execute("DELETE FROM trig WHERE kind = 'waits'")
 

@@ -19,8 +19,8 @@ from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.errors import ClosedError, StorageError, StorageFullError, VecallError
 from vecall.store.file.database import Database
 from vecall.store.rows import Change
+from vecall.store.sqlite.savepoint_jobs import run_in_savepoint
 from vecall.store.write_job import WriteJob
-from vecall.store.writes.jobs import run_in_savepoint
 
 _log = logging.getLogger("vecall")
 

@@ -1,0 +1,137 @@
+"""The interface of a database transaction to the SQL of jobs and reads.
+
+Jobs and reads are written once, in SQL that SQLite executes as it is.
+`store/postgres/dialect.py` translates it for PostgreSQL. What both must support:
+
+- `?` and `:name` mark values; `IN` lists have one mark a value.
+- `coalesce`, `ON CONFLICT`, `x''`, `char(n)`, `instr(a, b) > 0`, `IS ?`,
+  `length(CAST(x AS BLOB))` for bytes, `max(a, b)` for the larger of two values that are
+  not NULL, and `LIMIT ?`, where -1 is no limit.
+- `INDEXED BY` is a hint that only SQLite follows.
+- A condition is 0 or 1 in SQLite and a boolean in PostgreSQL: compare it with neither.
+- A lone value, as in `? IS NULL`, has a `CAST`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import singledispatch
+from typing import Any, NamedTuple, Protocol
+
+from vecall.clock import Clock, ExpiryClock
+
+
+class Result(Protocol):
+    """The rows of a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of rows that an UPDATE, INSERT or DELETE changed."""
+        ...
+
+    def fetchone(self) -> Any:
+        """Return the next row; None after the last."""
+        ...
+
+    def fetchmany(self, size: int, /) -> list[Any]:
+        """Return at most `size` further rows."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return all further rows."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield all further rows."""
+        ...
+
+    def close(self) -> None:
+        """Drop the further rows."""
+        ...
+
+
+class Transaction(Protocol):
+    """Executes SQL. `sqlite3.Connection` is one."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction has begun."""
+        ...
+
+    def execute(
+        self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /
+    ) -> Result:
+        """Execute one statement."""
+        ...
+
+
+class PartitionEntry(NamedTuple):
+    """A partition as a write finds it.
+
+    Attributes:
+        id: Its number; 0 if the user has none.
+        seq: Its newest change.
+        live: The number of its live memories.
+        nbytes: The bytes of their texts.
+        head: Random bits of its newest change; 0 in a file.
+        is_hidden: Whether a purge replaced its names by digests.
+    """
+
+    id: int
+    seq: int
+    live: int
+    nbytes: int
+    head: int = 0
+    is_hidden: bool = False
+
+
+@singledispatch
+def enter(
+    transaction: Any,
+    app: str,  # noqa: ARG001
+    user: str,  # noqa: ARG001
+    *,
+    create: bool,  # noqa: ARG001
+    now: float,  # noqa: ARG001
+) -> PartitionEntry:
+    """Find the partition of a user, and lock it for this transaction.
+
+    Args:
+        transaction: The transaction; each kind registers its own implementation.
+        app: The app.
+        user: The user.
+        create: Create the partition if the user has none.
+        now: The time of creation, in seconds since 1970.
+
+    Raises:
+        CorruptFileError: The user's index entry leads to another user.
+    """
+    msg = f"no implementation for {type(transaction).__name__}"
+    raise TypeError(msg)
+
+
+@singledispatch
+def leave(transaction: Any, part: int, seq: int, live: int, nbytes: int) -> int:
+    """Write the newest change of a partition, and add to its counts.
+
+    Args:
+        transaction: The transaction.
+        part: The partition's number.
+        seq: Its newest change.
+        live: The change in the number of live memories.
+        nbytes: The change in the bytes of their texts.
+
+    Returns:
+        The random bits that identify the change; 0 in a file.
+    """
+    transaction.execute(
+        "UPDATE part SET seq = ?, live = live + ?, bytes = bytes + ? WHERE id = ?",
+        (seq, live, nbytes, part),
+    )
+    return 0
+
+
+def expiry_clock_of(transaction: Any) -> ExpiryClock:
+    """Return the expiry clock of a transaction; the machine's if it has none."""
+    known: ExpiryClock | None = getattr(transaction, "expiry_clock", None)
+    return ExpiryClock(Clock()) if known is None else known
