@@ -9,7 +9,7 @@ from typing import Any
 import vecall
 from vecall.server.request_checks import changes
 from vecall.server.routing import Operation
-from vecall.server.schemas import NAME, Schema, ref
+from vecall.server.schemas import NAME, Schema, error_schema, ref
 
 _SAYS = {
     200: "Done.",
@@ -33,11 +33,15 @@ _SAYS = {
 _HEADERS = {
     401: "WWW-Authenticate",
     429: "Retry-After",
+    503: "Retry-After",
 }
 
 
 def openapi(operations: Sequence[Operation], shared: dict[str, Schema]) -> Schema:
     """Return the document.
+
+    `x-repeat` of an operation is its `repeat`; `x-line-schema` of JSON lines is the
+    schema of one line.
 
     Args:
         operations: All operations.
@@ -82,6 +86,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "parameters": parameters,
         "responses": _responses(operation),
         "security": [] if operation.access == "public" else [{"bearer": []}],
+        "x-repeat": operation.repeat,
     }
     if operation.body is not None:
         content = {"application/json": {"schema": ref(operation.body)}}
@@ -97,7 +102,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     for status in sorted(_errors(operation)):
         document: dict[str, Any] = {
             "description": _SAYS[status],
-            "content": {"application/json": {"schema": ref("Error")}},
+            "content": {"application/json": {"schema": error_schema(status)}},
         }
         if status in _HEADERS:
             header = {"required": True, "schema": {"type": "string"}}
@@ -111,7 +116,10 @@ def _success(operation: Operation, status: int) -> dict[str, Any]:
     if operation.answer is None:
         return document
     if "/" in operation.answer:
-        document["content"] = {operation.answer: {"schema": {"type": "string"}}}
+        content: dict[str, Any] = {"schema": {"type": "string"}}
+        if operation.answer == "application/x-ndjson":
+            content["x-line-schema"] = ref("ExportLine")
+        document["content"] = {operation.answer: content}
     else:
         document["content"] = {"application/json": {"schema": ref(operation.answer)}}
     return document

@@ -36,6 +36,53 @@ NO_LOADER = "Session loader is not configured."
 NO_SESSION = "Session not found"
 
 
+CODES: dict[int, tuple[str, ...]] = {
+    400: (
+        "bad_path",
+        "bad_query",
+        "bad_request",
+        "disconnected",
+        "headers_too_large",
+        "not_configured",
+        "not_json",
+    ),
+    401: ("unauthorized",),
+    403: (
+        "author",
+        "forbidden",
+        "host",
+        "origin",
+        "read_only",
+        "review",
+        "source",
+        "trust",
+    ),
+    404: ("not_found",),
+    405: ("method_not_allowed",),
+    408: ("too_slow",),
+    409: ("conflict",),
+    413: ("too_large",),
+    415: ("unsupported_media_type",),
+    422: ("invalid", "rejected"),
+    429: ("too_many_requests",),
+    500: ("internal",),
+    503: (
+        "busy",
+        "closed",
+        "embedder",
+        "reranker",
+        "rewriter",
+        "session_loader",
+        "storage",
+        "summarizer",
+        "timeout",
+        "write_hook",
+    ),
+    507: ("storage_full",),
+}
+"""The codes of the error responses, by HTTP status."""
+
+
 class HttpError(Exception):
     """An error response to a request.
 
@@ -54,6 +101,7 @@ class HttpError(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Set the parts of the response."""
+        assert code in CODES[status], "not in the OpenAPI document"
         super().__init__(message)
         self.status = status
         self.code = code

@@ -32,6 +32,10 @@ Access = Literal["public", "read", "write", "review", "admin", "admin_write"]
 "write": a token of the user that may write; "review": also with the right to review;
 "admin": an admin token; "admin_write": an admin token that may write."""
 
+Repeat = Literal["always", "with_key", "never"]
+"""When a client may repeat a request without knowing the fate of the first one:
+"always"; "with_key": only with an `idempotency_key` in the body; "never"."""
+
 SessionLoader = Callable[..., Awaitable[Any]]
 """Called with app_name, user_id and session_id; returns the session, or None."""
 
@@ -184,6 +188,7 @@ class Operation:
         needs: The required query parameters.
         errors: The statuses of its own errors.
         timed: Whether it has a timeout.
+        repeat: When a client may repeat a request.
     """
 
     id: str
@@ -200,6 +205,7 @@ class Operation:
     needs: tuple[str, ...] = ()
     errors: tuple[int, ...] = ()
     timed: bool = True
+    repeat: Repeat = "never"
 
 
 class Router:

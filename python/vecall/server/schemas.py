@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, get_args
 
-from vecall.filters.metadata import MOST_KEYS
+from vecall.filters.metadata import MOST_KEYS, MOST_VALUES
 from vecall.filters.trust import TRUST_TIERS
 from vecall.ingest.fields import ENTRY, EVENT
 from vecall.server.limits import HttpLimits
+from vecall.server.responses import CODES
 from vecall.types import LeftOutReason
 from vecall.validation import LABEL_FIELDS, MOST_NAMES
 
 Schema = dict[str, Any]
 
-_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 512}
+_NAME: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 512,
+    "description": "At most 512 bytes in UTF-8, without NUL.",
+}
 _WORD: Schema = {"type": "string"}
 _LABEL: Schema = {"type": "string", "maxLength": 512}
 _NULL: Schema = {"type": "null"}
@@ -79,14 +87,11 @@ def _all(name: str) -> Schema:
     return {"type": "array", "items": ref(name)}
 
 
-_PARTS = _open(
-    {
-        "parts": {"type": "array", "items": {"type": "object"}, "maxItems": 1024},
-        "role": _LABEL,
-    },
-    "parts",
-)
-_CONTENT: Schema = {"anyOf": [{"type": "string"}, _PARTS]}
+_PARTS = {
+    "parts": {"type": "array", "items": {"type": "object"}, "maxItems": 1024},
+    "role": _LABEL,
+}
+_CONTENT: Schema = {"anyOf": [{"type": "string"}, _open(_PARTS, "parts")]}
 _PART_LIST: Schema = {
     "type": "array",
     "items": {"type": "object"},
@@ -94,7 +99,11 @@ _PART_LIST: Schema = {
     "description": 'Parts of a chat message, such as {"type": "text", "text": ...}.',
 }
 _NEW_CONTENT: Schema = {
-    "anyOf": [{"type": "string", "minLength": 1}, _PART_LIST, _PARTS]
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        _PART_LIST,
+        _closed(_PARTS, "parts"),
+    ]
 }
 _TOLD = {
     "content": _NEW_CONTENT,
@@ -123,11 +132,38 @@ _CONDITIONS = {
     "before": _TIME,
     **dict.fromkeys(LABEL_FIELDS, _NAMES),
 }
+_SCALARS: list[Schema] = [
+    {"type": "string"},
+    {"type": "number"},
+    {"type": "boolean"},
+    _NULL,
+]
+_SCALAR: Schema = {"anyOf": _SCALARS}
+_ORDERED: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+_OPERATORS: Schema = {
+    **_closed(
+        {
+            "$eq": _SCALAR,
+            "$ne": _SCALAR,
+            "$gt": _ORDERED,
+            "$gte": _ORDERED,
+            "$lt": _ORDERED,
+            "$lte": _ORDERED,
+            "$in": {
+                "type": "array",
+                "items": _SCALAR,
+                "minItems": 1,
+                "maxItems": MOST_VALUES,
+            },
+        }
+    ),
+    "minProperties": 1,
+}
 _VALUES: Schema = {
     "type": "object",
-    "description": "Keys of custom_metadata and the value that each must have: "
-    "a string, a number, true, false or null. Or an object with operators and "
-    "operands: $eq, $ne, $gt, $gte, $lt, $lte, and $in with an array of values.",
+    "description": "Keys of custom_metadata, and the value of each, or operators with "
+    "operands.",
+    "additionalProperties": {"anyOf": [*_SCALARS, _OPERATORS]},
     "minProperties": 1,
     "maxProperties": MOST_KEYS,
 }
@@ -184,7 +220,10 @@ _MEMORY = _open(
         "score": {"type": "number"},
         "similarity": {"type": "number"},
         "confidence": _SHARE,
-        "explanation": {"type": "object"},
+        "explanation": {
+            "type": "object",
+            "additionalProperties": {"type": "number"},
+        },
         "created_at": _SECONDS,
         "updated_at": _SECONDS,
         "valid_until": _SECONDS,
@@ -219,17 +258,17 @@ _LEFT_OUT = _open(
     "index",
     "reason",
 )
-_ERROR = _open(
-    {
-        "error": _open(
-            {"code": _WORD, "message": _WORD, "request_id": _WORD},
-            "code",
-            "message",
-            "request_id",
-        )
-    },
-    "error",
-)
+
+
+def _error(codes: Iterable[str]) -> Schema:
+    code = {"type": "string", "enum": sorted(codes)}
+    fields = {"code": code, "message": _WORD, "request_id": _WORD}
+    return _open({"error": _open(fields, *fields)}, "error")
+
+
+def error_schema(status: int) -> Schema:
+    """Return the schema of the error responses with an HTTP status."""
+    return _error(CODES[status])
 
 
 def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
@@ -338,5 +377,9 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         "Backup": _open({"name": _WORD, "bytes": _DONE}, "name", "bytes"),
         "Health": _open({"status": {"type": "string", "enum": ["ok"]}}, "status"),
         "Document": {"type": "object"},
-        "Error": _ERROR,
+        "ExportLine": {
+            "type": "object",
+            "description": "The header, or the only field names the kind of the line.",
+        },
+        "Error": _error(chain.from_iterable(CODES.values())),
     }

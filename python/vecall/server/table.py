@@ -39,6 +39,7 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             status=201,
             answer="Added",
             errors=(404, 409),
+            repeat="with_key",
         ),
         Operation(
             id="searchMemories",
@@ -49,6 +50,7 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             handler=handlers.search,
             body="Search",
             answer="Found",
+            repeat="always",
         ),
         Operation(
             id="listMemories",
@@ -60,6 +62,7 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             query={"state": STATE, "cursor": NAME, "limit": page_size(max_top_k)},
             answer="Page",
             errors=(404,),
+            repeat="always",
         ),
         Operation(
             id="deleteUser",
@@ -102,6 +105,7 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             query={"vectors": FLAG},
             answer="application/x-ndjson",
             timed=False,
+            repeat="always",
         ),
     ]
 
@@ -118,6 +122,7 @@ def _of_one_memory() -> list[Operation]:
             handler=handlers.get_memory,
             answer="Memory",
             errors=(404,),
+            repeat="always",
         ),
         Operation(
             id="updateMemory",
@@ -139,6 +144,7 @@ def _of_one_memory() -> list[Operation]:
             access="write",
             handler=handlers.delete_memory,
             status=204,
+            repeat="always",
         ),
         Operation(
             id="memoryHistory",
@@ -149,6 +155,7 @@ def _of_one_memory() -> list[Operation]:
             handler=handlers.memory_history,
             answer="History",
             errors=(404,),
+            repeat="always",
         ),
         Operation(
             id="archiveMemory",
@@ -207,6 +214,7 @@ def _of_sessions() -> list[Operation]:
             body="Ingest",
             answer="Added",
             errors=(404,),
+            repeat="always",
         ),
         Operation(
             id="addEvents",
@@ -220,6 +228,7 @@ def _of_sessions() -> list[Operation]:
             status=201,
             answer="Added",
             errors=(409,),
+            repeat="with_key",
         ),
         Operation(
             id="deleteSession",
@@ -268,6 +277,7 @@ def _of_the_server() -> list[Operation]:
             access="admin",
             handler=admin.metrics,
             answer="text/plain",
+            repeat="always",
         ),
         Operation(
             id="backup",
@@ -312,6 +322,7 @@ def _of_the_server() -> list[Operation]:
             access="public",
             handler=handlers.health,
             answer="Health",
+            repeat="always",
         ),
         Operation(
             id="openapi",
@@ -321,5 +332,6 @@ def _of_the_server() -> list[Operation]:
             access="public",
             handler=handlers.document,
             answer="Document",
+            repeat="always",
         ),
     ]

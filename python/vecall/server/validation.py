@@ -88,7 +88,7 @@ class Validator:
             assert isinstance(value, list)
             for number, item in enumerate(value):
                 self.check(item, schema["items"], f"{where}[{number}]")
-        elif kind == "object" and "properties" in schema:
+        elif kind == "object":
             assert isinstance(value, dict)
             self._check_fields(value, schema, where)
 
@@ -114,17 +114,22 @@ class Validator:
         self.check(value, schemas[-1], where)
 
     def _check_fields(self, value: dict[str, Any], schema: Schema, where: str) -> None:
-        known = schema["properties"]
+        known = schema.get("properties", {})
+        more = schema.get("additionalProperties", True)
         for name in schema.get("required", ()):
             if name not in value:
                 field = f"{where}.{name}"
                 raise _broken(field, "is missing")
-        for name in value.keys() - known.keys():
-            # An unusual name may be user text; the error must not contain it.
-            shown = f' "{name}"' if is_field_name(name) else ""
-            raise _broken(where, f"unknown field{shown}; fields are {', '.join(known)}")
         for name, item in value.items():
-            self.check(item, known[name], f"{where}.{name}")
+            if name in known:
+                self.check(item, known[name], f"{where}.{name}")
+            elif more is False:
+                # An unusual name may be user text; the error must not contain it.
+                shown = f' "{name}"' if is_field_name(name) else ""
+                fields = ", ".join(known)
+                raise _broken(where, f"unknown field{shown}; fields are {fields}")
+            elif more is not True:
+                self.check(item, more, f"{where}.*")
 
 
 def _article(kind: str) -> str:
