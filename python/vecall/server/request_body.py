@@ -248,7 +248,7 @@ def read_query(
             known = ", ".join(schemas) or "none"
             msg = f"query: has these fields, each at most once: {known}"
             raise HttpError(422, "invalid", msg)
-        values[name] = _typed(value, schemas[name]["type"])
+        values[name] = _typed(value, schemas[name].get("type", "string"))
         validator.check(values[name], schemas[name], f"query.{name}")
     for name in needs:
         if name not in values:

@@ -16,24 +16,24 @@ from vecall.validation import LABEL_FIELDS, MOST_NAMES
 
 Schema = dict[str, Any]
 
-_NAME: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 512,
-    "description": "At most 512 bytes in UTF-8, without NUL.",
-}
 _WORD: Schema = {"type": "string"}
 _LABEL: Schema = {"type": "string", "maxLength": 512}
 _NULL: Schema = {"type": "null"}
-_META: Schema = {
-    "type": "object",
-    "description": 'JSON values; "ttl" (seconds or "3600s") makes a memory expire.',
-}
-_TIME: Schema = {
-    "anyOf": [
-        {"type": "number", "description": "Seconds since 1970."},
-        {"type": "string", "description": "ISO 8601 with an offset."},
-    ]
+_SHARED: dict[str, Schema] = {
+    "Name": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 512,
+        "description": "At most 512 bytes in UTF-8, without NUL.",
+    },
+    "Metadata": {
+        "type": "object",
+        "description": 'JSON values; "ttl" (seconds or "3600s") makes a memory expire.',
+    },
+    "Time": {
+        "description": "Seconds since 1970, or ISO 8601 with an offset.",
+        "anyOf": [{"type": "number"}, {"type": "string"}],
+    },
 }
 _VECTOR: Schema = {
     "type": "array",
@@ -46,7 +46,6 @@ _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 _SECONDS: Schema = {"type": "number"}
 _DONE: Schema = {"type": "integer", "minimum": 0}
 
-NAME = _NAME
 STATE: Schema = {"type": "string", "enum": ["live", "archived", "quarantined"]}
 FLAG: Schema = {"type": "boolean"}
 YES: Schema = {"type": "boolean", "enum": [True]}
@@ -55,6 +54,11 @@ YES: Schema = {"type": "boolean", "enum": [True]}
 def ref(name: str) -> Schema:
     """Refer to a shared schema."""
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+NAME = _NAME = ref("Name")
+_META = ref("Metadata")
+_TIME = ref("Time")
 
 
 def page_size(limit: int) -> Schema:
@@ -91,20 +95,13 @@ _PARTS = {
     "parts": {"type": "array", "items": {"type": "object"}, "maxItems": 1024},
     "role": _LABEL,
 }
-_CONTENT: Schema = {"anyOf": [{"type": "string"}, _open(_PARTS, "parts")]}
 _PART_LIST: Schema = {
     "type": "array",
     "items": {"type": "object"},
     "maxItems": 1024,
     "description": 'Parts of a chat message, such as {"type": "text", "text": ...}.',
 }
-_NEW_CONTENT: Schema = {
-    "anyOf": [
-        {"type": "string", "minLength": 1},
-        _PART_LIST,
-        _closed(_PARTS, "parts"),
-    ]
-}
+_NEW_CONTENT = ref("NewContent")
 _TOLD = {
     "content": _NEW_CONTENT,
     "text": {**_NEW_CONTENT, "description": "Another name for content."},
@@ -138,20 +135,19 @@ _SCALARS: list[Schema] = [
     {"type": "boolean"},
     _NULL,
 ]
-_SCALAR: Schema = {"anyOf": _SCALARS}
 _ORDERED: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 _OPERATORS: Schema = {
     **_closed(
         {
-            "$eq": _SCALAR,
-            "$ne": _SCALAR,
+            "$eq": ref("Scalar"),
+            "$ne": ref("Scalar"),
             "$gt": _ORDERED,
             "$gte": _ORDERED,
             "$lt": _ORDERED,
             "$lte": _ORDERED,
             "$in": {
                 "type": "array",
-                "items": _SCALAR,
+                "items": ref("Scalar"),
                 "minItems": 1,
                 "maxItems": MOST_VALUES,
             },
@@ -163,7 +159,7 @@ _VALUES: Schema = {
     "type": "object",
     "description": "Keys of custom_metadata, and the value of each, or operators with "
     "operands.",
-    "additionalProperties": {"anyOf": [*_SCALARS, _OPERATORS]},
+    "additionalProperties": {"anyOf": [*_SCALARS, ref("Operators")]},
     "minProperties": 1,
     "maxProperties": MOST_KEYS,
 }
@@ -207,7 +203,7 @@ _NEW_EVENT = _closed(
 _MEMORY = _open(
     {
         "id": _WORD,
-        "content": _CONTENT,
+        "content": ref("Content"),
         "author": _WORD,
         "timestamp": _SECONDS,
         "session_id": _WORD,
@@ -290,7 +286,17 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
     turns = {"events": _batch(turn, limits), "messages": _batch(turn, limits)}
     ingest = _closed({"sessionId": _NAME, "session_id": _NAME})
     new_memory = {"anyOf": [{"type": "string", "minLength": 1}, ref("NewMemory")]}
+    new_content = [
+        {"type": "string", "minLength": 1},
+        _PART_LIST,
+        _closed(_PARTS, "parts"),
+    ]
     return {
+        **_SHARED,
+        "Scalar": {"anyOf": _SCALARS},
+        "Operators": _OPERATORS,
+        "NewContent": {"anyOf": new_content},
+        "Content": {"anyOf": [_WORD, _open(_PARTS, "parts")]},
         "Ingest": {**ingest, "minProperties": 1, "maxProperties": 1},
         "NewMemory": _NEW_MEMORY,
         "NewEvent": _NEW_EVENT,

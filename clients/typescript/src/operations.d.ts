@@ -1,0 +1,164 @@
+// Generated from the server's OpenAPI document by .ci/generate_typescript.
+
+import type { CallOptions, ClientOptions } from "./transport.js";
+import type {
+  AddEvents,
+  AddMemories,
+  Added,
+  Backup,
+  Change,
+  Consolidate,
+  Consolidation,
+  DeleteWhere,
+  Deleted,
+  Document,
+  ExportLine,
+  Found,
+  Health,
+  History,
+  Ids,
+  Ingest,
+  Marked,
+  Memory,
+  Name,
+  Page,
+  Release,
+  Search,
+  Turns,
+  Used,
+} from "./schemas.js";
+
+export interface ListMemoriesQuery {
+  state?: "live" | "archived" | "quarantined";
+  cursor?: Name;
+  /** At least 1; at most 1000. */
+  limit?: number;
+}
+
+export interface DeleteUserQuery {
+  confirm: true;
+  forget?: boolean;
+}
+
+export interface ExportUserQuery {
+  vectors?: boolean;
+}
+
+export interface AdminDeleteAppQuery {
+  confirm: true;
+  forget?: boolean;
+}
+
+export interface AdminDeleteUserQuery {
+  confirm: true;
+  forget?: boolean;
+}
+
+/** A client of a vecall server. Never changes; share it. */
+export declare class VecallClient {
+  #private;
+
+  constructor(options: ClientOptions);
+
+  /** Return the memories of one user of one app. Sends nothing. */
+  user(app: string, user: string): UserMemory;
+
+  /** Return metrics in the text format of Prometheus. Retried after a failure. */
+  metrics(options?: CallOptions): Promise<string>;
+
+  /** Copy the file to the folder of backups. Not retried after a failure. */
+  backup(options?: CallOptions): Promise<Backup>;
+
+  /** Delete all memories of all users of an app. Not retried after a failure. */
+  adminDeleteApp(app: string, query: AdminDeleteAppQuery, options?: CallOptions): Promise<Deleted>;
+
+  /** Delete all memories of a user. Not retried after a failure. */
+  adminDeleteUser(app: string, user: string, query: AdminDeleteUserQuery, options?: CallOptions): Promise<Deleted>;
+
+  /** Return that the server is alive. Retried after a failure. */
+  health(options?: CallOptions): Promise<Health>;
+
+  /** Return this document. Retried after a failure. */
+  openapi(options?: CallOptions): Promise<Document>;
+}
+
+/** The memories of one user of one app. */
+export declare class UserMemory {
+  #private;
+  private constructor();
+
+  /**
+   * Store the turns of a session that the session loader returns. Retried after a
+   * failure.
+   */
+  ingestSession(body?: Ingest, options?: CallOptions): Promise<Added>;
+
+  /** Store turns of a conversation. Retried after a failure, under an idempotency key. */
+  addEvents(body?: AddEvents, options?: CallOptions): Promise<Added>;
+
+  /** Delete the memories of one session. Not retried after a failure. */
+  deleteSession(session: string, options?: CallOptions): Promise<Deleted>;
+
+  /** Buffer new turns until the trigger fires. Not retried after a failure. */
+  observeSession(session: string, body?: Turns, options?: CallOptions): Promise<Ids>;
+
+  /** Make memories of the buffered turns of a session. Not retried after a failure. */
+  endSession(session: string, body?: Turns, options?: CallOptions): Promise<Ids>;
+
+  /** Store memories. Retried after a failure, under an idempotency key. */
+  addMemories(body: AddMemories, options?: CallOptions): Promise<Added>;
+
+  /** List memories in the order in which they were stored. Retried after a failure. */
+  listMemories(query?: ListMemoriesQuery, options?: CallOptions): Promise<Page>;
+
+  /** Delete all memories of a user. Not retried after a failure. */
+  deleteUser(query: DeleteUserQuery, options?: CallOptions): Promise<Deleted>;
+
+  /** Search a user's memories, best first. Retried after a failure. */
+  searchMemories(body: Search, options?: CallOptions): Promise<Found>;
+
+  /** Record that memories were used. Not retried after a failure. */
+  markUsed(body: Used, options?: CallOptions): Promise<Marked>;
+
+  /** Delete the memories that match a filter. Not retried after a failure. */
+  deleteWhere(body: DeleteWhere, options?: CallOptions): Promise<Deleted>;
+
+  /** Stream all memories of a user as JSON lines. Retried after a failure. */
+  exportUser(query?: ExportUserQuery, options?: CallOptions): AsyncGenerator<ExportLine, void, undefined>;
+
+  /** Return one memory. Retried after a failure. */
+  getMemory(id: string, options?: CallOptions): Promise<Memory>;
+
+  /**
+   * Correct one memory; its former text stays in its history. Not retried after a
+   * failure.
+   */
+  updateMemory(id: string, body?: Change, options?: CallOptions): Promise<Memory>;
+
+  /** Delete one memory. Retried after a failure. */
+  deleteMemory(id: string, options?: CallOptions): Promise<void>;
+
+  /** Return the revisions of a memory, oldest first. Retried after a failure. */
+  memoryHistory(id: string, options?: CallOptions): Promise<History>;
+
+  /** Archive a memory: searches do not return it. Not retried after a failure. */
+  archiveMemory(id: string, options?: CallOptions): Promise<void>;
+
+  /** Restore an archived memory. Not retried after a failure. */
+  restoreMemory(id: string, options?: CallOptions): Promise<Ids>;
+
+  /**
+   * Release a quarantined memory; needs the right to review. Not retried after a
+   * failure.
+   */
+  releaseMemory(id: string, body?: Release, options?: CallOptions): Promise<Ids>;
+
+  /**
+   * Merge duplicates and summarize old memories; dry run by default. Not retried after a
+   * failure.
+   */
+  consolidate(body?: Consolidate, options?: CallOptions): Promise<Consolidation>;
+
+  /** Yields the items of all pages; reads a page when its first is needed. */
+  allMemories(query?: ListMemoriesQuery, options?: CallOptions): AsyncGenerator<Memory, void, undefined>;
+}

@@ -1,0 +1,172 @@
+// Generated from the server's OpenAPI document by .ci/generate_typescript.
+
+import { checkNames } from "./names.js";
+import { Transport } from "./transport.js";
+
+const operations = {
+  ingestSession: { method: "PATCH", path: "/apps/{app}/users/{user}/memory", repeat: "always", answer: "json" },
+  addEvents: { method: "POST", path: "/apps/{app}/users/{user}/events", repeat: "with_key", answer: "json" },
+  deleteSession: { method: "DELETE", path: "/apps/{app}/users/{user}/sessions/{session}", repeat: "never", answer: "json" },
+  observeSession: { method: "POST", path: "/apps/{app}/users/{user}/sessions/{session}/observe", repeat: "never", answer: "json" },
+  endSession: { method: "POST", path: "/apps/{app}/users/{user}/sessions/{session}/end", repeat: "never", answer: "json" },
+  addMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories", repeat: "with_key", answer: "json" },
+  listMemories: { method: "GET", path: "/apps/{app}/users/{user}/memories", repeat: "always", answer: "json" },
+  deleteUser: { method: "DELETE", path: "/apps/{app}/users/{user}/memories", repeat: "never", answer: "json" },
+  searchMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/search", repeat: "always", answer: "json" },
+  markUsed: { method: "POST", path: "/apps/{app}/users/{user}/memories/used", repeat: "never", answer: "json" },
+  deleteWhere: { method: "POST", path: "/apps/{app}/users/{user}/memories/delete", repeat: "never", answer: "json" },
+  exportUser: { method: "GET", path: "/apps/{app}/users/{user}/export", repeat: "always", answer: "lines" },
+  getMemory: { method: "GET", path: "/apps/{app}/users/{user}/memories/{id}", repeat: "always", answer: "json" },
+  updateMemory: { method: "PATCH", path: "/apps/{app}/users/{user}/memories/{id}", repeat: "never", answer: "json" },
+  deleteMemory: { method: "DELETE", path: "/apps/{app}/users/{user}/memories/{id}", repeat: "always", answer: "none" },
+  memoryHistory: { method: "GET", path: "/apps/{app}/users/{user}/memories/{id}/history", repeat: "always", answer: "json" },
+  archiveMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/archive", repeat: "never", answer: "none" },
+  restoreMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/restore", repeat: "never", answer: "json" },
+  releaseMemory: { method: "POST", path: "/apps/{app}/users/{user}/memories/{id}/release", repeat: "never", answer: "json" },
+  consolidate: { method: "POST", path: "/apps/{app}/users/{user}/consolidate", repeat: "never", answer: "json" },
+  metrics: { method: "GET", path: "/metrics", repeat: "always", answer: "text" },
+  backup: { method: "POST", path: "/admin/backup", repeat: "never", answer: "json" },
+  adminDeleteApp: { method: "DELETE", path: "/admin/apps/{app}", repeat: "never", answer: "json" },
+  adminDeleteUser: { method: "DELETE", path: "/admin/apps/{app}/users/{user}", repeat: "never", answer: "json" },
+  health: { method: "GET", path: "/healthz", repeat: "always", answer: "json" },
+  openapi: { method: "GET", path: "/openapi.json", repeat: "always", answer: "json" },
+};
+
+export class VecallClient {
+  #transport;
+
+  constructor(options) {
+    this.#transport = new Transport(options);
+  }
+
+  user(app, user) {
+    return new UserMemory(this.#transport, app, user);
+  }
+
+  metrics(options) {
+    return this.#transport.call(operations.metrics, {}, undefined, undefined, options);
+  }
+
+  backup(options) {
+    return this.#transport.call(operations.backup, {}, undefined, undefined, options);
+  }
+
+  adminDeleteApp(app, query, options) {
+    return this.#transport.call(operations.adminDeleteApp, { app }, query, undefined, options);
+  }
+
+  adminDeleteUser(app, user, query, options) {
+    return this.#transport.call(operations.adminDeleteUser, { app, user }, query, undefined, options);
+  }
+
+  health(options) {
+    return this.#transport.call(operations.health, {}, undefined, undefined, options);
+  }
+
+  openapi(options) {
+    return this.#transport.call(operations.openapi, {}, undefined, undefined, options);
+  }
+}
+
+export class UserMemory {
+  #transport;
+  #names;
+
+  constructor(transport, app, user) {
+    this.#names = { app, user };
+    checkNames(this.#names);
+    this.#transport = transport;
+  }
+
+  ingestSession(body = {}, options) {
+    return this.#transport.call(operations.ingestSession, { ...this.#names }, undefined, body, options);
+  }
+
+  addEvents(body = {}, options) {
+    return this.#transport.call(operations.addEvents, { ...this.#names }, undefined, body, options);
+  }
+
+  deleteSession(session, options) {
+    return this.#transport.call(operations.deleteSession, { ...this.#names, session }, undefined, undefined, options);
+  }
+
+  observeSession(session, body = {}, options) {
+    return this.#transport.call(operations.observeSession, { ...this.#names, session }, undefined, body, options);
+  }
+
+  endSession(session, body = {}, options) {
+    return this.#transport.call(operations.endSession, { ...this.#names, session }, undefined, body, options);
+  }
+
+  addMemories(body, options) {
+    return this.#transport.call(operations.addMemories, { ...this.#names }, undefined, body, options);
+  }
+
+  listMemories(query = {}, options) {
+    return this.#transport.call(operations.listMemories, { ...this.#names }, query, undefined, options);
+  }
+
+  deleteUser(query, options) {
+    return this.#transport.call(operations.deleteUser, { ...this.#names }, query, undefined, options);
+  }
+
+  searchMemories(body, options) {
+    return this.#transport.call(operations.searchMemories, { ...this.#names }, undefined, body, options);
+  }
+
+  markUsed(body, options) {
+    return this.#transport.call(operations.markUsed, { ...this.#names }, undefined, body, options);
+  }
+
+  deleteWhere(body, options) {
+    return this.#transport.call(operations.deleteWhere, { ...this.#names }, undefined, body, options);
+  }
+
+  exportUser(query = {}, options) {
+    return this.#transport.lines(operations.exportUser, { ...this.#names }, query, undefined, options);
+  }
+
+  getMemory(id, options) {
+    return this.#transport.call(operations.getMemory, { ...this.#names, id }, undefined, undefined, options);
+  }
+
+  updateMemory(id, body = {}, options) {
+    return this.#transport.call(operations.updateMemory, { ...this.#names, id }, undefined, body, options);
+  }
+
+  deleteMemory(id, options) {
+    return this.#transport.call(operations.deleteMemory, { ...this.#names, id }, undefined, undefined, options);
+  }
+
+  memoryHistory(id, options) {
+    return this.#transport.call(operations.memoryHistory, { ...this.#names, id }, undefined, undefined, options);
+  }
+
+  archiveMemory(id, options) {
+    return this.#transport.call(operations.archiveMemory, { ...this.#names, id }, undefined, undefined, options);
+  }
+
+  restoreMemory(id, options) {
+    return this.#transport.call(operations.restoreMemory, { ...this.#names, id }, undefined, undefined, options);
+  }
+
+  releaseMemory(id, body = {}, options) {
+    return this.#transport.call(operations.releaseMemory, { ...this.#names, id }, undefined, body, options);
+  }
+
+  consolidate(body = {}, options) {
+    return this.#transport.call(operations.consolidate, { ...this.#names }, undefined, body, options);
+  }
+
+  async *allMemories(query = {}, options) {
+    for (let next; ; ) {
+      const page = await this.listMemories(
+        next === undefined ? query : { ...query, cursor: next },
+        options,
+      );
+      yield* page.memories;
+      next = page.next;
+      if (next === undefined) return;
+    }
+  }
+}

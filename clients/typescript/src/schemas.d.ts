@@ -1,0 +1,386 @@
+// Generated from the server's OpenAPI document by .ci/generate_typescript.
+
+/** A JSON value. Integers that a number cannot represent are bigints. */
+export type JsonValue =
+  | string
+  | number
+  | bigint
+  | boolean
+  | null
+  | readonly JsonValue[]
+  | JsonObject;
+
+/** A JSON object. A field with the value undefined is not sent. */
+export interface JsonObject {
+  readonly [key: string]: JsonValue | undefined;
+}
+
+/** At most 512 bytes in UTF-8, without NUL. */
+export type Name = string;
+
+/** JSON values; "ttl" (seconds or "3600s") makes a memory expire. */
+export type Metadata = JsonObject;
+
+/** Seconds since 1970, or ISO 8601 with an offset. */
+export type Time = number | string | Date;
+
+export type Scalar = string | number | bigint | boolean | null;
+
+/** At least 1 field(s). */
+export interface Operators {
+  "$eq"?: Scalar;
+  "$ne"?: Scalar;
+  "$gt"?: number | bigint | string;
+  "$gte"?: number | bigint | string;
+  "$lt"?: number | bigint | string;
+  "$lte"?: number | bigint | string;
+  /** At least 1 item(s); at most 64 items. */
+  "$in"?: readonly Scalar[];
+}
+
+export type NewContent = string | readonly JsonObject[] | {
+  /** At most 1024 items. */
+  parts: readonly JsonObject[];
+  /** At most 512 characters. */
+  role?: string;
+};
+
+export type Content = string | {
+  /** At most 1024 items. */
+  parts: JsonObject[];
+  /** At most 512 characters. */
+  role?: string;
+};
+
+/** At least 1 field(s); at most 1 field(s). */
+export interface Ingest {
+  sessionId?: Name;
+  session_id?: Name;
+}
+
+export interface NewMemory {
+  content?: NewContent;
+  /** Another name for content. */
+  text?: NewContent;
+  /** Another name for content. */
+  memory?: NewContent;
+  /** Another name for author. */
+  role?: string;
+  /** Another name for timestamp. */
+  created_at?: Time;
+  /** Another name for custom_metadata. */
+  metadata?: Metadata;
+  /** At most 512 characters. */
+  author?: string;
+  timestamp?: Time;
+  /** At most 512 characters. */
+  kind?: string;
+  /** At most 512 characters. */
+  source?: string;
+  /** At most 512 characters. */
+  trust?: string;
+  custom_metadata?: Metadata;
+  /** At least 0; at most 1. */
+  importance?: number;
+  id?: Name;
+  event_id?: Name;
+  session_id?: Name;
+  app_name?: Name;
+  user_id?: Name;
+  /** Parts of a chat message, such as {"type": "text", "text": ...}. At most 1024 items. */
+  parts?: readonly JsonObject[];
+  valid_until?: Time;
+  supersedes?: Name;
+  score?: JsonValue;
+  similarity?: JsonValue;
+  confidence?: JsonValue;
+  explanation?: JsonValue;
+  updated_at?: JsonValue;
+  scope?: JsonValue;
+}
+
+export interface NewEvent {
+  content?: null | NewContent;
+  /** At most 512 characters. */
+  author?: string;
+  timestamp?: Time;
+  /** At most 512 characters. */
+  kind?: string;
+  /** At most 512 characters. */
+  source?: string;
+  /** At most 512 characters. */
+  trust?: string;
+  custom_metadata?: Metadata;
+  /** At least 0; at most 1. */
+  importance?: number;
+  id?: Name;
+  session_id?: Name;
+  app_name?: Name;
+  user_id?: Name;
+  partial?: JsonValue;
+  actions?: JsonValue;
+  input_transcription?: JsonValue;
+  output_transcription?: JsonValue;
+  invocation_id?: JsonValue;
+  branch?: JsonValue;
+  type?: JsonValue;
+  name?: JsonValue;
+  tool_calls?: JsonValue;
+  tool_call_id?: JsonValue;
+  function_call?: JsonValue;
+  refusal?: JsonValue;
+  annotations?: JsonValue;
+  audio?: JsonValue;
+  status?: JsonValue;
+  turn_complete?: JsonValue;
+  turn_complete_reason?: JsonValue;
+  interaction_status?: JsonValue;
+  finish_reason?: JsonValue;
+  error_code?: JsonValue;
+  error_message?: JsonValue;
+  interrupted?: JsonValue;
+  usage_metadata?: JsonValue;
+  grounding_metadata?: JsonValue;
+  model_version?: JsonValue;
+  live_session_resumption_update?: JsonValue;
+  live_session_id?: JsonValue;
+  go_away?: JsonValue;
+  voice_activity?: JsonValue;
+  avg_logprobs?: JsonValue;
+  logprobs_result?: JsonValue;
+  cache_metadata?: JsonValue;
+  citation_metadata?: JsonValue;
+  interaction_id?: JsonValue;
+  environment_id?: JsonValue;
+  output?: JsonValue;
+  node_info?: JsonValue;
+  long_running_tool_ids?: JsonValue;
+  isolation_scope?: JsonValue;
+  /** Another name for content. */
+  text?: NewContent;
+  /** Another name for content. */
+  memory?: NewContent;
+  /** Another name for author. */
+  role?: string;
+  /** Another name for timestamp. */
+  created_at?: Time;
+  /** Another name for custom_metadata. */
+  metadata?: Metadata;
+  event_id?: Name;
+}
+
+export interface AddMemories {
+  /** At most 256 items. */
+  memories: readonly (string | NewMemory)[];
+  custom_metadata?: Metadata;
+  restore?: boolean;
+  idempotency_key?: Name;
+}
+
+export interface AddEvents {
+  /** At most 256 items. */
+  events?: readonly NewEvent[];
+  /** At most 256 items. */
+  messages?: readonly NewEvent[];
+  session_id?: Name;
+  custom_metadata?: Metadata;
+  restore?: boolean;
+  idempotency_key?: Name;
+}
+
+/** At least 1 field(s). */
+export interface Change {
+  content?: NewContent;
+  author?: null | string;
+  timestamp?: null | Time;
+  kind?: null | string;
+  source?: null | string;
+  custom_metadata?: Metadata;
+  importance?: null | number;
+  valid_until?: null | Time;
+}
+
+export interface Release {
+  updated_at?: number | bigint;
+}
+
+export interface Consolidate {
+  /** Default: true. */
+  merge?: boolean;
+  /** At least 0.5; at most 1. */
+  similarity?: number;
+  /** At least 1; at most 10000000000.0. */
+  older_than?: number;
+  /** At most 3 items; default: ["sessions"]. */
+  fold?: readonly ("sessions" | "summaries" | "facts")[];
+  /** Default: true. */
+  dry_run?: boolean;
+}
+
+export interface Used {
+  /** At most 256 items. */
+  ids: readonly Name[];
+}
+
+export interface Turns {
+  /** At most 256 items. */
+  events?: readonly NewEvent[];
+  /** At most 256 items. */
+  messages?: readonly NewEvent[];
+}
+
+export interface Filter {
+  session_id?: Name;
+  after?: Time;
+  before?: Time;
+  author?: Name | readonly Name[];
+  kind?: Name | readonly Name[];
+  not_kind?: Name | readonly Name[];
+  trust?: Name | readonly Name[];
+  source?: Name | readonly Name[];
+  /**
+   * Keys of custom_metadata, and the value of each, or operators with operands. At least
+   * 1 field(s); at most 16 field(s).
+   */
+  metadata?: { readonly [key: string]: string | number | bigint | boolean | null | Operators };
+  min_trust?: "first-party" | "third-party-private" | "third-party-public" | "unverified" | "unknown";
+}
+
+export interface DeleteWhere {
+  /** At least 1 field(s). */
+  filter: {
+    session_id?: Name;
+    after?: Time;
+    before?: Time;
+    author?: Name | readonly Name[];
+    kind?: Name | readonly Name[];
+    not_kind?: Name | readonly Name[];
+    trust?: Name | readonly Name[];
+    source?: Name | readonly Name[];
+  };
+}
+
+export interface Search {
+  query: string;
+  /** At least 1; at most 1000; default: 5. */
+  k?: number;
+  /** At least -1; at most 1. */
+  min_similarity?: number;
+  /** At least 0; at most 1. */
+  min_confidence?: number;
+  filter?: Filter;
+  explain?: boolean;
+  /** The query's vector by the model of the file. At least 1 item(s); at most 8192 items. */
+  vector?: readonly (number | bigint)[];
+}
+
+export interface Memory {
+  id: string;
+  content: Content;
+  author?: string;
+  timestamp?: number;
+  session_id?: string;
+  event_id?: string;
+  kind?: string;
+  source?: string;
+  trust?: string;
+  custom_metadata?: JsonObject;
+  /** At least 0; at most 1. */
+  importance?: number;
+  score?: number;
+  similarity?: number;
+  /** At least 0; at most 1. */
+  confidence?: number;
+  explanation?: { readonly [key: string]: number };
+  created_at?: number;
+  updated_at?: number;
+  valid_until?: number;
+  supersedes?: string;
+  scope: string;
+}
+
+export interface Found {
+  memories: Memory[];
+  truncated?: true;
+}
+
+export interface Page {
+  memories: Memory[];
+  next?: string;
+}
+
+export interface Revision {
+  memory: Memory;
+  state: "live" | "archived" | "quarantined" | "overwritten";
+  at?: number;
+  why?: string;
+  by?: string;
+}
+
+export interface History {
+  revisions: Revision[];
+  truncated?: true;
+}
+
+export interface Consolidation {
+  /** At least 0. */
+  merged: number;
+  /** At least 0. */
+  folded: number;
+  summaries: string[];
+  groups: DuplicateGroup[];
+  similarity: number | null;
+  dry_run: boolean;
+}
+
+export interface DuplicateGroup {
+  kept: string;
+  merged: string[];
+  similarity: number | null;
+}
+
+export interface Ids {
+  ids: string[];
+}
+
+export interface Added {
+  ids: (null | string)[];
+  left_out?: ({
+    /** At least 0. */
+    index: number;
+    reason: "partial" | "no_text" | "rewound" | "deleted" | "expired" | "evicted" | "rejected";
+  })[];
+}
+
+export interface Marked {
+  /** At least 0. */
+  marked: number;
+}
+
+export interface Deleted {
+  /** At least 0. */
+  deleted: number;
+}
+
+export interface Backup {
+  name: string;
+  /** At least 0. */
+  bytes: number;
+}
+
+export interface Health {
+  status: "ok";
+}
+
+export type Document = JsonObject;
+
+/** The header, or the only field names the kind of the line. */
+export type ExportLine = JsonObject;
+
+export interface Error {
+  error: {
+    code: "author" | "bad_path" | "bad_query" | "bad_request" | "busy" | "closed" | "conflict" | "disconnected" | "embedder" | "forbidden" | "headers_too_large" | "host" | "internal" | "invalid" | "method_not_allowed" | "not_configured" | "not_found" | "not_json" | "origin" | "read_only" | "rejected" | "reranker" | "review" | "rewriter" | "session_loader" | "source" | "storage" | "storage_full" | "summarizer" | "timeout" | "too_large" | "too_many_requests" | "too_slow" | "trust" | "unauthorized" | "unsupported_media_type" | "write_hook";
+    message: string;
+    request_id: string;
+  };
+}
