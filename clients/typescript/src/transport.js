@@ -146,9 +146,9 @@ export class Transport {
     const timeoutMs = checkedTimeout(options.timeoutMs ?? this.#timeoutMs);
     let sent = body;
     let repeatable = operation.repeat === "always";
-    if (operation.repeat === "with_key") {
+    if (operation.repeat === "with_key" && isObject(body)) {
       repeatable = true;
-      if (body?.["idempotency_key"] === undefined && isObject(body)) {
+      if (body["idempotency_key"] === undefined && maxRetries > 0) {
         sent = { ...body, idempotency_key: randomKey() };
       }
     }

@@ -214,6 +214,10 @@ test("an add whose response is lost is repeated, and stores once", async () => {
   const events = { events: [{ content: "once" }], idempotency_key: "mine" };
   const stored = await alice(undefined, { fetch: given.fetch }).addEvents(events);
   assert.deepEqual(given.bodies.map((body) => JSON.parse(body).idempotency_key), ["mine", "mine"]);
+  const never = planned();
+  const single = { memories: [memory] };
+  await alice(undefined, { fetch: never.fetch, maxRetries: 0 }).addMemories(single);
+  assert.equal(JSON.parse(never.bodies[0]).idempotency_key, undefined);
   const found = [];
   for await (const each of user.allMemories()) found.push(each);
   const once = found.filter((each) => each.content === "once").map((each) => each.id);
