@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from vecall.clock import Clock
 from vecall.store import Storage, open_storage
 
+from helpers.postgres_server import Schema
+
 
 class Place(Protocol):
     """Where one storage is.
@@ -62,5 +64,34 @@ class SqliteMemory(_SqlitePlace):
         super().__init__(None)
 
 
-PLACES: dict[str, Any] = {"sqlite file": SqliteFile, "sqlite memory": SqliteMemory}
+class PostgresSchema:
+    """A schema of a PostgreSQL server."""
+
+    is_shared = True
+
+    def __init__(self, _: Path) -> None:
+        """Create the schema."""
+        self._schema = Schema()
+        self._opened: list[Storage] = []
+
+    def open(self, clock: Clock | None = None) -> Storage:
+        """Open the storage."""
+        from vecall.store.postgres.storage import open_postgres
+
+        storage = open_postgres(self._schema.url, "process", clock=clock)
+        self._opened.append(storage)
+        return storage
+
+    def close(self) -> None:
+        """Close all that is open, and drop the schema."""
+        while self._opened:
+            self._opened.pop().close()
+        self._schema.drop()
+
+
+PLACES: dict[str, Any] = {
+    "sqlite file": SqliteFile,
+    "sqlite memory": SqliteMemory,
+    "postgres": PostgresSchema,
+}
 """Makes of a place from an empty folder; another implementation comes in here."""

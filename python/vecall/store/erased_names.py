@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Literal
 
-from vecall.store.sql import select_in
+from vecall.store.sql import execute_in, select_in
 from vecall.store.transaction import Transaction
 
 HIDDEN_APP = ""
@@ -121,13 +121,12 @@ def tombstones(
 
 def drop_tombstone(connection: Transaction, part: int, id_: str) -> None:
     """Delete the tombstone of a memory."""
-    for _ in select_in(
+    execute_in(
         connection,
         "DELETE FROM tomb WHERE part = ? AND id IN",
         [part],
         list(forms_of(connection, part, [id_])),
-    ):
-        pass
+    )
 
 
 def _secret(connection: Transaction) -> bytes | None:
@@ -171,7 +170,12 @@ def _hidden_end(secret: bytes, user: str) -> str:
 def hidden_user(connection: Transaction, app: str, user: str) -> str | None:
     """Return the digest of a user's names; None if the file has no secret."""
     secret = _secret(connection)
-    if secret is None or app == HIDDEN_APP:
+    return None if secret is None else hidden_user_under(secret, app, user)
+
+
+def hidden_user_under(secret: bytes, app: str, user: str) -> str | None:
+    """Return the digest of a user's names under a secret; None for a digest."""
+    if app == HIDDEN_APP:
         return None
     return _digest(secret, f"app {app}") + _hidden_end(secret, user)
 

@@ -59,3 +59,21 @@ def select_in(
         some = among[start : start + limit]
         marks = f"({', '.join('?' * len(some))})"
         yield from connection.execute(f"{query} {marks}", (*before, *some)).fetchall()
+
+
+def execute_in(
+    connection: Transaction, statement: str, before: Sequence[Any], among: Sequence[Any]
+) -> None:
+    """Execute an UPDATE or DELETE that ends in "IN", for many values.
+
+    Args:
+        connection: The connection.
+        statement: For example "DELETE FROM mem WHERE part = ? AND id IN".
+        before: Values of the question marks in it.
+        among: Values of which the last column must have one.
+    """
+    limit = _VARIABLES - len(before)
+    for start in range(0, len(among), limit):
+        some = among[start : start + limit]
+        marks = f"({', '.join('?' * len(some))})"
+        connection.execute(f"{statement} {marks}", (*before, *some))

@@ -131,6 +131,18 @@ def leave(transaction: Any, part: int, seq: int, live: int, nbytes: int) -> int:
     return 0
 
 
+@singledispatch
+def retire(transaction: Any, part: int) -> None:
+    """Record that a partition was deleted, so that its number is not used again."""
+    transaction.execute(
+        "INSERT INTO meta (key, value) VALUES ('last_part', ?) "
+        "ON CONFLICT (key) DO UPDATE SET value = "
+        "CAST(max(CAST(meta.value AS INTEGER), CAST(excluded.value AS INTEGER)) "
+        "AS TEXT)",
+        (str(part),),
+    )
+
+
 def expiry_clock_of(transaction: Any) -> ExpiryClock:
     """Return the expiry clock of a transaction; the machine's if it has none."""
     known: ExpiryClock | None = getattr(transaction, "expiry_clock", None)

@@ -21,8 +21,8 @@ from vecall.store.file.filesystem import (
 )
 from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.sqlite_errors import storage_errors
-from vecall.store.maintenance.purge_digests import hide_what_is_gone
 from vecall.store.writes.idempotency import drop_digests
+from vecall.store.writes.purge_digests import hide_what_is_gone
 from vecall.store.writes.record_snapshot import count_purge
 from vecall.store.writes.row_diff import shorten_digests
 

@@ -56,7 +56,8 @@ def load_partition(
     The generator holds a cursor: close it if you do not exhaust it.
     """
     cursor = connection.execute(
-        f"{_FROM} WHERE mem.rid BETWEEN ? AND ? AND mem.state = 'live'",
+        f"{_FROM} WHERE mem.rid BETWEEN ? AND ? AND mem.state = 'live' "
+        "ORDER BY mem.rid",
         (part << 32, (part << 32) | 0xFFFFFFFF),
     )
     try:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from vecall.store.erased_names import Why
 from vecall.store.reads.metadata_filter import label_conditions
 from vecall.store.rows import Change
-from vecall.store.sql import insert_many, select_in
-from vecall.store.transaction import Transaction
+from vecall.store.sql import execute_in, insert_many, select_in
+from vecall.store.transaction import Transaction, retire
 from vecall.store.writes.forget_proposals import take_proposal
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.waiting_counts import Waits, add_waits
@@ -152,12 +152,12 @@ def delete_rows(partition: PartitionWriter, found: Sequence[RowToDelete]) -> Non
         live = 1 if row.state == "live" else 0
         partition.change(row.rid, "d", live=-live, size=-row.size * live)
     execute = partition.connection
-    delete_in(execute, "DELETE FROM mem WHERE rid IN", [], [row.rid for row in found])
+    execute_in(execute, "DELETE FROM mem WHERE rid IN", [], [row.rid for row in found])
     for table in ("hist", "replaced") if found else ():
         remaining = f"SELECT 1 FROM {table} WHERE part = ? LIMIT 1"
         if execute.execute(remaining, (partition.id,)).fetchone():
             past = f"DELETE FROM {table} WHERE part = ? AND id IN"
-            delete_in(execute, past, [partition.id], [row.id for row in found])
+            execute_in(execute, past, [partition.id], [row.id for row in found])
 
 
 def write_tombstones(
@@ -182,24 +182,13 @@ def forget_waiting(partition: PartitionWriter, ids: Sequence[str]) -> None:
     waiting = select_in(partition.connection, query, [partition.id], ids)
     _wait_no_more(partition, list(waiting))
     query = "UPDATE told SET event = NULL WHERE part = ? AND id IN"
-    delete_in(partition.connection, query, [partition.id], ids)
+    execute_in(partition.connection, query, [partition.id], ids)
 
 
 def _wait_no_more(partition: PartitionWriter, waiting: list[tuple[str, int]]) -> None:
     """Mark buffered turns as seen, and subtract them from the buffered counts."""
     write_tombstones(partition, [id_ for id_, _ in waiting])
     add_waits(partition, Waits(-len(waiting), -sum(size for _, size in waiting)))
-
-
-def delete_in(
-    connection: Transaction,
-    statement: str,
-    before: Sequence[Any],
-    among: Sequence[Any],
-) -> None:
-    """Execute a statement that ends in "IN" over many values."""
-    for _ in select_in(connection, statement, before, among):
-        pass
 
 
 @dataclass(slots=True)
@@ -237,10 +226,4 @@ def delete_partition(connection: Transaction, part: int) -> None:
     for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
         connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
     connection.execute("DELETE FROM part WHERE id = ?", (part,))
-    connection.execute(
-        "INSERT INTO meta (key, value) VALUES ('last_part', ?) "
-        "ON CONFLICT (key) DO UPDATE SET value = "
-        "CAST(max(CAST(meta.value AS INTEGER), CAST(excluded.value AS INTEGER)) "
-        "AS TEXT)",
-        (str(part),),
-    )
+    retire(connection, part)

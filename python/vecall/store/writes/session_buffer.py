@@ -11,7 +11,7 @@ from vecall.errors import ConflictError, CorruptFileError, InvalidArgumentError
 from vecall.store.erased_names import hide, keys_of, part_of, tombstones
 from vecall.store.results import BufferedTurn, DueSession
 from vecall.store.rows import Change
-from vecall.store.sql import insert_many, select_in
+from vecall.store.sql import execute_in, insert_many, select_in
 from vecall.store.transaction import Transaction
 from vecall.store.values import NO_VALUE, check_turn, stored_object
 from vecall.store.writes.partition_writer import PartitionWriter
@@ -190,10 +190,9 @@ def mark_turns_done(
     if len(sizes) < len(ids):
         msg = "another call has already consumed or deleted these turns"
         raise ConflictError(msg)
-    for _ in select_in(
+    execute_in(
         partition.connection, f"UPDATE told SET event = NULL WHERE {among}", own, ids
-    ):
-        pass
+    )
     _disarm(partition, session)
     partition.connection.execute(
         "UPDATE trig SET state = NULL WHERE part = ? AND session = ?", own

@@ -1,0 +1,1 @@
+"""PostgreSQL as the source of truth; only this folder imports psycopg."""

@@ -1,0 +1,218 @@
+"""Creates vecall's roles and schema in a database, and migrates the schema."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from importlib.resources import files
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from vecall.errors import ConfigError, IncompatibleFileError
+from vecall.lexical import ANALYSIS_VERSION
+from vecall.store.postgres.errors import database_errors
+from vecall.store.postgres.url import DatabaseUrl
+
+NEWEST = 1
+"""The schema that this version of vecall reads and writes."""
+
+OLDEST_SERVER = 150_000
+"""PostgreSQL 15."""
+
+ROLES = ("vecall_owner", "vecall_app", "vecall_keeper", "vecall_reader")
+_LOCK = 0x7663616C  # of migrations, in the whole database
+
+Connection = psycopg.Connection[Any]
+
+
+def initialize(url: DatabaseUrl, *, login: str | None = None) -> None:
+    """Create the roles and the schema, unless they exist, and migrate the schema.
+
+    Args:
+        url: The URL of an administrator, who may create roles.
+        login: A role that servers log in with. It gets the rights of `vecall_app`, and
+            may become `vecall_keeper`.
+
+    Raises:
+        ConfigError: The server is older than 15, or the role has too few rights.
+        StorageError: The database cannot be reached.
+    """
+    with (
+        database_errors(),
+        psycopg.connect(url.conninfo, autocommit=True) as connection,
+    ):
+        require_server(connection)
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            _create_roles(connection, login)
+            connection.execute(
+                sql.SQL(
+                    "CREATE SCHEMA IF NOT EXISTS {} AUTHORIZATION vecall_owner"
+                ).format(sql.Identifier(url.schema))
+            )
+            connection.execute(
+                sql.SQL(
+                    "GRANT USAGE ON SCHEMA {} TO vecall_app, vecall_keeper, "
+                    "vecall_reader"
+                ).format(sql.Identifier(url.schema))
+            )
+    migrate(url)
+
+
+def migrate(url: DatabaseUrl) -> int:
+    """Migrate the schema to the newest number; return the number before.
+
+    Args:
+        url: The URL of a role that may become `vecall_owner`.
+
+    Raises:
+        ConfigError: The role has too few rights, or there is no schema.
+        IncompatibleFileError: The schema is newer than this version of vecall.
+        StorageError: The database cannot be reached.
+    """
+    with (
+        database_errors(),
+        psycopg.connect(url.conninfo, autocommit=True) as connection,
+        connection.transaction(),
+    ):
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        connection.execute("SET LOCAL ROLE vecall_owner")
+        before = schema_number(connection, url.schema)
+        if before > NEWEST:
+            raise IncompatibleFileError(_other_schema(before))
+        connection.execute(
+            sql.SQL("SET LOCAL search_path = {}").format(sql.Identifier(url.schema))
+        )
+        for number in range(before + 1, NEWEST + 1):
+            for kind in ("schema", "rights"):
+                connection.execute(_script(f"{kind}_{number}.sql"))
+        if before == 0:
+            facts = {
+                "uuid": secrets.token_hex(16),
+                "secret": secrets.token_hex(16),  # of the digests of names
+                "created_at": repr(time.time()),
+                "analysis": ANALYSIS_VERSION,
+            }
+            for fact in facts.items():
+                connection.execute(
+                    "INSERT INTO meta (key, value) VALUES (%s, %s)", fact
+                )
+        connection.execute(
+            "INSERT INTO meta (key, value) VALUES ('schema', %s) "
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (str(NEWEST),),
+        )
+        return before
+
+
+def require_schema(connection: Connection, schema: str) -> None:
+    """Check that a schema has the number that this version of vecall reads.
+
+    Raises:
+        ConfigError: There is no such schema, or it is to be migrated.
+        IncompatibleFileError: It is newer.
+    """
+    number = schema_number(connection, schema)
+    if number == 0:
+        msg = (
+            f"path: the database has no schema {schema} of vecall; run "
+            "`vecall pg init URL`"
+        )
+        raise ConfigError(msg)
+    if number < NEWEST:
+        msg = (
+            f"path: the database has schema {number}, this version of vecall reads "
+            f"schema {NEWEST}; run `vecall pg migrate URL`"
+        )
+        raise ConfigError(msg)
+    if number > NEWEST:
+        raise IncompatibleFileError(_other_schema(number))
+
+
+def require_server(connection: Connection) -> None:
+    """Check the version of the server.
+
+    Raises:
+        ConfigError: It is older than PostgreSQL 15.
+    """
+    version = connection.info.server_version
+    if version < OLDEST_SERVER:
+        msg = f"path: PostgreSQL 15 or later is required, the server is {version}"
+        raise ConfigError(msg)
+
+
+def schema_number(connection: Connection, schema: str) -> int:
+    """Return the number of a schema; 0 if it has no tables of vecall."""
+    found = connection.execute(
+        "SELECT to_regclass(format('%%I.meta', %s::text))", (schema,)
+    ).fetchone()
+    if found is None or found[0] is None:
+        return 0
+    number = connection.execute(
+        sql.SQL("SELECT value FROM {}.meta WHERE key = 'schema'").format(
+            sql.Identifier(schema)
+        )
+    ).fetchone()
+    return 0 if number is None else int(number[0])
+
+
+def _other_schema(number: int) -> str:
+    return (
+        f"path: the database has schema {number}, this version of vecall reads up to "
+        f"schema {NEWEST}; upgrade vecall"
+    )
+
+
+def _script(name: str) -> bytes:
+    return files("vecall.store.postgres").joinpath(name).read_bytes()
+
+
+def _create_roles(connection: Connection, login: str | None) -> None:
+    for role in ROLES:
+        found = connection.execute(
+            "SELECT rolcanlogin OR rolsuper OR rolbypassrls FROM pg_roles "
+            "WHERE rolname = %s",
+            (role,),
+        ).fetchone()
+        if found is None:
+            connection.execute(
+                sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role))
+            )
+        elif found[0]:
+            msg = f"path: the role {role} must not log in, nor pass row-level security"
+            raise ConfigError(msg)
+    if connection.info.server_version >= 160_000:
+        me = sql.SQL("GRANT vecall_owner TO CURRENT_USER WITH INHERIT FALSE, SET TRUE")
+    else:
+        me = sql.SQL("GRANT vecall_owner TO CURRENT_USER")
+    connection.execute(me)
+    if login is not None:
+        _grant_login(connection, login)
+
+
+def _grant_login(connection: Connection, login: str) -> None:
+    """Let a role act as `vecall_app`, and become `vecall_keeper`."""
+    name = sql.Identifier(login)
+    found = connection.execute(
+        "SELECT 1 FROM pg_roles WHERE rolname = %s", (login,)
+    ).fetchone()
+    if found is None:
+        msg = "login: there is no role of that name; create it with its password first"
+        raise ConfigError(msg)
+    if connection.info.server_version >= 160_000:
+        # Only the rights of vecall_app come by themselves: with those of the keeper,
+        # the role would see all users.
+        inherited, other = (
+            " WITH INHERIT TRUE, SET TRUE",
+            " WITH INHERIT FALSE, SET TRUE",
+        )
+    else:
+        connection.execute(sql.SQL("ALTER ROLE {} NOINHERIT").format(name))
+        inherited = other = ""
+    for role in ("vecall_app", "vecall_keeper", "vecall_reader"):
+        how = inherited if role == "vecall_app" else other
+        connection.execute(
+            sql.SQL("GRANT {} TO {}" + how).format(sql.Identifier(role), name)
+        )

