@@ -20,7 +20,7 @@ from vecall.embedders import LocalEmbedder
 if TYPE_CHECKING:
     from types import ModuleType
 
-pytest_plugins = ["helpers.workers"]
+pytest_plugins = ["helpers.workers", "helpers.storage_option"]
 
 _numbers = itertools.count()
 

@@ -27,6 +27,9 @@ MOST_NAMES = 64
 """Maximum number of names in such a field."""
 
 
+_DATABASES = ("postgresql://", "postgres://")
+
+
 def check_name(value: object, name: str, limits: Limits) -> str:
     """Return `value` if it may name an app, a user, a session, an event or a memory.
 
@@ -125,7 +128,7 @@ def check_min_similarity(value: object) -> float:
 
 
 def check_path(path: object) -> Path | None:
-    """Return `path` as a `Path`; None for a database in memory.
+    """Return the path of a file as a `Path`; None for a database in memory.
 
     Raises:
         ConfigError: Not a file name, or in the home folder of an unknown user.
@@ -140,6 +143,20 @@ def check_path(path: object) -> Path | None:
     except RuntimeError:
         msg = "path: begins with ~ and an unknown user; write ./~ for a file name"
         raise ConfigError(msg) from None
+
+
+def check_storage_path(path: object) -> Path | str | None:
+    """Return where memories are stored: a file, a database, or None for memory only.
+
+    Returns:
+        The URL of a database as it is.
+
+    Raises:
+        ConfigError: As `check_path`.
+    """
+    if isinstance(path, str) and path.startswith(_DATABASES):
+        return path
+    return check_path(path)
 
 
 def check_filter(

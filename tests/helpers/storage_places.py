@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
 from vecall.clock import Clock
 from vecall.store import Storage, open_storage
 
-from helpers.postgres_server import Schema
+from helpers.postgres_server import MISSING, Schema, is_available
 
 
 class Place(Protocol):
@@ -71,6 +72,8 @@ class PostgresSchema:
 
     def __init__(self, _: Path) -> None:
         """Create the schema."""
+        if not is_available():
+            pytest.skip(MISSING)
         self._schema = Schema()
         self._opened: list[Storage] = []
 

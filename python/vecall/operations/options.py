@@ -43,6 +43,9 @@ class StorageOptions:
             deletes expired memories and consolidates. With None, only `admin.run_due`
             does this work.
         clock: The source of the time; None uses the system clock.
+        max_staleness: With a database: a search may miss writes of other servers for so
+            long, and saves the check: seconds, a timedelta or "2s". With None, every
+            search sees all writes that were acknowledged before it.
 
     Raises:
         ConfigError: A value is not allowed.
@@ -54,6 +57,7 @@ class StorageOptions:
     allow_network_filesystem: bool = False
     maintenance_interval: float | timedelta | str | None = 60.0
     clock: Clock | None = None
+    max_staleness: float | timedelta | str | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -71,6 +75,8 @@ class StorageOptions:
             raise ConfigError(msg)
         name = "maintenance_interval"
         checked_seconds(self.maintenance_interval, f"storage.{name}")
+        name = "max_staleness"
+        checked_seconds(self.max_staleness, f"storage.{name}")
         if self.clock is not None:
             checked_clock(self.clock)
 

@@ -51,7 +51,7 @@ from vecall.store import (
 )
 from vecall.telemetry import Telemetry
 from vecall.types import check_share
-from vecall.validation import check_name, check_path, check_top_k
+from vecall.validation import check_name, check_storage_path, check_top_k
 
 T = TypeVar("T")
 
@@ -94,7 +94,10 @@ class Runtime:
         self._search_options = search
         self._storage_options = storage
         self._clock = checked_clock(storage.clock)
-        self._path = check_path(path)
+        self._max_staleness = (
+            checked_seconds(storage.max_staleness, "max_staleness") or 0.0
+        )
+        self._path = check_storage_path(path)
         self._embedder: Embedder | Literal["auto"] | None = embedder
         self.closed = False
         self.is_finished = False
@@ -106,7 +109,8 @@ class Runtime:
         self.min_confidence: float | None = None
         if min_confidence is not None:
             self.min_confidence = check_share(min_confidence, "min_confidence")
-        if self._path is None or not os.access(self._path, os.F_OK):
+        is_new = isinstance(self._path, Path) and not os.access(self._path, os.F_OK)
+        if self._path is None or is_new:
             self._embedder = automatic() if isinstance(embedder, str) else embedder
         self._check_floors()
         self._open(warn=True)
@@ -120,6 +124,7 @@ class Runtime:
             min_free_bytes=self._storage_options.min_free_bytes,
             allow_network_filesystem=self._storage_options.allow_network_filesystem,
             clock=self._clock,
+            max_staleness=self._max_staleness,
         )
         self.threads = ReadThreads()
         self._newest = NewestChanges() if self._path is None else None

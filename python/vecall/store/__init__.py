@@ -21,6 +21,7 @@ from vecall.store.maintenance.file_facts import (
 )
 from vecall.store.maintenance.recover import Salvage, recover
 from vecall.store.models import require_same
+from vecall.store.opening import open_storage
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.reads.export import free_lines, header_model
@@ -36,7 +37,6 @@ from vecall.store.results import (
 )
 from vecall.store.rows import Change, Draft, Row, RowWithVector, memory_id, text_hash
 from vecall.store.snapshot_tag import SnapshotTag
-from vecall.store.sqlite.storage import open_storage
 from vecall.store.values import check_past, check_turn, json_object, stored_object
 from vecall.store.write_job import WriteJob
 from vecall.store.writes.add import AddMemories

@@ -25,7 +25,7 @@ from vecall.store.write_job import WriteJob
 from vecall.store.writes.model_migration import begin_migration
 
 
-def open_storage(
+def open_file(
     path: Path | None,
     durability: Durability,
     *,
@@ -34,7 +34,7 @@ def open_storage(
     allow_network_filesystem: bool = False,
     clock: Clock | None = None,
 ) -> Storage:
-    """Open or create the storage of a path.
+    """Open or create the storage of a file.
 
     Args:
         path: A file; None for a storage in memory.

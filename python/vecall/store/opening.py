@@ -1,0 +1,71 @@
+"""Opens the storage of a path: a file, or the URL of a database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vecall.clock import Clock
+from vecall.errors import ConfigError
+from vecall.store.file.database import MIN_FREE_BYTES, Durability
+from vecall.store.protocol.storage import Storage
+from vecall.store.sqlite.storage import open_file
+
+
+def open_storage(
+    path: Path | str | None,
+    durability: Durability,
+    *,
+    read_only: bool = False,
+    min_free_bytes: int = MIN_FREE_BYTES,
+    allow_network_filesystem: bool = False,
+    clock: Clock | None = None,
+    max_staleness: float = 0.0,
+) -> Storage:
+    """Open or create the storage of a path.
+
+    Args:
+        path: A file; a text is the URL of a PostgreSQL database; None is a storage in
+            memory.
+        durability: What an acknowledged write survives.
+        read_only: Open read-only. This also opens files that cannot be written.
+        min_free_bytes: Free disk space, in bytes, below which writes are refused. A
+            database ignores it.
+        allow_network_filesystem: Also open files on a network file system.
+        clock: The source of the time; default: the machine's clock.
+        max_staleness: A search may miss writes of other servers to a database for so
+            many seconds.
+
+    Raises:
+        ConfigError: The folder does not exist, or the path is a folder or a symbolic
+            link; the database refuses access, or has no schema of vecall.
+        NetworkFilesystemError: The file is on a network file system.
+        StorageError: The file cannot be opened or written; the database cannot be
+            reached.
+        IncompatibleFileError: The file is another program's, or has a newer schema.
+        CorruptFileError: The file is damaged.
+        ImportError: The packages for databases are missing.
+    """
+    if isinstance(path, str):
+        try:
+            from vecall.store.postgres.storage import open_postgres
+        except ImportError as error:
+            msg = "a database needs psycopg: pip install 'vecall[postgres]'"
+            raise ImportError(msg) from error
+        return open_postgres(
+            path,
+            durability,
+            read_only=read_only,
+            clock=clock,
+            max_staleness=max_staleness,
+        )
+    if max_staleness:
+        msg = "storage.max_staleness: is for a database; a file is always current"
+        raise ConfigError(msg)
+    return open_file(
+        path,
+        durability,
+        read_only=read_only,
+        min_free_bytes=min_free_bytes,
+        allow_network_filesystem=allow_network_filesystem,
+        clock=clock,
+    )
