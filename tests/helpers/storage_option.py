@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers.postgres_server import MISSING, Schema, is_available
 from vecall import validation
 from vecall.operations import runtime
+
+from helpers.postgres_server import MISSING, Schema, is_available
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
