@@ -29,6 +29,8 @@ RecallArrays recall(
     std::optional<HashArg<"author">> author, std::optional<HashArg<"kind">> kind,
     std::optional<TimeArg<"after">> after, std::optional<TimeArg<"before">> before,
     std::optional<TimeArg<"now">> now, const std::optional<IdVector<"only">>& only,
+    const std::optional<IdVector<"without">>& without,
+    const TermList<"without_sessions">& without_sessions,
     std::optional<Real<"min_similarity">> min_similarity,
     HashArg<"question_mark"> question_mark, HashArg<"time_mark"> time_mark,
     const TermList<"author_marks">& author_marks,
@@ -45,8 +47,9 @@ RecallArrays recall(
   request.k = k.value;
   request.ef = ef.value;
   request.filter =
-      FilterArgs{value_of(session), value_of(author), value_of(kind), value_of(after),
-                 value_of(before),  value_of(now),    view_of(only)}
+      FilterArgs{value_of(session), value_of(author), value_of(kind),
+                 value_of(after),   value_of(before), value_of(now),
+                 view_of(only),     view_of(without), without_sessions.values}
           .filter();
   if (min_similarity) request.min_similarity = min_similarity->value;
   if (std::isnan(request.min_similarity)) {
@@ -66,8 +69,8 @@ void bind_recall(py::class_<Engine>& bound) {
   def_strict(bound, "recall", &recall, "key"_a, "query"_a, "terms"_a, "k"_a,
              py::kw_only(), "session"_a = py::none(), "author"_a = py::none(),
              "kind"_a = py::none(), "after"_a = py::none(), "before"_a = py::none(),
-             "now"_a = py::none(), "only"_a = py::none(),
-             "min_similarity"_a = py::none(),
+             "now"_a = py::none(), "only"_a = py::none(), "without"_a = py::none(),
+             "without_sessions"_a = py::list(), "min_similarity"_a = py::none(),
              "question_mark"_a = HashArg<"question_mark">{0},
              "time_mark"_a = HashArg<"time_mark">{0}, "author_marks"_a = py::list(),
              "favoured_authors"_a = py::list(), "ranking"_a = py::none(),
@@ -86,6 +89,8 @@ Args:
     before: Only rows before this time, in microseconds.
     now: Rows that expire at or before this time are not found.
     only: int64 (m,), the ids that may be found; None means all.
+    without: int64 (m,), ids that are not found.
+    without_sessions: Hashes of sessions whose rows are not found.
     min_similarity: Only rows whose cosine is at least this.
     question_mark: Hash among the words of rows that ask something; 0 for none.
     time_mark: Hash among the words of rows that tell a time, if the query asks for one.

@@ -3,6 +3,7 @@
 // The filters that searches share, as Python gives them.
 
 #include <optional>
+#include <span>
 
 #include "casters.hpp"
 #include "vecall/types.hpp"
@@ -17,7 +18,9 @@ struct FilterArgs {
   std::optional<Micros> after;
   std::optional<Micros> before;
   std::optional<Micros> now;
-  const IdView* only;  // null for None
+  const IdView* only;               // null for None
+  const IdView* without = nullptr;  // null for None
+  std::span<const SessionKey> without_sessions = {};
 
   [[nodiscard]] Filter filter() const {
     Filter filter;
@@ -25,6 +28,8 @@ struct FilterArgs {
     filter.author = author;
     filter.kind = kind;
     if (only != nullptr) filter.only = only->values;
+    if (without != nullptr) filter.without = without->values;
+    filter.without_sessions = without_sessions;
     filter.after = after.value_or(kMinTime);
     filter.before = before.value_or(kMaxTime);
     filter.now = now.value_or(kMinTime);

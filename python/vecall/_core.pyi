@@ -387,6 +387,8 @@ class Engine:
         before: int | None = None,
         now: int | None = None,
         only: numpy.typing.NDArray[numpy.int64] | None = None,
+        without: numpy.typing.NDArray[numpy.int64] | None = None,
+        without_sessions: list[int] = [],
         min_similarity: float | None = None,
         question_mark: int = 0,
         time_mark: int = 0,
@@ -418,6 +420,8 @@ class Engine:
             before: Only rows before this time, in microseconds.
             now: Rows that expire at or before this time are not found.
             only: int64 (m,), the ids that may be found; None means all.
+            without: int64 (m,), ids that are not found.
+            without_sessions: Hashes of sessions whose rows are not found.
             min_similarity: Only rows whose cosine is at least this.
             question_mark: Hash among the words of rows that ask something; 0 for none.
             time_mark: Hash among the words of rows that tell a time, if the query asks for one.
@@ -566,4 +570,4 @@ def build_info() -> dict[str, typing.Any]:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
 
-__version__: str = "0.1.0"
+__version__: str = "unknown"

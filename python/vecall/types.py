@@ -160,6 +160,9 @@ class Filter:
             64.
         not_kind: No memories of this kind, or of any of 1 to 64; memories without a
             kind pass.
+        not_session_id: No memories of this session, or of any of 1 to 64; memories
+            without a session pass.
+        not_id: No memory with this id, or with any of 1 to 512.
         trust: Only memories that were stored with this trust, or with one of 1 to 64.
         source: Only memories with this source, or with one of 1 to 64.
         min_trust: Only memories of this tier of `vecall.TRUST_TIERS` or a higher one.
@@ -189,6 +192,8 @@ class Filter:
     trust: Names | None = None
     source: Names | None = None
     min_trust: str | None = None
+    not_session_id: Names | None = None
+    not_id: Names | None = None
 
 
 FilterLike = Filter | Mapping[str, Any]

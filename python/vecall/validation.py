@@ -20,11 +20,14 @@ from vecall.limits import Limits
 from vecall.timestamps import to_seconds
 from vecall.types import Filter, Names, several
 
-LABEL_FIELDS = ("author", "kind", "not_kind", "trust", "source")
+LABEL_FIELDS = ("author", "kind", "not_kind", "trust", "source", "not_session_id")
 """Fields of a `Filter` that take one name or several."""
 
 MOST_NAMES = 64
 """Maximum number of names in such a field."""
+
+MOST_IDS = 512
+"""Maximum number of ids in `Filter.not_id`."""
 
 
 _DATABASES = ("postgresql://", "postgres://")
@@ -204,6 +207,9 @@ def check_filter(
         for name in LABEL_FIELDS
         if getattr(filter_, name) is not None
     }
+    if filter_.not_id is not None:
+        ids = _check_names(filter_.not_id, "filter.not_id", limits, MOST_IDS)
+        changed["not_id"] = ids
     if filter_.metadata is not None:
         max_bytes = limits.max_metadata_bytes
         changed["metadata"] = check_conditions(filter_.metadata, max_bytes)
@@ -225,14 +231,16 @@ def _check_floor(floor: object, trust: Names | None) -> Names | None:
     return tiers
 
 
-def _check_names(names: object, name: str, limits: Limits) -> Names:
+def _check_names(
+    names: object, name: str, limits: Limits, most: int = MOST_NAMES
+) -> Names:
     if isinstance(names, str):
         return check_name(names, name, limits)
     if not isinstance(names, list | tuple | set | frozenset):
         msg = f"{name}: expected a string or a list of strings"
         raise InvalidTypeError(msg)
-    if not 1 <= len(names) <= MOST_NAMES:
-        msg = f"{name}: must have 1 to {MOST_NAMES} names"
+    if not 1 <= len(names) <= most:
+        msg = f"{name}: must have 1 to {most} names"
         raise InvalidArgumentError(msg)
     checked = tuple(dict.fromkeys(check_name(item, name, limits) for item in names))
     return checked[0] if len(checked) == 1 else checked

@@ -50,13 +50,14 @@ FACTORS = {
     "ranking": ("default", "rrf", "mmr", "authors", "rewriter"),
     "authors": ("none", "two"),
     "include": ("none", "both"),
-    "filter": ("none", "fields", "floor"),
+    "filter": ("none", "fields", "floor", "left_out"),
     "import": ("copy", "gate"),
 }
 FILTERS = {
     "none": None,
     "fields": {"not_kind": "x", "metadata": {"x": {"$ne": 1}}},
     "floor": {"min_trust": "unknown"},
+    "left_out": {"not_session_id": ["other", "none"]},
 }
 
 

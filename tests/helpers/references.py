@@ -127,6 +127,8 @@ def passes(row: Row, options: dict[str, Any]) -> bool:
         and (author is None or row.author == author)
         and (kind is None or row.kind == kind)
         and (only is None or bool(np.isin(row.id, only)))
+        and row.id not in options.get("without", ())
+        and (not row.session or row.session not in options.get("without_sessions", ()))
         and (after is None or after <= row.time)
         and (before is None or row.time < before)
         and (now is None or row.expires == NEVER or now < row.expires)

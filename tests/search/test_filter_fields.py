@@ -31,6 +31,7 @@ from vecall.services.vector_store import VectorStoreMemoryService
 LABELS = ("author", "kind", "source", "trust")
 WORDS = ("user", "guide", "a,b", "O'Neil", "Ünï")
 LABEL = st.sampled_from([None, *WORDS])
+IDS = st.sampled_from([f"m{n}" for n in range(8)])
 NAMES = st.one_of(
     st.none(),
     st.sampled_from([*WORDS, "absent"]),
@@ -60,14 +61,20 @@ WANTED = st.one_of(
 )
 ENTRY = st.fixed_dictionaries(
     {
-        **dict.fromkeys(LABELS, LABEL),
+        **dict.fromkeys((*LABELS, "session_id"), LABEL),
         "custom_metadata": st.dictionaries(
             st.sampled_from("pqr"), st.one_of(VALUE, st.just([1])), max_size=2
         ),
     }
 )
 ASKED = st.fixed_dictionaries(
-    {**dict.fromkeys((*LABELS, "not_kind"), NAMES), "metadata": WANTED}
+    {
+        **dict.fromkeys((*LABELS, "not_kind", "not_session_id"), NAMES),
+        "not_id": st.one_of(
+            st.none(), st.sampled_from(["m0", "absent"]), st.sets(IDS, min_size=1)
+        ),
+        "metadata": WANTED,
+    }
 )
 
 
@@ -115,6 +122,10 @@ def passes(memory: MemoryEntry, asked: dict[str, Any]) -> bool:
             return False
     if asked.get("not_kind") is not None and memory.kind in listed(asked["not_kind"]):
         return False
+    for name in ("id", "session_id"):
+        hidden = asked.get(f"not_{name}")
+        if hidden is not None and getattr(memory, name) in listed(hidden):
+            return False
     for key, condition in (asked.get("metadata") or {}).items():
         wanted = condition if isinstance(condition, dict) else {"$eq": condition}
         there = key in memory.custom_metadata

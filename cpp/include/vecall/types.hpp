@@ -69,13 +69,16 @@ struct RowMeta {
 };
 
 // A row passes when its session, author and kind match, after <= time < before, now <
-// expires, and its id is in `only`. The extremes of Micros mean no condition:
+// expires, its id is in `only` and not in `without`, and its session is not in
+// `without_sessions`. The extremes of Micros mean no condition:
 // kMinTime of after and now, kMaxTime of before and of a row's expiry.
 struct Filter {
   std::optional<SessionKey> session;
   std::optional<LabelHash> author;
   std::optional<LabelHash> kind;
-  std::optional<std::span<const RowId>> only;  // borrowed for the call
+  std::optional<std::span<const RowId>> only;    // borrowed for the call
+  std::span<const RowId> without;                // borrowed for the call
+  std::span<const SessionKey> without_sessions;  // borrowed; kNoSession is ignored
   Micros after = kMinTime;
   Micros before = kMaxTime;
   Micros now = kMinTime;

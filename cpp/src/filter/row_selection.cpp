@@ -61,7 +61,8 @@ void RowSelection::select(const Filter& filter, const RowTable& rows,
   rows_ = &rows;
   const Test test(filter, rows, labels);
   selects_all_ = !(test.by_time || test.by_expiry || test.by_session ||
-                   test.by_author || test.by_kind || filter.only);
+                   test.by_author || test.by_kind || filter.only ||
+                   !filter.without.empty() || !filter.without_sessions.empty());
   count_ = rows.live();
   if (selects_all_) return;
   count_ = 0;
@@ -84,6 +85,24 @@ void RowSelection::select(const Filter& filter, const RowTable& rows,
     for (Slot slot = 0; slot < rows.slots(); ++slot) {
       if (test.passes(slot)) add(slot);
     }
+  }
+  leave_out(filter, rows, labels, last_of_session, ids);
+}
+
+void RowSelection::leave_out(const Filter& filter, const RowTable& rows,
+                             const Labels* labels,
+                             const std::vector<Slot>& last_of_session,
+                             const IdMap& ids) {
+  for (const RowId id : filter.without) {
+    const Slot slot = ids.find(id, rows);
+    if (slot != IdMap::kNoSlot) remove(slot);
+  }
+  if (labels == nullptr) return;
+  for (const SessionKey session : filter.without_sessions) {
+    const std::uint32_t number = labels->sessions.find(session);
+    if (session == kNoSession || number >= last_of_session.size()) continue;
+    Slot slot = last_of_session[number];
+    for (; slot != RowTable::kNoSlot; slot = rows.previous(slot)) remove(slot);
   }
 }
 

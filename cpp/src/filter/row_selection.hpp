@@ -55,6 +55,13 @@ class RowSelection {
     count_ += (bits_[slot / 64] & bit) == 0 ? 1 : 0;
     bits_[slot / 64] |= bit;
   }
+  void remove(Slot slot) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << (slot % 64);
+    count_ -= (bits_[slot / 64] & bit) != 0 ? 1 : 0;
+    bits_[slot / 64] &= ~bit;
+  }
+  void leave_out(const Filter& filter, const RowTable& rows, const Labels* labels,
+                 const std::vector<Slot>& last_of_session, const IdMap& ids);
 
   const RowTable* rows_ = nullptr;
   bool selects_all_ = true;

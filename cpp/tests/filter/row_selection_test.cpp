@@ -31,6 +31,12 @@ bool passes(const Row& row, const Filter& filter) {
                          filter.only->end()) {
     return false;
   }
+  if (std::ranges::find(filter.without, row.id) != filter.without.end()) return false;
+  if (meta.session != kNoSession &&
+      std::ranges::find(filter.without_sessions, meta.session) !=
+          filter.without_sessions.end()) {
+    return false;
+  }
   if (meta.time < filter.after) return false;
   if (filter.before != kMaxTime && meta.time >= filter.before) return false;
   return filter.now == kMinTime || meta.expires == kMaxTime ||
@@ -94,6 +100,10 @@ TEST_CASE("a filter lets pass what each of its conditions lets pass") {
   for (RowId id = -3; id < 1000; id += 3) only.push_back(id);
   only.push_back(only.back());  // twice
   RowSelection selection;       // used again
+  std::vector<RowId> without;
+  for (RowId id = -2; id < 1000; id += 5) without.push_back(id);
+  without.push_back(without.back());
+  const std::vector<SessionKey> sessions{2, 9, kNoSession, 3, 2};
   for (int round = 0; round < 400; ++round) {
     Filter filter;
     if (random() % 3 == 0) filter.session = random() % 5;
@@ -103,6 +113,10 @@ TEST_CASE("a filter lets pass what each of its conditions lets pass") {
     if (random() % 3 == 0) filter.before = static_cast<Micros>(random() % 20);
     if (random() % 3 == 0) filter.now = static_cast<Micros>(random() % 20);
     if (random() % 3 == 0) filter.only = only;
+    if (random() % 3 == 0) filter.without = without;
+    if (random() % 3 == 0) {
+      filter.without_sessions = std::span(sessions).first(random() % 5 + 1);
+    }
     table.select(filter, selection);
     std::vector<Slot> expected;
     for (Slot slot = 0; slot < 300; ++slot) {

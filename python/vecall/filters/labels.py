@@ -40,6 +40,13 @@ def has_labels(row: Labelled, conditions: Filter) -> bool:
     )
 
 
+def is_left_out(id_: str, session: str | None, conditions: Filter) -> bool:
+    """Whether a filter leaves out a memory by its id or its session."""
+    return id_ in several(conditions.not_id) or (
+        session is not None and session in several(conditions.not_session_id)
+    )
+
+
 def passes(row: Labelled, metadata: Mapping[str, object], conditions: Filter) -> bool:
     """Whether labels and metadata pass a filter."""
     return has_labels(row, conditions) and (

@@ -18,10 +18,10 @@ from vecall.errors import (
     ConfigError,
     InvalidTypeError,
 )
-from vecall.filters.labels import passes
+from vecall.filters.labels import is_left_out, passes
 from vecall.operations.runtime import Runtime
 from vecall.ranking.options import Ranking
-from vecall.search.filtered_rows import needs_rows, passing_rows
+from vecall.search.filtered_rows import left_out_rows, needs_rows, passing_rows
 from vecall.search.merge import merge_scopes
 from vecall.search.options import FLOOR_OF_WORDS, NO_FLOOR
 from vecall.search.query_vector import checked_query_vector
@@ -29,9 +29,11 @@ from vecall.search.search_index import SearchIndex
 from vecall.search.searcher import RetiredModelError, SearchRequest
 from vecall.telemetry import observed
 from vecall.types import (
+    Filter,
     FilterLike,
     SearchMemoryResponse,
     check_share,
+    several,
 )
 from vecall.validation import (
     check_filter,
@@ -144,8 +146,10 @@ class Searches(Runtime):
     ) -> SearchMemoryResponse:
         """Search one partition; apply the conditions that the engine cannot apply."""
         filter_ = request.filter
-        if filter_ is None or not needs_rows(filter_):
+        if filter_ is None:
             return await search_index.recall.search(request)
+        if not needs_rows(filter_):
+            return await self._search_without(search_index, request, filter_)
         only: NDArray[np.int64] = await Join(
             search_index.partitions.submit_scan(
                 passing_rows, self.storage, request.key, filter_
@@ -160,6 +164,28 @@ class Searches(Runtime):
                 memory
                 for memory in found.memories
                 if passes(memory, memory.custom_metadata, filter_)
+                and not is_left_out(str(memory.id), memory.session_id, filter_)
+            ]
+        )
+
+    async def _search_without(
+        self, search_index: SearchIndex, request: SearchRequest, filter_: Filter
+    ) -> SearchMemoryResponse:
+        """Search with conditions of the engine, without some ids."""
+        if filter_.not_id is None:
+            return await search_index.recall.search(request)
+        without: NDArray[np.int64] = await Join(
+            search_index.partitions.submit(
+                left_out_rows, self.storage, request.key, several(filter_.not_id)
+            )
+        )
+        found = await search_index.recall.search(request._replace(without=without))
+        # A memory may have got another row since its row was looked up.
+        return SearchMemoryResponse(
+            [
+                memory
+                for memory in found.memories
+                if not is_left_out(str(memory.id), memory.session_id, filter_)
             ]
         )
 

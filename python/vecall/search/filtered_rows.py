@@ -6,7 +6,7 @@ callers see. A database may cut texts at a NUL, or convert large integers to flo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,17 @@ def passing_rows(
             return np.fromiter(_passing(rows, conditions.metadata), np.int64)
         rows = list(rows)  # a database in memory has no other readers or writers
     return np.fromiter(_passing(rows, conditions.metadata), np.int64)
+
+
+def left_out_rows(
+    storage: Storage, key: tuple[str, str], ids: Sequence[str]
+) -> NDArray[np.int64]:
+    """Return the numbers of the rows that a search leaves out by their ids."""
+    target = storage.version(*key)
+    if target is None:
+        return np.empty(0, np.int64)
+    with storage.read(*key) as reads:
+        return np.array(reads.rows_of_ids(target[0], ids), np.int64)
 
 
 def _passing(

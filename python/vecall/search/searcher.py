@@ -30,7 +30,7 @@ from vecall.search.entries import entry_from_row
 from vecall.search.ranking_calls import call_of_ranking
 from vecall.store import Row, Version
 from vecall.timestamps import to_micros, to_seconds
-from vecall.types import Filter, SearchMemoryResponse
+from vecall.types import Filter, SearchMemoryResponse, several
 
 _TRIES = 1_000
 
@@ -55,6 +55,7 @@ class SearchRequest(NamedTuple):
     ranking: Ranking = _PLAIN
     explain: bool = False
     only: NDArray[np.int64] | None = None  # rows whose labels and metadata pass
+    without: NDArray[np.int64] | None = None  # rows that are left out
     vector: Vectors | None = None  # replaces the embedder's
     authors: Sequence[str] = DEFAULT_AUTHORS  # the favoured authors
 
@@ -320,6 +321,9 @@ def _options(request: SearchRequest) -> dict[str, Any]:
     if conditions is not None:
         if conditions.session_id is not None:
             options["session"] = name_key(conditions.session_id)
+        if conditions.not_session_id is not None:
+            names = several(conditions.not_session_id)
+            options["without_sessions"] = list(map(name_key, names))
         if isinstance(conditions.author, str):
             options["author"] = name_key(conditions.author)
         if isinstance(conditions.kind, str):
@@ -334,4 +338,6 @@ def _options(request: SearchRequest) -> dict[str, Any]:
         options["min_similarity"] = request.min_similarity
     if request.only is not None:
         options["only"] = request.only
+    if request.without is not None:
+        options["without"] = request.without
     return options

@@ -12,7 +12,7 @@ from vecall.ingest.fields import ENTRY, EVENT
 from vecall.server.limits import HttpLimits
 from vecall.server.responses import CODES
 from vecall.types import LeftOutReason
-from vecall.validation import LABEL_FIELDS, MOST_NAMES
+from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
 
 Schema = dict[str, Any]
 
@@ -123,11 +123,18 @@ _NAMES: Schema = {
         {"type": "array", "items": _NAME, "minItems": 1, "maxItems": MOST_NAMES},
     ]
 }
+_IDS: Schema = {
+    "anyOf": [
+        _NAME,
+        {"type": "array", "items": _NAME, "minItems": 1, "maxItems": MOST_IDS},
+    ]
+}
 _CONDITIONS = {
     "session_id": _NAME,
     "after": _TIME,
     "before": _TIME,
     **dict.fromkeys(LABEL_FIELDS, _NAMES),
+    "not_id": _IDS,
 }
 _SCALARS: list[Schema] = [
     {"type": "string"},

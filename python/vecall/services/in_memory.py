@@ -16,6 +16,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Embedder
 from vecall.errors import ConfigError
+from vecall.filters.labels import is_left_out
 from vecall.filters.labels import passes as passes_stored
 from vecall.index.embedding import EmbeddingQueue
 from vecall.lexical.tokenizer import has_word, stream_safe
@@ -181,6 +182,7 @@ def _conditions(condition: Filter, now: float) -> Callable[[Row], bool]:
             and condition.session_id in (None, row.session)
             and (after is None or after <= micros)
             and (before is None or micros < before)
+            and not is_left_out(row.id, row.session, condition)
             and passes_stored(row, _metadata(row, condition), condition)
         )
 

@@ -86,6 +86,9 @@ def scope_of_filter(
     Raises:
         InvalidArgumentError: The store does not support a condition.
     """
+    if condition.not_id is not None:
+        msg = "filter.not_id: a vector store cannot leave out rows by their ids"
+        raise InvalidArgumentError(msg)
     where = replace(condition, session_id=None, after=None, before=None)
     given = [f.name for f in fields(where) if getattr(where, f.name) is not None]
     if given and not applies_where(store):

@@ -71,6 +71,9 @@ class SqlReads(Generic[T]):
     ) -> Iterator[tuple[int, str | None]]:
         return metadata_filter.likely_rows(self._connection, part, conditions)
 
+    def rows_of_ids(self, part: int, ids: Sequence[str]) -> list[int]:
+        return metadata_filter.rows_of_ids(self._connection, part, ids)
+
     def find(self, app: str, user: str, id_: str, now: float) -> Row | None:
         return partition_reads.find(self._connection, app, user, id_, now)
 

@@ -26,8 +26,8 @@ class VectorStoreFilter:
         session_id: Only this session.
         after: Only rows of this time or later.
         before: Only rows before this time.
-        where: Only rows that meet the author, kind, not_kind, source, trust and
-            metadata of this filter, which has no session and no times. Only stores
+        where: Only rows that meet the author, kind, not_kind, not_session_id, source,
+            trust and metadata of this filter, which has no other field. Only stores
             whose attribute `applies_where` is True receive it. A row's metadata holds
             these fields under the same names, and custom metadata as JSON under "meta".
             `meets` tests a row.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from vecall.filters.labels import passes
+from vecall.filters.labels import is_left_out, passes
 from vecall.types import Filter
 
 
@@ -38,4 +38,7 @@ def meets(metadata: Mapping[str, Any], where: Filter) -> bool:
             custom = json.loads(metadata.get("meta", "{}"))
         except (TypeError, ValueError, RecursionError):  # not a row of a memory
             custom = None
-    return passes(labels, custom if isinstance(custom, dict) else {}, where)
+    session = metadata.get("session_id")
+    return not is_left_out("", session, where) and passes(
+        labels, custom if isinstance(custom, dict) else {}, where
+    )

@@ -99,6 +99,10 @@ class PartitionReads(Protocol):
         """
         ...
 
+    def rows_of_ids(self, part: int, ids: Sequence[str]) -> list[int]:
+        """Return the numbers of a partition's rows with these ids, in any state."""
+        ...
+
 
 class MemoryReads(Protocol):
     """Reads of single memories, their history, and pages of memories."""

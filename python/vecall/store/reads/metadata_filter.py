@@ -5,9 +5,10 @@ SQL excludes most rows that cannot match. The caller then evaluates the parsed m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from vecall.filters.metadata import comparisons, needs_key
+from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
 from vecall.types import Condition, Filter, several
 
@@ -16,7 +17,7 @@ _LABELS = ("author", "kind", "source", "trust")
 
 
 def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
-    """Return conditions on the labels of `mem`, as SQL that begins with AND."""
+    """Return conditions on the labels and ids of `mem`, as SQL that begins with AND."""
     condition, values = "", list[str]()
     for name in _LABELS:
         if names := several(getattr(wanted_labels, name)):
@@ -26,7 +27,22 @@ def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
         marks = ", ".join("?" * len(names))
         condition += f" AND (kind IS NULL OR kind NOT IN ({marks}))"
         values += names
+    if names := several(wanted_labels.not_session_id):
+        marks = ", ".join("?" * len(names))
+        condition += f" AND (session IS NULL OR session NOT IN ({marks}))"
+        values += names
+    if names := several(wanted_labels.not_id):
+        condition += f" AND id NOT IN ({', '.join('?' * len(names))})"
+        values += names
     return condition, values
+
+
+def rows_of_ids(connection: Transaction, part: int, ids: Sequence[str]) -> list[int]:
+    """Return the numbers of a partition's rows with these ids, in any state."""
+    found = select_in(
+        connection, "SELECT rid FROM mem WHERE part = ? AND id IN", [part], ids
+    )
+    return [rid for (rid,) in found]
 
 
 def likely_rows(
