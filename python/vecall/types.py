@@ -156,8 +156,7 @@ class Filter:
         after: Only memories of this time or later.
         before: Only memories before this time.
         author: Only memories by this author, or by one of 1 to 64.
-        kind: Only memories of this kind, such as "episode" or "fact", or of one of 1 to
-            64.
+        kind: Only memories of this kind, such as "fact", or of one of 1 to 64.
         not_kind: No memories of this kind, or of any of 1 to 64; memories without a
             kind pass.
         not_session_id: No memories of this session, or of any of 1 to 64; memories

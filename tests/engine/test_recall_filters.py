@@ -157,3 +157,35 @@ def test_without_a_vector_nothing_reaches_a_similarity(references):
     engine = engine_of(references, [references.Row(1, (1,), corner(0))])
     options = {"min_similarity": -1.0}
     assert found_ids(references, engine, references.Query(None, (1,), 5, options)) == []
+
+
+@pytest.mark.parametrize("dim", [0, DIM])
+def test_rows_and_sessions_that_are_left_out_are_not_found(references, dim):
+    rng = np.random.default_rng(21)
+    rows = [random_row(references, rng, number, dim) for number in range(120)]
+    engine = engine_of(references, rows, dim=dim)
+    model = {row.id: row for row in rows}
+    sessions = sorted({row.session for row in rows})
+    for _ in range(30):
+        options = {
+            "without": rng.integers(-5, 130, rng.integers(0, 40)),
+            "without_sessions": [
+                0,
+                2**64 - 1,
+                *map(int, rng.choice(sessions, rng.integers(0, 3))),
+            ],
+        }
+        if rng.random() < 0.5:
+            options["kind"] = int(rng.integers(0, 3))
+        query = references.Query(corner(0) if dim else None, (1, 2, 3), 120, options)
+        found = references.ask(engine, KEY, query)
+        references.assert_answers(found, references.recall(model, query), query.k)
+        hidden = {
+            *options["without"],
+            *(
+                row.id
+                for row in rows
+                if row.session and row.session in options["without_sessions"]
+            ),
+        }
+        assert not hidden & set(found[0].tolist())

@@ -24,12 +24,12 @@ class SingleFlight:
 
     def __init__(self) -> None:
         """Create the object without claims."""
-        self._coming: dict[Key, Future[bytes]] = {}
+        self._coming: dict[Key, Future[bytes | None]] = {}
         self._lock = threading.Lock()
 
     def claim(
-        self, keys: Sequence[Key], mine: dict[int, Future[bytes]]
-    ) -> dict[int, Future[bytes]]:
+        self, keys: Sequence[Key], mine: dict[int, Future[bytes | None]]
+    ) -> dict[int, Future[bytes | None]]:
         """Claim the texts that no other caller is embedding.
 
         Args:
@@ -43,13 +43,13 @@ class SingleFlight:
             The futures of the texts that other callers are embedding, by index in
             `keys`.
         """
-        others: dict[int, Future[bytes]] = {}
+        others: dict[int, Future[bytes | None]] = {}
         with self._lock:
             for at, key in enumerate(keys):
                 if key in self._coming:
                     others[at] = self._coming[key]
                     continue
-                promise: Future[bytes] = InterruptibleFuture()
+                promise: Future[bytes | None] = InterruptibleFuture()
                 # A running future cannot be cancelled by one of its waiters.
                 promise.set_running_or_notify_cancel()
                 mine[at] = promise
@@ -76,7 +76,7 @@ class SingleFlight:
                 promise.set_exception(_failed())
 
     def abandoned(
-        self, keys: Sequence[Key], claimed: Mapping[int, Future[bytes]]
+        self, keys: Sequence[Key], claimed: Mapping[int, Future[bytes | None]]
     ) -> None:
         """Give up the unresolved claims of a caller that was interrupted.
 
@@ -99,12 +99,10 @@ class SingleFlight:
             promise = self._take(key)
             if promise is None:
                 continue
-            if vector.any():
-                promise.set_result(vector.astype("<f4", copy=False).tobytes())
-            else:
-                promise.set_exception(_failed())
+            data = vector.astype("<f4", copy=False).tobytes() if vector.any() else None
+            promise.set_result(data)  # a zero vector has no direction
 
-    def _take(self, key: Key) -> Future[bytes] | None:
+    def _take(self, key: Key) -> Future[bytes | None] | None:
         with self._lock:
             return self._coming.pop(key, None)
 

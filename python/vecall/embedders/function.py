@@ -21,9 +21,12 @@ class FunctionEmbedder:
             It may be a coroutine function.
         dimensions: Length of its vectors. By default the constructor calls a plain
             function once to measure it. Required for a coroutine function.
+            With it, neither the constructor nor the opening of a file calls the
+            function.
         model_id: The model's name in the file; by default the function's module and
-            qualified name. In that case the constructor embeds one word with a plain
-            function: the vector (`probe`) tells apart two functions of the same name.
+            qualified name. Without `dimensions`, the vector of the constructor's call
+            (`probe`) tells apart two functions of the same name. With `dimensions`,
+            nothing does: give each function its own name.
     """
 
     def __init__(
@@ -33,7 +36,7 @@ class FunctionEmbedder:
         dimensions: int | None = None,
         model_id: str | None = None,
     ) -> None:
-        """Wrap the function; call it once if `dimensions` or `model_id` is missing.
+        """Wrap the function; call it once if `dimensions` is missing.
 
         Raises:
             ConfigError: A coroutine function without `dimensions`.
@@ -46,7 +49,7 @@ class FunctionEmbedder:
         self.probe: Vectors | None = None
         """The vector of a fixed text, or None. It identifies a function whose name is
         ambiguous, such as a lambda."""
-        if not self._is_async and (dimensions is None or model_id is None):
+        if not self._is_async and dimensions is None:
             self.probe = self._ask()
         if dimensions is None:
             if self.probe is None:

@@ -106,7 +106,19 @@ class Backfill:
         }
         if new:
             made = self._embedding.embed_now(list(new.values()))
-            known |= dict(zip(new, made, strict=True))
-        vectors = [known[text] for text in said]
-        job = SetVectors(*names, rows, vectors, self._model)
+            known |= {
+                text: vector
+                for text, vector in zip(new, made, strict=True)
+                if vector is not None
+            }
+        done = [
+            (row, known[text])
+            for row, text in zip(rows, said, strict=True)
+            if text in known
+        ]
+        if not done:
+            return
+        job = SetVectors(
+            *names, [row for row, _ in done], [vec for _, vec in done], self._model
+        )
         self._storage.submit(job).result()

@@ -95,8 +95,10 @@ class EmbeddingQueue:
 
     async def embed_texts(
         self, app: str, user: str, texts: Sequence[str]
-    ) -> list[bytes]:
+    ) -> list[bytes | None]:
         """Return one vector for each text, as float32 little-endian bytes.
+
+        None stands for a zero vector, which has no direction.
 
         Equal texts of one user are embedded once, while they are in the cache.
 
@@ -104,10 +106,10 @@ class EmbeddingQueue:
             EmbedderError: The embedder failed; nothing was cached.
         """
         self._refuse_nested()
-        found: dict[str, bytes] = {}
+        found: dict[str, bytes | None] = {}
         todo = list(dict.fromkeys(texts))
         running: list[_Batch] = []
-        elsewhere: dict[str, Future[bytes]] = {}
+        elsewhere: dict[str, Future[bytes | None]] = {}
         while todo or running:
             while todo and len(running) < self._ahead:
                 next_texts, todo = todo[:_BATCH], todo[_BATCH:]
@@ -131,12 +133,12 @@ class EmbeddingQueue:
         app: str,
         user: str,
         texts: list[str],
-        found: dict[str, bytes],
-        elsewhere: dict[str, Future[bytes]],
+        found: dict[str, bytes | None],
+        elsewhere: dict[str, Future[bytes | None]],
     ) -> _Batch:
         """Start embedding the texts that are neither cached nor in flight."""
         keys = [(app, user, _hash(text)) for text in texts]
-        mine: dict[int, Future[bytes]] = {}
+        mine: dict[int, Future[bytes | None]] = {}
         try:
             return self._claim_and_send(keys, texts, mine, found, elsewhere)
         except BaseException:
@@ -147,9 +149,9 @@ class EmbeddingQueue:
         self,
         keys: list[Key],
         texts: list[str],
-        mine: dict[int, Future[bytes]],
-        found: dict[str, bytes],
-        elsewhere: dict[str, Future[bytes]],
+        mine: dict[int, Future[bytes | None]],
+        found: dict[str, bytes | None],
+        elsewhere: dict[str, Future[bytes | None]],
     ) -> _Batch:
         others = self._in_flight.claim(keys, mine)
         elsewhere.update({texts[at]: promise for at, promise in others.items()})
@@ -175,10 +177,11 @@ class EmbeddingQueue:
         if done.cancelled() or done.exception() is not None:
             return
         for (app, user, name), vector in zip(keys, done.result(), strict=True):
-            if vector.any():
-                self._texts.put(app, user, name, as_bytes(vector))
+            data = as_bytes(vector)
+            if data is not None:
+                self._texts.put(app, user, name, data)
 
-    def embed_now(self, texts: Sequence[str]) -> list[bytes]:
+    def embed_now(self, texts: Sequence[str]) -> list[bytes | None]:
         """Return vectors as `embed_texts` does, on a thread that may block."""
         self._refuse_nested()
         vectors = self._submit(self.embedder.embed, list(texts)).result()
@@ -332,15 +335,10 @@ def model_of(embedder: Embedder) -> EmbeddingModel:
     )
 
 
-def as_bytes(vector: NDArray[np.float32]) -> bytes:
-    """Return a vector in the file's format.
-
-    Raises:
-        EmbedderError: A zero vector, which has no direction.
-    """
+def as_bytes(vector: NDArray[np.float32]) -> bytes | None:
+    """Return a vector in the file's format; None for a zero vector."""
     if not vector.any():
-        msg = "the embedder returned a zero vector"
-        raise EmbedderError(msg)
+        return None
     return vector.astype("<f4", copy=False).tobytes()
 
 

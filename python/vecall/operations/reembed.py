@@ -131,7 +131,7 @@ class Reembedding:
                 rows, cursor = reads.to_be_embedded(_BATCH)
             if not rows and cursor is None:
                 break
-            vectors: list[bytes] = []
+            vectors: list[bytes | None] = []
             if rows:
                 vectors = embedding.embed_now(
                     [embedded_text(row.author, row.text) for row, *_ in rows]

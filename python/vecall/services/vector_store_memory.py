@@ -19,7 +19,7 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Vectors
-from vecall.errors import ClosedError
+from vecall.errors import ClosedError, EmbedderError
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.aligned_ids import Written, aligned
 from vecall.ingest.conversation import Parted, parted_by_rewind
@@ -144,12 +144,17 @@ class VectorStoreMemory:
         self.check_ttl(drafts)
         texts = [embedded_text(draft.author, draft.text) for draft in drafts]
         vectors = await self._embedding.embed_texts(app, user, texts)
+        if None in vectors:
+            msg = (
+                "the embedder returned a zero vector, which a vector store cannot hold"
+            )
+            raise EmbedderError(msg)
         wall, now = self.expiry_clock.wall(), self.expiry_clock.now()
 
         async def store() -> None:
             for draft, vector in zip(drafts, vectors, strict=True):
                 ttl = self._ttl if draft.ttl is None else draft.ttl
-                embedding = np.frombuffer(vector, "<f4")
+                embedding = np.frombuffer(vector or b"", "<f4")
                 metadata = to_metadata(app, user, replace(draft, ttl=ttl), wall, now)
                 await self.store.upsert(draft.id, embedding, metadata)
 

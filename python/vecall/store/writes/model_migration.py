@@ -120,19 +120,19 @@ class PutNextVectors:
     Attributes:
         model: Number of the new model.
         rows: The rows as they were when they were embedded.
-        vectors: One vector each, float32 little-endian.
+        vectors: One vector each, float32 little-endian. None removes the row's vector.
         cursor: The new cursor of the pass; None leaves it unchanged.
     """
 
     model: int
     rows: Sequence[RowWithVector]
-    vectors: Sequence[bytes]
+    vectors: Sequence[bytes | None]
     cursor: int | None
 
     @property
     def estimated_bytes(self) -> int:
         """About how many bytes the file grows by."""
-        return sum(map(len, self.vectors))
+        return sum(len(vec or b"") for vec in self.vectors)
 
     def run(self, connection: Transaction) -> Change:
         """Do it inside a transaction."""
@@ -149,6 +149,13 @@ class PutNextVectors:
             if row is None:
                 continue
             same = embedded_part(row) == embedded_part(stored.row)
+            if same and vec is None:
+                connection.execute("DELETE FROM vec_next WHERE rid = ?", (row.rid,))
+                connection.execute(
+                    "UPDATE mem SET vec = NULL, model = NULL, crc = ? WHERE rid = ?",
+                    (checksum(row, None), row.rid),
+                )
+                continue
             connection.execute(
                 "INSERT INTO vec_next (rid, model, vec, crc) "
                 "VALUES (?, ?, ?, ?) ON CONFLICT (rid) DO UPDATE SET "
