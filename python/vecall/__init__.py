@@ -39,6 +39,7 @@ from vecall.errors import (
 )
 from vecall.filters.trust import TRUST_TIERS
 from vecall.hooks import PendingWrite, Verdict, redact
+from vecall.item_types import Drop, Item, Put
 from vecall.limits import Limits, Quota
 from vecall.operations.consolidation_plan import ConsolidationPlan
 from vecall.operations.options import StorageOptions, WritePolicy
@@ -51,9 +52,11 @@ from vecall.ranking.options import Ranking
 from vecall.scopes import Scopes
 from vecall.search.options import SearchOptions
 from vecall.service._admin_sync import SyncMemoryAdmin
+from vecall.service._items_sync import SyncItems
 from vecall.service._sync import SyncMemoryService
 from vecall.service._user_sync import SyncUserMemory
 from vecall.service.admin import MemoryAdmin
+from vecall.service.items import Items
 from vecall.service.memory_service import MemoryService
 from vecall.service.user import UserMemory
 from vecall.services.config import MemoryConfig
@@ -99,6 +102,7 @@ __all__ = [
     "ContextBudgetError",
     "CorruptFileError",
     "DimensionError",
+    "Drop",
     "DuplicateGroup",
     "Embedder",
     "EmbedderError",
@@ -116,6 +120,8 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidMemoryError",
     "InvalidTypeError",
+    "Item",
+    "Items",
     "LeftOut",
     "LimitExceededError",
     "Limits",
@@ -131,6 +137,7 @@ __all__ = [
     "NetworkFilesystemError",
     "NotFoundError",
     "PendingWrite",
+    "Put",
     "Quota",
     "Ranking",
     "RawTurnsWarning",
@@ -152,6 +159,7 @@ __all__ = [
     "StorageOptions",
     "SummaryError",
     "SummaryProvider",
+    "SyncItems",
     "SyncMemoryAdmin",
     "SyncMemoryService",
     "SyncUserMemory",

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from vecall.errors import InvalidArgumentError, LimitExceededError
+from vecall.ingest.item_arguments import checked_place, value_text, vectors_of
 from vecall.limits import Limits
 from vecall.store import (
     EmbeddingModel,
@@ -23,7 +24,7 @@ from vecall.store import (
     is_well_formed,
     json_object,
 )
-from vecall.timestamps import to_seconds
+from vecall.timestamps import to_seconds, ttl_seconds
 from vecall.types import check_share
 from vecall.validation import check_name
 
@@ -51,6 +52,7 @@ class LineReader:
             "replaced": self._replacement,
             "trig": self._trigger,
             "told": self._turn,
+            "item": self._item,
         }
 
     def header(self, line: Mapping[str, Any]) -> EmbeddingModel | None:
@@ -117,6 +119,32 @@ class LineReader:
         if values.get("vec") is not None:
             read["vec"] = self._vector(values["vec"])
         return {name: value for name, value in read.items() if value is not None}
+
+    def _item(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        ns, key = checked_place(
+            (values.get("ns"), values.get("key")), "item", self._limits
+        )
+        if "value" not in values:
+            values = {**values, "value": None}  # null is left out of an export
+        read: dict[str, Any] = {
+            "ns": ns,
+            "key": key,
+            "value": value_text(values["value"], "item.value", self._limits),
+            "created_at": self._past_time(values, "created_at"),
+            "updated_at": self._past_time(values, "updated_at"),
+        }
+        if (values.get("ttl") is None) is not (values.get("expires_at") is None):
+            msg = "item: expected both of ttl and expires_at, or none"
+            raise InvalidArgumentError(msg)
+        if values.get("ttl") is not None:
+            read["ttl"] = ttl_seconds(values["ttl"])
+            read["expires_at"] = _time(values, "expires_at")
+        if values.get("vecs") is not None:
+            dim = values.get("dim")
+            matrix = _item_vectors(values["vecs"], dim)
+            read |= {"vecs": matrix, "dim": dim}
+            read["embedder"] = _optional(values, "embedder", _string)
+        return read
 
     def _past_time(self, values: Mapping[str, Any], name: str) -> float:
         return min(_time(values, name), self._now)
@@ -260,3 +288,17 @@ def _tries(values: Mapping[str, Any], name: str) -> str:
     text = _string(values, name)
     _count(json_object(text, name), "tries")
     return text
+
+
+def _item_vectors(given: object, dim: object) -> bytes:
+    try:
+        data = base64.b64decode(given, validate=True)  # type: ignore[arg-type]
+    except (binascii.Error, ValueError, TypeError):
+        data = b""
+    if type(dim) is not int or dim < 1 or not data or len(data) % (4 * dim):
+        msg = "item.vecs: expected base64 of vectors of dim float32 each"
+        raise InvalidArgumentError(msg)
+    matrix = np.frombuffer(data, "<f4").reshape(-1, dim)
+    checked = vectors_of(matrix, "item.vecs")
+    assert checked is not None
+    return checked.tobytes()

@@ -90,6 +90,8 @@ def _export(
             for kind, values in in_slices(shown, gives_way=True):
                 _write(file, {kind: values})
                 count += kind == "mem"
+            for values in in_slices(reads.export_items(part, vectors), gives_way=True):
+                _write(file, {"item": values})
     return count
 
 

@@ -208,6 +208,11 @@ class Runtime:
             retiring.start()
 
     @property
+    def cache_bytes(self) -> int:
+        """Bytes of loaded partitions that stay in memory."""
+        return self._storage_options.cache_bytes
+
+    @property
     def servings(self) -> list[SearchIndex]:
         """Return the current search index, and the old ones still in use."""
         return [*tuple(self._retired), self.search_index]

@@ -28,6 +28,7 @@ from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.ranking.options import Ranking
 from vecall.scopes import Scope
 from vecall.service._admin_sync import SyncMemoryAdmin
+from vecall.service._items_sync import SyncItems
 from vecall.service._user_sync import SyncUserMemory
 from vecall.store import State
 from vecall.summaries import SummaryProvider
@@ -63,6 +64,7 @@ class SyncMemoryService(ClosesBlocking):
         reads: Reads,
         deletion: Deletion,
         admin: SyncMemoryAdmin,
+        items: SyncItems,
         sessions: SessionObserver,
         corrections: Corrections,
         consolidator: Consolidator,
@@ -74,6 +76,7 @@ class SyncMemoryService(ClosesBlocking):
         self._reads = reads
         self._deletion = deletion
         self._admin = admin
+        self._items = items
         self._sessions = sessions
         self._corrections = corrections
         self._consolidator = consolidator
@@ -83,6 +86,11 @@ class SyncMemoryService(ClosesBlocking):
     def admin(self) -> SyncMemoryAdmin:
         """Operations on the whole file: backup, export, purge and others."""
         return self._admin
+
+    @property
+    def items(self) -> SyncItems:
+        """JSON documents under a namespace and a key, next to the memories."""
+        return self._items
 
     def user(self, app_name: str, user_id: str) -> SyncUserMemory:
         """Return the memory of one user: the same methods with app and user bound.

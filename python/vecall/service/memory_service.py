@@ -28,6 +28,7 @@ from vecall.operations.corrections import Corrections
 from vecall.operations.deletion import Deletion
 from vecall.operations.forgetting import Forgetting
 from vecall.operations.housekeeping import Housekeeping
+from vecall.operations.items import ItemOperations
 from vecall.operations.known_options import known_options
 from vecall.operations.options import (
     StorageOptions,
@@ -49,6 +50,7 @@ from vecall.scopes import Scope
 from vecall.search.options import SearchOptions
 from vecall.service._sync import SyncMemoryService
 from vecall.service.admin import MemoryAdmin
+from vecall.service.items import Items
 from vecall.service.user import UserMemory
 from vecall.store import State
 from vecall.summaries import SummaryProvider
@@ -116,6 +118,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     _reads: Reads
     _deletion: Deletion
     _admin: MemoryAdmin
+    _items: Items
     _sessions: SessionObserver
     _corrections: Corrections
     _consolidator: Consolidator
@@ -171,6 +174,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         self._admin = MemoryAdmin(
             Admin(self._memory), self._deletion, self._housekeeping
         )
+        self._items = Items(ItemOperations(self._memory))
         # A reference cycle; `after_fork` already makes one.
         self._sync = SyncMemoryService(
             self,
@@ -178,6 +182,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._reads,
             self._deletion,
             self._admin.sync,
+            self._items.sync,
             self._sessions,
             self._corrections,
             self._consolidator,
@@ -205,6 +210,11 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
     def admin(self) -> MemoryAdmin:
         """Operations on the whole file: backup, export, purge and others."""
         return self._admin
+
+    @property
+    def items(self) -> Items:
+        """JSON documents under a namespace and a key, next to the memories."""
+        return self._items
 
     def user(self, app_name: str, user_id: str) -> UserMemory:
         """Return the memory of one user: the same methods with app and user bound.

@@ -11,6 +11,18 @@ from __future__ import annotations
 from vecall.store.erased_names import HIDDEN_APP, Why, is_hidden, is_well_formed
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
+from vecall.store.item_records import (
+    MOST_VECTORS,
+    ItemDrop,
+    ItemPut,
+    ItemRow,
+    ItemState,
+    ItemVectors,
+    checked_vectors,
+    decode_namespace,
+    encode_namespace,
+    namespace_range,
+)
 from vecall.store.maintenance.clock_reset import reset_clock
 from vecall.store.maintenance.doctor import Finding, examine, repair
 from vecall.store.maintenance.file_facts import (
@@ -47,6 +59,7 @@ from vecall.store.writes.expire import Sweep
 from vecall.store.writes.forget_proposals import LASTS_S, ProposeForget
 from vecall.store.writes.idempotency import ForgottenKeyError
 from vecall.store.writes.import_lines import ImportLines
+from vecall.store.writes.items import SweepItems, TouchItems, WriteItems
 from vecall.store.writes.model_migration import (
     MoveVectors,
     PutNextVectors,
@@ -66,6 +79,7 @@ from vecall.store.writes.usage import MarkUsed
 __all__ = [
     "HIDDEN_APP",
     "LASTS_S",
+    "MOST_VECTORS",
     "AddMemories",
     "ArchiveMemories",
     "BufferTurns",
@@ -84,6 +98,11 @@ __all__ = [
     "ForgetUser",
     "ForgottenKeyError",
     "ImportLines",
+    "ItemDrop",
+    "ItemPut",
+    "ItemRow",
+    "ItemState",
+    "ItemVectors",
     "Maintenance",
     "MarkUsed",
     "MergeMemories",
@@ -105,15 +124,21 @@ __all__ = [
     "Storage",
     "StorageReads",
     "Sweep",
+    "SweepItems",
     "SwitchModels",
+    "TouchItems",
     "UserQuota",
     "Version",
     "Why",
+    "WriteItems",
     "WriteJob",
     "apps_of",
     "as_stored",
     "check_past",
     "check_turn",
+    "checked_vectors",
+    "decode_namespace",
+    "encode_namespace",
     "examine",
     "file_facts",
     "forget_hidden",
@@ -124,6 +149,7 @@ __all__ = [
     "is_well_formed",
     "json_object",
     "memory_id",
+    "namespace_range",
     "open_storage",
     "recover",
     "repair",

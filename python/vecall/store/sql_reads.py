@@ -9,9 +9,16 @@ from typing import Any, Generic, TypeVar
 
 from vecall.errors import ClosedError
 from vecall.store.erased_names import hidden_in_app
+from vecall.store.item_records import ItemRow, ItemVectors
 from vecall.store.models import active_model, has_memories
 from vecall.store.partition_lookup import partition_names
-from vecall.store.reads import export, history, metadata_filter, partition_reads
+from vecall.store.reads import (
+    export,
+    history,
+    item_reads,
+    metadata_filter,
+    partition_reads,
+)
 from vecall.store.results import (
     BufferedTurn,
     DueSession,
@@ -183,3 +190,30 @@ class SqlReads(Generic[T]):
         self, part: int, model: int | None
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         return export.export_lines(self._connection, part, model)
+
+    def items_at(
+        self, part: int, places: Sequence[tuple[str, str]]
+    ) -> list[ItemRow | None]:
+        return item_reads.items_at(self._connection, part, places)
+
+    def items_by_number(self, part: int, rids: Sequence[int]) -> list[ItemRow]:
+        return item_reads.items_by_number(self._connection, part, rids)
+
+    def newest_items(self, part: int, low: str, high: str | None) -> Iterator[ItemRow]:
+        return item_reads.newest_items(self._connection, part, low, high)
+
+    def item_vectors(
+        self, part: int, namespace: str | None, after: int
+    ) -> Iterator[ItemVectors]:
+        return item_reads.item_vectors(self._connection, part, namespace, after)
+
+    def item_namespaces(
+        self, part: int, low: str, high: str | None, now: float
+    ) -> list[str]:
+        return item_reads.item_namespaces(self._connection, part, low, high, now)
+
+    def count_items(self, part: int, low: str, high: str | None, now: float) -> int:
+        return item_reads.count_items(self._connection, part, low, high, now)
+
+    def export_items(self, part: int, vectors: bool) -> Iterator[dict[str, Any]]:
+        return item_reads.export_items(self._connection, part, vectors)

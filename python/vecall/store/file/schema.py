@@ -138,7 +138,8 @@ def _to_3(connection: sqlite3.Connection) -> None:
 
 
 # Indexes for the rows of one user begin with the partition, so that other users' rows
-# cost nothing. SQLite stores this text literally, so it has no superfluous spaces. No
+# cost nothing. SQLite stores this text literally, so it has no superfluous spaces, and
+# small tables are made again with a shorter text to make room on the first page. No
 # `embed_cache` is needed: `mem_hash` finds the vector of a text in the rows.
 _SCHEMA_4 = """
 DROP TABLE embed_cache;
@@ -150,6 +151,27 @@ CREATE INDEX mem_ends ON mem(part,expires_at)WHERE expires_at NOTNULL;
 CREATE INDEX mem_old ON mem(part,coalesce(ts,created_at))WHERE state='live';
 CREATE INDEX idem_at ON idem(part,at);
 CREATE INDEX mem_hash ON mem(part,hash);
+DROP INDEX mem_bare;
+DROP INDEX mem_expires;
+DROP INDEX hist_expires;
+CREATE INDEX mem_bare ON mem(rid)WHERE vec ISNULL;
+CREATE INDEX mem_expires ON mem(expires_at)WHERE expires_at NOTNULL;
+CREATE INDEX hist_expires ON hist(expires_at)WHERE expires_at NOTNULL;
+CREATE TEMP TABLE old AS SELECT * FROM model;
+DROP TABLE model;
+CREATE TABLE model(id INTEGER PRIMARY KEY,name TEXT,dim INTEGER,fingerprint BLOB,
+state TEXT);
+INSERT INTO model SELECT * FROM old;
+DROP TABLE old;
+CREATE TEMP TABLE old AS SELECT * FROM trig;
+DROP TABLE trig;
+CREATE TABLE trig(part INTEGER,session TEXT,kind TEXT,due_at REAL,state TEXT,
+PRIMARY KEY(part,session,kind))WITHOUT ROWID;
+INSERT INTO trig SELECT * FROM old;
+DROP TABLE old;
+CREATE TABLE item(rid INTEGER PRIMARY KEY,part,ns,key,value,created_at,updated_at,ttl,
+expires_at,vecs,crc,UNIQUE(part,ns,key));
+CREATE INDEX item_ends ON item(expires_at)WHERE expires_at NOTNULL;
 """
 
 

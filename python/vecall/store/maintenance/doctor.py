@@ -31,6 +31,7 @@ from vecall.store.file.filesystem import (
 from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.sqlite_errors import storage_errors
 from vecall.store.partition_lookup import partition_names
+from vecall.store.reads.item_reads import damaged_items
 from vecall.store.reads.partition_reads import damaged_rows, load_rows
 from vecall.store.writes.model_migration import migrating_model, unmoved_vectors
 from vecall.store.writes.partition_writer import PartitionWriter
@@ -136,6 +137,7 @@ def _contents(path: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
         yield Finding("ok", "pages", "integrity check passed")
     schema.check_whole(connection)
     yield _rows(connection)
+    yield _items(connection)
     yield _counts(connection)
     yield from _snapshots(path)
     yield from _unfinished(connection)
@@ -158,6 +160,20 @@ def _rows(connection: sqlite3.Connection) -> Finding:
             "warning", "memories", f"{message}, {aside} damaged are set aside"
         )
     return Finding("ok", "memories", message)
+
+
+def _items(connection: sqlite3.Connection) -> Finding:
+    checked, damaged = damaged_items(connection)
+    if damaged:
+        message = (
+            f"{len(damaged)} of {checked} fail their checksum; --repair sets them aside"
+        )
+        return Finding("error", "items", message)
+    message = f"{checked} pass their checksum"
+    aside = connection.execute("SELECT count(*) FROM item WHERE part < 0").fetchone()[0]
+    if aside:
+        return Finding("warning", "items", f"{message}, {aside} damaged are set aside")
+    return Finding("ok", "items", message)
 
 
 _MISCOUNTED = """
@@ -231,11 +247,19 @@ def repair(path: Path) -> list[str]:
     try:
         with database.read_transaction() as connection:
             _, damaged = damaged_rows(connection)
+            _, items = damaged_items(connection)
         with database.write_transaction() as connection:
             for rid in damaged:
                 _set_aside(connection, rid)
             if damaged:
                 done.append(f"{len(damaged)} damaged memories were set aside")
+            for rid in items:  # the other items of the user can be read again
+                connection.execute(
+                    "UPDATE OR REPLACE item SET part = -(rid >> 32) WHERE rid = ?",
+                    (rid,),
+                )
+            if items:
+                done.append(f"{len(items)} damaged items were set aside")
             wrong = connection.execute(_MISCOUNTED).fetchone()[0]
             if wrong:
                 _count_again(connection)

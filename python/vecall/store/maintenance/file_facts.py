@@ -34,7 +34,13 @@ def file_facts(path: Path) -> dict[str, Any]:
         counts: dict[str, Any] = {}
         model = None
         if version:
-            counts.update(totals(connection, waiting=version >= _WITH_WAITING))
+            counts.update(
+                totals(
+                    connection,
+                    waiting=version >= _WITH_WAITING,
+                    items=version >= _WITH_ITEMS,
+                )
+            )
             model = active_model(connection)
     return {
         "schema": version,
@@ -97,3 +103,4 @@ def forget_hidden(path: Path, names: Sequence[str]) -> None:
 
 
 _WITH_WAITING = 3  # the first schema with buffered turns
+_WITH_ITEMS = 4  # the first schema with items

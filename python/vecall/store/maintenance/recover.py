@@ -23,8 +23,10 @@ from vecall.store.file.connections import connect_to_read
 from vecall.store.file.database import Database
 from vecall.store.file.filesystem import require_new
 from vecall.store.file.schema import require_plain_tables
+from vecall.store.item_records import checked_vectors
 from vecall.store.models import active_model, adopt
 from vecall.store.reads.export import exported_memory
+from vecall.store.reads.item_reads import items_by_number, state_of
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.results import EmbeddingModel
 from vecall.store.rows import names_checksum
@@ -78,6 +80,10 @@ def recover(path: Path, target: Path) -> Salvage:
             for part in sorted(by_part.keys() | deleted.keys()):
                 app, user = names.get(part, (_NAMELESS, str(part)))
                 copy.partition(app, user, by_part[part], deleted.get(part, []))
+            items = _item_lines(connection)
+            for part in sorted(items):
+                app, user = names.get(part, (_NAMELESS, str(part)))
+                copy.items(app, user, items[part])
         finally:
             database.close()
     return Salvage(copy.saved, len(rows) - copy.saved)
@@ -155,6 +161,31 @@ def _tombstones(
     return found
 
 
+def _item_lines(
+    connection: sqlite3.Connection,
+) -> dict[int, list[tuple[str, dict[str, Any]]]]:
+    """The items that can be read, by partition; vectors only with their dimension."""
+    rids: set[int] = set()
+    for direction in ("", "DESC"):
+        with suppress(sqlite3.Error):
+            for (rid,) in connection.execute(
+                f"SELECT rid FROM item NOT INDEXED ORDER BY rid {direction}"
+            ):
+                rids.add(rid)
+    found: dict[int, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+    for rid in sorted(rids):
+        with suppress(sqlite3.Error, VecallError, ValueError, TypeError):
+            for row in items_by_number(connection, rid >> 32, [rid]):
+                values: dict[str, Any] = row._asdict()
+                vecs = values.pop("vecs")
+                with suppress(sqlite3.Error, VecallError):
+                    state = state_of(connection, rid >> 32)
+                    values["vecs"] = checked_vectors(rid, vecs, state.dim)
+                    values |= {"dim": state.dim, "embedder": state.embedder}
+                found[rid >> 32].append(("item", values))
+    return found
+
+
 class _Copy:
     def __init__(
         self,
@@ -201,6 +232,13 @@ class _Copy:
         with self._database.write_transaction() as connection:
             written = len(job.run(connection).ids)
         self.saved += written
+
+    def items(
+        self, app: str, user: str, lines: Sequence[tuple[str, dict[str, Any]]]
+    ) -> None:
+        for line in lines:
+            with suppress(CorruptFileError, InvalidArgumentError):
+                self._write(app, user, [line], None)
 
     def _readable(self, rids: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
         for rid in rids:

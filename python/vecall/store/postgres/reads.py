@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from vecall.errors import CorruptFileError
 from vecall.store.erased_names import HIDDEN_APP
+from vecall.store.item_records import ItemState
 from vecall.store.partition_lookup import WRONG_USER
 from vecall.store.postgres.transaction import PostgresTransaction
-from vecall.store.reads import partition_reads
+from vecall.store.reads import item_reads, partition_reads
 from vecall.store.results import ChangedRows, PartitionState, Version
 from vecall.store.sql_reads import SqlReads
 from vecall.store.values import require_counts
@@ -53,3 +54,9 @@ class PostgresReads(SqlReads[PostgresTransaction]):
             if known is None or known[0] != head:
                 return None  # pruned, or a change of a lost history
         return partition_reads.changed_since(self._connection, part, seq)
+
+    def item_state(self, app: str, user: str) -> ItemState | None:
+        found = self.version(app, user)
+        return (
+            None if found is None else item_reads.state_of(self._connection, found[0])
+        )

@@ -76,6 +76,14 @@ CREATE TABLE told (
   part bigint NOT NULL, session text COLLATE "C" NOT NULL, id text COLLATE "C" NOT NULL,
   at float8 NOT NULL, pos bigint, event text, PRIMARY KEY (part, session, id)
 );
+CREATE TABLE item (
+  rid bigint PRIMARY KEY, part bigint NOT NULL, ns text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL, value text COLLATE "C" NOT NULL,
+  created_at float8 NOT NULL, updated_at float8 NOT NULL, ttl float8,
+  expires_at float8, vecs bytea, crc bigint NOT NULL, UNIQUE (part, ns, key)
+);
+ALTER TABLE item ALTER vecs SET STORAGE EXTERNAL; -- floats do not compress
+CREATE INDEX item_ends ON item (expires_at) WHERE expires_at IS NOT NULL;
 -- A cache that all servers share. It is not in the WAL, in backups or on replicas, and
 -- is empty after a crash.
 CREATE UNLOGGED TABLE snap (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from vecall.store.protocol.item_reads import ItemReads
 from vecall.store.protocol.owner_reads import (
     MemoryReads,
     PartitionReads,
@@ -27,6 +28,7 @@ class StorageReads(
     ModelReads,
     ConsolidationReads,
     ExportReads,
+    ItemReads,
     Protocol,
 ):
     """The read operations on one state; valid inside the block of `Storage.read`.

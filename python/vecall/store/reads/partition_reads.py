@@ -181,12 +181,15 @@ def users_of(connection: Transaction, app: str) -> list[str]:
     return [user for (user,) in found]
 
 
-def totals(connection: Transaction, *, waiting: bool = True) -> dict[str, int]:
+def totals(
+    connection: Transaction, *, waiting: bool = True, items: bool = True
+) -> dict[str, int]:
     """Return counts over the whole file.
 
     Args:
         connection: The file.
         waiting: Whether its schema has buffered turns.
+        items: Whether its schema has items.
     """
     partitions, memories, text_bytes = connection.execute(
         "SELECT count(*), coalesce(sum(live), 0), coalesce(sum(bytes), 0) FROM part "
@@ -201,10 +204,11 @@ def totals(connection: Transaction, *, waiting: bool = True) -> dict[str, int]:
         f"(SELECT id FROM part WHERE app <> ?) AND NOT {IS_KEY}), "
         "(SELECT count(*) FROM mem WHERE state = 'archived'), "
         "(SELECT count(*) FROM mem WHERE state = 'quarantined'), "
-        + ("(SELECT count(*) FROM told WHERE event IS NOT NULL)" if waiting else "0"),
+        + ("(SELECT count(*) FROM told WHERE event IS NOT NULL)" if waiting else "0")
+        + (", (SELECT count(*) FROM item WHERE part > 0)" if items else ", 0"),
         (HIDDEN_APP,),
     )
-    rows, bare, sessions, deleted, archived, held, turns = counted.fetchone()
+    rows, bare, sessions, deleted, archived, held, turns, documents = counted.fetchone()
     return {
         "users": partitions,
         "sessions": sessions,
@@ -214,5 +218,6 @@ def totals(connection: Transaction, *, waiting: bool = True) -> dict[str, int]:
         "archived": archived,
         "quarantined": held,
         "waiting_turns": turns,
+        "items": documents,
         "text_bytes": text_bytes,
     }

@@ -6,8 +6,14 @@ from __future__ import annotations
 
 import sqlite3
 
-from vecall.store.partition_lookup import find_surely, partition_state, require_gone
-from vecall.store.reads import partition_reads
+from vecall.store.item_records import ItemState
+from vecall.store.partition_lookup import (
+    find_part,
+    find_surely,
+    partition_state,
+    require_gone,
+)
+from vecall.store.reads import item_reads, partition_reads
 from vecall.store.results import ChangedRows, PartitionState, Version
 from vecall.store.sql_reads import SqlReads
 
@@ -31,3 +37,9 @@ class SqliteReads(SqlReads[sqlite3.Connection]):
     ) -> ChangedRows | None:
         del head  # a file's history does not go back
         return partition_reads.changed_since(self._connection, part, seq)
+
+    def item_state(self, app: str, user: str) -> ItemState | None:
+        found = find_part(self._connection, app, user)
+        return (
+            None if found is None else item_reads.state_of(self._connection, found[0])
+        )

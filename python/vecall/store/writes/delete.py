@@ -12,6 +12,7 @@ from vecall.store.rows import Change
 from vecall.store.sql import execute_in, insert_many, select_in
 from vecall.store.transaction import Transaction, retire
 from vecall.store.writes.forget_proposals import take_proposal
+from vecall.store.writes.item_rows import delete_items, forget_item_state
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.waiting_counts import Waits, add_waits
 from vecall.types import Filter
@@ -35,7 +36,7 @@ class DeleteMemories:
     """Deletes memories of one user. Ignores unknown ids.
 
     The tombstones prevent a later ingest from storing the same ids, unless it uses
-    `restore`. Without any condition, all memories of the user are deleted.
+    `restore`. Without any condition, all memories and items of the user are deleted.
 
     Attributes:
         app: The app.
@@ -76,6 +77,8 @@ class DeleteMemories:
         write_tombstones(partition, [row.id for row in found])
         forget_waiting(partition, [*(self.ids or ()), *(row.id for row in found)])
         self._forget_pending(partition)
+        if not self._is_narrowed and self.session is None:
+            delete_items(partition)
         partition.finish()
         gone = [row.rid for row in found]
         return partition.changed(removed=gone, ids=[row.id for row in found])
@@ -221,9 +224,10 @@ class ForgetUser:
 def delete_partition(connection: Transaction, part: int) -> None:
     """Delete all rows of a partition; its number is never used again."""
     rows = (part << 32, (part << 32) | 0xFFFFFFFF)
-    for table in ("mem", "vec_next"):
+    for table in ("mem", "vec_next", "item"):
         connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
     for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
         connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
+    forget_item_state(connection, part)
     connection.execute("DELETE FROM part WHERE id = ?", (part,))
     retire(connection, part)

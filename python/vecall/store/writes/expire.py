@@ -9,6 +9,7 @@ from vecall.store.digests import digest_of_old
 from vecall.store.rows import Change
 from vecall.store.transaction import Transaction
 from vecall.store.writes.delete import RowToDelete, delete_rows, write_tombstones
+from vecall.store.writes.item_rows import delete_expired_items
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.row_state import archive
 
@@ -20,7 +21,8 @@ def due_users(connection: Transaction, now: float) -> list[tuple[str, str]]:
         "SELECT part FROM mem INDEXED BY mem_expires WHERE expires_at <= :now UNION "
         "SELECT part FROM mem INDEXED BY mem_valid WHERE valid_until <= :now "
         "AND state = 'live' UNION "
-        "SELECT part FROM hist INDEXED BY hist_expires WHERE expires_at <= :now)",
+        "SELECT part FROM hist INDEXED BY hist_expires WHERE expires_at <= :now UNION "
+        "SELECT part FROM item INDEXED BY item_ends WHERE expires_at <= :now)",
         {"now": now},
     ).fetchall()
 
@@ -49,6 +51,7 @@ class Sweep:
         partition = PartitionWriter(connection, self.app, self.user, create=False)
         expired, removed = clear_away(partition, self.most)
         _forget_past(partition)
+        delete_expired_items(partition)
         partition.finish()
         return partition.changed(removed=removed, ids=expired)
 

@@ -21,6 +21,7 @@ from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import COLUMNS, Change, Row, RowWithVector, checksum, text_hash
 from vecall.store.transaction import Transaction
 from vecall.store.writes.delete import RowToDelete, delete_rows
+from vecall.store.writes.items import ImportedItems
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.session_buffer import seen_turn_ids_of_partition
@@ -56,6 +57,7 @@ class ImportLines:
         model: Number of the model of the vectors; None leaves them out.
         restore: Also store memories that were deleted in this file.
         bounds: The user's quota.
+        items: After the job: the number of items that it wrote.
     """
 
     app: str
@@ -66,6 +68,7 @@ class ImportLines:
     restore: bool
     estimated_bytes: int = 1
     bounds: UserQuota | None = None
+    items: int = 0
     _written: list[RowWithVector] = field(default_factory=list)
     _removed: list[int] = field(default_factory=list)
     _ids: list[str] = field(default_factory=list)
@@ -87,7 +90,11 @@ class ImportLines:
             waits_of(partition)  # what waits is counted before it grows
         sizes = []
         take = {"mem": self._memory, "tomb": self._tombstone, "hist": _past}
+        items = ImportedItems(partition)
         for kind, values in self.lines:
+            if kind == "item":
+                items.take(values)
+                continue
             if kind in take:
                 take[kind](partition, values)
                 continue
@@ -106,6 +113,7 @@ class ImportLines:
             ).rowcount
             if kind == "told" and came and values.get("event"):
                 sizes.append(len(values["event"].encode()))
+        self.items = items.finish()
         more = Waits(len(sizes), sum(sizes))
         add_waits(partition, more)
         if self.bounds is not None:

@@ -136,6 +136,7 @@ def _users_without_memories(
     found: list[tuple[int, str, str]] = connection.execute(
         "SELECT id, app, user FROM part WHERE app <> ? "
         "AND NOT EXISTS (SELECT 1 FROM mem WHERE part = part.id) "
+        "AND NOT EXISTS (SELECT 1 FROM item WHERE part = part.id) "
         "AND NOT EXISTS (SELECT 1 FROM trig WHERE part = part.id) "
         "AND NOT EXISTS ("
         "SELECT 1 FROM told WHERE part = part.id AND event IS NOT NULL)",

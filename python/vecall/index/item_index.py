@@ -1,0 +1,298 @@
+"""The vectors of items in memory: an engine partition for each namespace.
+
+The storage is the truth. Every search first follows the storage's newest writes, in the
+read transaction that then also reads the rows of the winners. A row number stands for
+one content for ever, so a deleted or replaced item shows by its missing row. A
+namespace is loaded by the first search that needs it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall._core import Engine
+from vecall.store import (
+    ItemRow,
+    ItemState,
+    ItemVectors,
+    StorageReads,
+    checked_vectors,
+)
+
+_VECTOR_BITS = 16
+_MORE = 8  # rows beyond k whose exact cosines decide who is among the first k
+_FEW_GONE = 64
+_LARGEST = (1 << 32) - 1
+_NONE = (-np.inf, "")
+
+Key = tuple[str, str]
+Scored = tuple[float, ItemRow]
+
+
+class _Namespace:
+    """What is loaded of one namespace."""
+
+    def __init__(self) -> None:
+        self.newest: dict[str, int] = {}  # version by key
+        self.counts: dict[int, int] = {}  # number of vectors by version
+        self.vectors = 0
+
+
+class _Owner:
+    """What is loaded of the items of one (app, user); guarded by its lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.part = 0
+        self.seq = 0  # all writes up to this version are loaded
+        self.gone = 0
+        self.engine: Engine | None = None
+        self.dim = 0
+        self.loaded: OrderedDict[str, _Namespace] = OrderedDict()
+        self.nbytes = 0
+
+
+class ItemIndex:
+    """Searches items by vector. Thread-safe."""
+
+    def __init__(self, budget: int) -> None:
+        """Start with nothing loaded.
+
+        Args:
+            budget: Bytes of one user's loaded vectors above which the namespaces that
+                were not searched for the longest time are dropped.
+        """
+        self._budget = budget
+        self._owners: dict[Key, _Owner] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def held(self, key: Key) -> Iterator[ItemSearch]:
+        """Hold what is loaded of a user, for one search.
+
+        Open the read transaction inside: then the states of successive searches come
+        in order, and what one found to be gone is gone for all later ones.
+        """
+        with self._lock:
+            owner = self._owners.setdefault(key, _Owner())
+        with owner.lock:
+            yield ItemSearch(owner, self._budget)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all loaded vectors."""
+        with self._lock:
+            owners = list(self._owners.values())
+        return sum(owner.nbytes for owner in owners)
+
+    def drop(self, key: Key) -> None:
+        """Free what is loaded of a user."""
+        with self._lock:
+            self._owners.pop(key, None)
+
+
+class ItemSearch:
+    """A search of one user's items, while the user is held."""
+
+    def __init__(self, owner: _Owner, budget: int) -> None:
+        """Search a held user."""
+        self._owner = owner
+        self._budget = budget
+
+    def nearest(
+        self,
+        reads: StorageReads,
+        state: ItemState,
+        names: Sequence[str],
+        query: NDArray[np.float32],
+        wanted: int,
+        accepts: Callable[[ItemRow], bool],
+    ) -> list[Scored]:
+        """Return the nearest items of some namespaces, best first.
+
+        Args:
+            reads: The read transaction.
+            state: The user's items in it; its dimension is that of the query.
+            names: The namespaces.
+            query: float32 (dim,), of norm 1.
+            wanted: Maximum number of items.
+            accepts: Whether an item may be found.
+
+        Returns:
+            Exact cosine and item; of equal cosines the later write comes first.
+        """
+        owner = self._owner
+        _follow(owner, reads, state)
+        for name in names:
+            _load(owner, reads, name)
+        found = _nearest(owner, reads, names, query, wanted, accepts)
+        _evict(owner, self._budget)
+        return found
+
+
+def _follow(owner: _Owner, reads: StorageReads, state: ItemState) -> None:
+    """Apply the writes since the last search to the loaded namespaces."""
+    forgotten = state.gone - owner.gone > max(
+        _FEW_GONE, sum(len(each.newest) for each in owner.loaded.values())
+    )
+    gone_back = state.seq < owner.seq  # a failover lost writes
+    if (owner.part, owner.dim) != (state.part, state.dim) or forgotten or gone_back:
+        owner.part, owner.dim = state.part, state.dim
+        owner.engine = Engine(state.dim)
+        owner.loaded = OrderedDict()
+        owner.nbytes = 0
+    elif owner.seq < state.seq and owner.loaded:
+        changed = (
+            entry
+            for entry in reads.item_vectors(state.part, None, owner.seq)
+            if entry.ns in owner.loaded
+        )
+        _add(owner, changed)
+    if forgotten or not owner.loaded:
+        owner.gone = state.gone
+    owner.seq = state.seq
+
+
+def _load(owner: _Owner, reads: StorageReads, name: str) -> None:
+    if name in owner.loaded:
+        owner.loaded.move_to_end(name)
+        return
+    owner.loaded[name] = _Namespace()
+    _add(owner, reads.item_vectors(owner.part, name, 0))
+
+
+def _key(name: str) -> Key:
+    return ("items", name or "\x1f")
+
+
+def _add(owner: _Owner, entries: Iterable[ItemVectors]) -> None:
+    ids: dict[str, list[int]] = {}
+    vectors: dict[str, list[bytes]] = {}
+    for entry in entries:
+        known = owner.loaded[entry.ns]
+        if entry.key in known.newest:
+            _remove(owner, entry.ns, known.newest[entry.key])
+        version = entry.rid & _LARGEST
+        count = len(entry.vectors) // (4 * owner.dim)
+        known.newest[entry.key] = version
+        if count:
+            known.counts[version] = count
+            known.vectors += count
+            first = version << _VECTOR_BITS
+            ids.setdefault(entry.ns, []).extend(range(first, first + count))
+            vectors.setdefault(entry.ns, []).append(entry.vectors)
+    assert owner.engine is not None
+    for name, numbers in ids.items():
+        matrix = np.frombuffer(b"".join(vectors[name]), np.float32)
+        before = owner.engine.nbytes_of(_key(name))
+        owner.engine.add(
+            _key(name),
+            np.array(numbers, np.int64),
+            matrix.reshape(len(numbers), owner.dim),
+        )
+        owner.nbytes += owner.engine.nbytes_of(_key(name)) - before
+
+
+def _remove(owner: _Owner, name: str, version: int) -> None:
+    """Remove the vectors of an item that no longer exists in that version."""
+    known = owner.loaded[name]
+    count = known.counts.pop(version, 0)
+    known.vectors -= count
+    if count:
+        assert owner.engine is not None
+        first = version << _VECTOR_BITS
+        owner.engine.remove(_key(name), np.arange(first, first + count, dtype=np.int64))
+
+
+def _evict(owner: _Owner, budget: int) -> None:
+    while owner.nbytes > budget and len(owner.loaded) > 1:
+        name, _ = owner.loaded.popitem(last=False)
+        assert owner.engine is not None
+        owner.nbytes -= owner.engine.nbytes_of(_key(name))
+        owner.engine.drop(_key(name))
+
+
+def _nearest(
+    owner: _Owner,
+    reads: StorageReads,
+    names: Sequence[str],
+    query: NDArray[np.float32],
+    wanted: int,
+    accepts: Callable[[ItemRow], bool],
+) -> list[Scored]:
+    """Ask the engine for more and more until enough items are accepted."""
+    decided: dict[int, ItemRow | None] = {}
+    k = wanted + _MORE
+    while True:
+        candidates, is_whole = _candidates(owner, names, query, k)
+        good: list[ItemRow] = []
+        for start in range(0, len(candidates), wanted + _MORE):
+            some = candidates[start : start + wanted + _MORE]
+            _decide(owner, reads, some, decided, accepts)
+            good += [row for v, _ in some if (row := decided[v]) is not None]
+            if len(good) >= wanted + _MORE:
+                break
+        if is_whole or len(good) >= wanted + _MORE:
+            scored = [(_cosine(row, owner.dim, query), row) for row in good]
+            scored.sort(key=lambda each: (-each[0], -each[1].rid))
+            return scored[:wanted]
+        k *= 4
+
+
+def _candidates(
+    owner: _Owner, names: Sequence[str], query: NDArray[np.float32], k: int
+) -> tuple[list[tuple[int, str]], bool]:
+    """Return version and namespace of the nearest items, nearest first.
+
+    Also returns whether these are all items that have a vector. If not, an item that
+    is missing is farther than all that are returned.
+    """
+    assert owner.engine is not None
+    best: dict[int, tuple[float, str]] = {}
+    horizon = -np.inf
+    for name in names:
+        known = owner.loaded[name]
+        if not known.vectors:
+            continue
+        ids, cosines = owner.engine.search(_key(name), query, k)
+        scores = cosines.tolist()
+        if len(scores) < known.vectors:
+            horizon = max(horizon, scores[-1] if scores else np.inf)
+        for id_, score in zip((ids >> _VECTOR_BITS).tolist(), scores, strict=True):
+            if score > best.get(id_, _NONE)[0]:
+                best[id_] = (score, name)
+    ordered = sorted(best.items(), key=lambda each: -each[1][0])
+    is_whole = horizon == -np.inf
+    return [(v, name) for v, (score, name) in ordered if score >= horizon], is_whole
+
+
+def _decide(
+    owner: _Owner,
+    reads: StorageReads,
+    some: Sequence[tuple[int, str]],
+    decided: dict[int, ItemRow | None],
+    accepts: Callable[[ItemRow], bool],
+) -> None:
+    """Read the rows of candidates; None stands for one that is not to be found."""
+    unknown = {version: name for version, name in some if version not in decided}
+    first = owner.part << 32
+    rids = [first | version for version in unknown]
+    rows = {row.version: row for row in reads.items_by_number(owner.part, rids)}
+    for version, name in unknown.items():
+        row = rows.get(version)
+        if row is None:
+            _remove(owner, name, version)
+        decided[version] = row if row is not None and accepts(row) else None
+
+
+def _cosine(row: ItemRow, dim: int, query: NDArray[np.float32]) -> float:
+    vectors = np.frombuffer(checked_vectors(row.rid, row.vecs, dim), np.float32)
+    matrix = vectors.reshape(-1, dim).astype(np.float64)
+    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    return float(np.clip((matrix @ query / norms).max(), -1.0, 1.0))

@@ -1,0 +1,218 @@
+"""Checks the arguments of item operations, and turns them into records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.errors import (
+    DimensionError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LimitExceededError,
+)
+from vecall.item_types import Drop, Put
+from vecall.limits import Limits
+from vecall.store import MOST_VECTORS, ItemDrop, ItemPut, encode_namespace
+from vecall.timestamps import ttl_seconds
+
+MOST_OPERATIONS = 10_000
+_MAX_DIM = 65_536
+_MAX_VERSION = (1 << 32) - 1
+
+
+class ItemBatch(NamedTuple):
+    """Checked operations.
+
+    Attributes:
+        operations: The records.
+        dim: The dimension of their vectors; 0 without vectors.
+    """
+
+    operations: list[ItemPut | ItemDrop]
+    dim: int
+
+
+def checked_batch(operations: object, limits: Limits) -> ItemBatch:
+    """Return the records of puts and drops.
+
+    Raises:
+        InvalidTypeError: Neither Put nor Drop, or a value that JSON does not have.
+        InvalidArgumentError: An invalid namespace, key, vector, version or TTL.
+        DimensionError: Vectors of different dimensions.
+        LimitExceededError: A value, a name or the batch is too large.
+    """
+    if isinstance(operations, str | Mapping) or not isinstance(operations, Sequence):
+        msg = "operations: expected a sequence of Put and Drop"
+        raise InvalidTypeError(msg)
+    if len(operations) > MOST_OPERATIONS:
+        msg = f"operations: at most {MOST_OPERATIONS}"
+        raise LimitExceededError(msg)
+    records: list[ItemPut | ItemDrop] = []
+    dim = 0
+    for at, each in enumerate(operations):
+        name = f"operations[{at}]"
+        if not isinstance(each, Put | Drop):
+            msg = f"{name}: expected a Put or a Drop"
+            raise InvalidTypeError(msg)
+        place = checked_place((each.namespace, each.key), name, limits)
+        version = _version(each.if_version, name)
+        if isinstance(each, Drop):
+            records.append(ItemDrop(*place, version))
+            continue
+        vectors = vectors_of(each.vectors, f"{name}.vectors")
+        if vectors is not None and dim not in (0, vectors.shape[1]):
+            msg = f"{name}.vectors: expected {dim} numbers each, as before"
+            raise DimensionError(msg)
+        dim = dim if vectors is None else vectors.shape[1]
+        ttl = None if each.ttl is None else ttl_seconds(each.ttl)
+        value = value_text(each.value, f"{name}.value", limits)
+        data = b"" if vectors is None else vectors.tobytes()
+        records.append(ItemPut(*place, value, data, ttl, version))
+    return ItemBatch(records, dim)
+
+
+def checked_places(keys: object, limits: Limits) -> list[tuple[str, str]]:
+    """Return the stored texts of pairs of namespace and key."""
+    if isinstance(keys, str | Mapping) or not isinstance(keys, Sequence):
+        msg = "keys: expected a sequence of pairs (namespace, key)"
+        raise InvalidTypeError(msg)
+    if len(keys) > MOST_OPERATIONS:
+        msg = f"keys: at most {MOST_OPERATIONS}"
+        raise LimitExceededError(msg)
+    return [checked_place(each, f"keys[{at}]", limits) for at, each in enumerate(keys)]
+
+
+def checked_place(pair: object, name: str, limits: Limits) -> tuple[str, str]:
+    """Return the stored text of a namespace, and a key."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        msg = f"{name}: expected a pair (namespace, key)"
+        raise InvalidTypeError(msg)
+    labels = checked_namespace(pair[0], f"{name}.namespace", limits)
+    return encode_namespace(labels), _label(pair[1], f"{name}.key", limits)
+
+
+def checked_namespace(labels: object, name: str, limits: Limits) -> tuple[str, ...]:
+    """Return the labels of a namespace.
+
+    Raises:
+        InvalidTypeError: Not a sequence of strings.
+        InvalidArgumentError: A label is empty, or has NUL or a lone surrogate.
+        LimitExceededError: Longer than `max_item_name_bytes`.
+    """
+    if isinstance(labels, str) or not isinstance(labels, Sequence):
+        msg = f"{name}: expected a sequence of labels, such as a tuple of strings"
+        raise InvalidTypeError(msg)
+    checked = tuple(_label(label, name, limits) for label in labels)
+    size = sum(len(label.encode()) + 1 for label in checked)
+    if size > limits.max_item_name_bytes:
+        msg = f"{name}: at most max_item_name_bytes = {limits.max_item_name_bytes}"
+        raise LimitExceededError(msg)
+    return checked
+
+
+def _label(label: object, name: str, limits: Limits) -> str:
+    if not isinstance(label, str):
+        msg = f"{name}: expected strings"
+        raise InvalidTypeError(msg)
+    try:
+        size = len(label.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not size or "\0" in label:
+        msg = f"{name}: must not be empty, nor have NUL or a lone surrogate"
+        raise InvalidArgumentError(msg)
+    if size > limits.max_item_name_bytes:
+        msg = f"{name}: at most max_item_name_bytes = {limits.max_item_name_bytes}"
+        raise LimitExceededError(msg)
+    return label
+
+
+def value_text(value: object, name: str, limits: Limits) -> str:
+    """Return a value as JSON, with the order of its keys.
+
+    Raises:
+        InvalidTypeError: Not a JSON value: another type, NaN, Inf, a key that is not a
+            string, a lone surrogate, or a cycle.
+        LimitExceededError: Longer than `max_item_bytes`.
+    """
+    rule = (
+        f"{name}: expected a JSON value: None, booleans, finite numbers, strings, "
+        "lists, and mappings with string keys"
+    )
+    try:
+        text = json.dumps(
+            plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        )
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidTypeError(rule) from None
+    if size > limits.max_item_bytes:
+        msg = f"{name}: at most max_item_bytes = {limits.max_item_bytes} as JSON"
+        raise LimitExceededError(msg)
+    return text
+
+
+def plain(value: Any) -> Any:
+    """Return a JSON value with plain dicts and lists.
+
+    Raises:
+        TypeError: A key of a mapping is not a string.
+        RecursionError: Nested too deeply.
+    """
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def _version(version: object, name: str) -> int | None:
+    if version is None:
+        return None
+    if type(version) is not int or not 0 <= version <= _MAX_VERSION:
+        msg = f"{name}.if_version: expected None or a version, an integer from 0"
+        raise InvalidArgumentError(msg)
+    return version
+
+
+def vectors_of(given: object, name: str) -> NDArray[np.float32] | None:
+    """Return the vectors of one item as float32 (n, dim); None for none."""
+    if given is None or (isinstance(given, list | tuple) and not given):
+        return None
+    matrix = checked_vectors_of(given, name)
+    if len(matrix) > MOST_VECTORS:
+        msg = f"{name}: at most {MOST_VECTORS} of one item"
+        raise LimitExceededError(msg)
+    return matrix if len(matrix) else None
+
+
+def checked_vectors_of(given: object, name: str) -> NDArray[np.float32]:
+    """Return vectors as float32 (n, dim).
+
+    Raises:
+        InvalidTypeError: Not numbers of one of these shapes.
+        InvalidArgumentError: A value is NaN or Inf, or a vector is zero.
+    """
+    try:
+        matrix = np.asarray(given)
+        if matrix.dtype.kind not in "fiu" or matrix.ndim not in (1, 2):
+            raise TypeError
+        with np.errstate(over="ignore"):
+            matrix = np.ascontiguousarray(np.atleast_2d(matrix), np.float32)
+    except (TypeError, ValueError):
+        msg = f"{name}: expected numbers (n, dim) or (dim,)"
+        raise InvalidTypeError(msg) from None
+    if not 1 <= matrix.shape[1] <= _MAX_DIM:
+        msg = f"{name}: expected 1 to {_MAX_DIM} numbers each"
+        raise InvalidTypeError(msg)
+    if not np.isfinite(matrix).all() or not matrix.any(axis=1).all():
+        msg = f"{name}: must be finite, and not zero"
+        raise InvalidArgumentError(msg)
+    return matrix

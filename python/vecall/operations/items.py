@@ -1,0 +1,352 @@
+"""Items of one open file: writes, reads, searches, and the refresh of TTLs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from vecall.concurrency.join import Join
+from vecall.errors import (
+    DimensionError,
+    EmbeddingMismatchError,
+    InvalidArgumentError,
+)
+from vecall.filters.json_conditions import Test, compiled
+from vecall.index.item_index import ItemIndex
+from vecall.ingest.item_arguments import (
+    checked_batch,
+    checked_namespace,
+    checked_places,
+    checked_vectors_of,
+)
+from vecall.item_types import Item
+from vecall.operations.after_fork import keep_inherited
+from vecall.operations.item_refresh import ItemRefresh
+from vecall.operations.runtime import Runtime
+from vecall.store import (
+    ItemDrop,
+    ItemRow,
+    ItemState,
+    StorageReads,
+    SweepItems,
+    WriteItems,
+    decode_namespace,
+    namespace_range,
+)
+from vecall.telemetry import observed
+
+Key = tuple[str, str]
+
+_INLINE = 32  # items that a call on an event loop reads without another thread
+_MOST_FOUND = 10_000
+_DROPS_AT_ONCE = 1_000
+
+
+class ItemOperations:
+    """The items of one open file."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        """Use the runtime of an open file."""
+        self._runtime = runtime
+        self.telemetry = runtime.telemetry
+        self._restart()
+
+    def _restart(self) -> None:
+        self._process = os.getpid()
+        self._index = ItemIndex(self._runtime.cache_bytes)
+        self._refreshing = ItemRefresh(lambda job: self._runtime.storage.submit(job))
+
+    def _key(self, app: str, user: str, *, write: bool) -> Key:
+        key = self._runtime.key(app, user, write=write)
+        if self._process != os.getpid():
+            keep_inherited(self._index, self._refreshing)
+            self._restart()
+        return key
+
+    @observed("items_write", len)
+    async def write(
+        self, app: str, user: str, operations: object, embedder: str | None
+    ) -> list[int]:
+        """Write and delete items in one transaction; return their versions."""
+        key = self._key(app, user, write=True)
+        batch = checked_batch(operations, self._runtime.limits)
+        if not batch.operations:
+            return []
+        job = WriteItems(*key, batch.operations, batch.dim, embedder)
+        await Join(self._runtime.storage.submit(job))
+        return job.versions
+
+    @observed("items_get", len)
+    async def get(
+        self, app: str, user: str, keys: object, refresh: bool
+    ) -> list[Item | None]:
+        """Return items by namespace and key."""
+        key = self._key(app, user, write=False)
+        places = checked_places(keys, self._runtime.limits)
+        is_fast = len(places) <= _INLINE and self._is_local(key)
+        rows: list[ItemRow | None]
+        if is_fast:
+            rows = self._read(key, places)
+        else:
+            rows = await Join(self._runtime.threads.short(self._read, key, places))
+        now = self._now()
+        if refresh:
+            self._refresh(key, [row for row in rows if row is not None], now)
+        return [None if row is None else _item(row, now) for row in rows]
+
+    def _is_local(self, key: Key) -> bool:
+        """Whether a read takes microseconds and waits for no writer."""
+        storage = self._runtime.storage
+        return not storage.in_memory and storage.version_future(*key) is None
+
+    def _read(
+        self, key: Key, places: Sequence[tuple[str, str]]
+    ) -> list[ItemRow | None]:
+        with self._runtime.storage.read(*key) as reads:
+            state = reads.item_state(*key)
+            if state is None:
+                return [None] * len(places)
+            rows = reads.items_at(state.part, places)
+        now = self._now()
+        return [self._current(key, row, now) if row else None for row in rows]
+
+    @observed("items_find", len)
+    async def find(
+        self,
+        app: str,
+        user: str,
+        namespace: object,
+        vector: object,
+        where: object,
+        limit: object,
+        offset: object,
+        embedder: str | None,
+        refresh: bool,
+        only_with_vector: bool,
+    ) -> list[Item]:
+        """Return items of a namespace and all below it."""
+        key = self._key(app, user, write=False)
+        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
+        test = compiled(where)
+        most = _count(limit, "limit", 1)
+        skipped = _count(offset, "offset", 0)
+        query = None
+        if vector is not None:
+            given = checked_vectors_of(vector, "vector")
+            if len(given) != 1:
+                msg = "vector: expected numbers (dim,)"
+                raise InvalidArgumentError(msg)
+            query = given[0] / np.linalg.norm(given[0].astype(np.float64))
+        run = (
+            self._runtime.threads.short if query is None else self._runtime.threads.long
+        )
+        found: list[tuple[float | None, ItemRow, Any]] = await Join(
+            run(
+                self._find,
+                key,
+                labels,
+                None if query is None else query.astype(np.float32),
+                test,
+                most + skipped,
+                embedder,
+                only_with_vector,
+            )
+        )
+        found = found[skipped:]
+        now = self._now()
+        if refresh:
+            self._refresh(key, [row for _, row, _ in found], now)
+        return [_item(row, now, score, value) for score, row, value in found]
+
+    def _find(
+        self,
+        key: Key,
+        labels: Sequence[str],
+        query: Any,
+        test: Test,
+        wanted: int,
+        embedder: str | None,
+        only_with_vector: bool,
+    ) -> list[tuple[float | None, ItemRow, Any]]:
+        low, high = namespace_range(labels)
+        values: dict[int, Any] = {}
+        now = self._now()
+
+        def accepts(row: ItemRow) -> bool:
+            if self._current(key, row, now) is None:
+                return False
+            value = json.loads(row.value)
+            if not test(value):
+                return False
+            values[row.rid] = value
+            return True
+
+        found: list[tuple[float | None, ItemRow, Any]] = []
+        with self._reading(key, query is not None) as (reads, state, search):
+            if state is None:
+                return []
+            if search is not None and state.dim:
+                _require_fit(state, query, embedder)
+                names = reads.item_namespaces(state.part, low, high, now)
+                nearest = search.nearest(reads, state, names, query, wanted, accepts)
+                found = [(score, row, values[row.rid]) for score, row in nearest]
+            if len(found) < wanted and not (query is not None and only_with_vector):
+                seen = {row.rid for _, row, _ in found}
+                for row in reads.newest_items(state.part, low, high):
+                    if row.rid not in seen and accepts(row):
+                        found.append((None, row, values[row.rid]))
+                        if len(found) == wanted:
+                            break
+        return found
+
+    @contextmanager
+    def _reading(
+        self, key: Key, searches: bool
+    ) -> Iterator[tuple[StorageReads, ItemState | None, Any]]:
+        storage = self._runtime.storage
+        if not searches:
+            with storage.read(*key) as reads:
+                yield reads, reads.item_state(*key), None
+            return
+        with self._index.held(key) as search, storage.read(*key) as reads:
+            yield reads, reads.item_state(*key), search
+
+    @observed("items_namespaces", len)
+    async def namespaces(
+        self, app: str, user: str, namespace: object
+    ) -> list[tuple[str, ...]]:
+        """Return the namespaces that have items."""
+        key = self._key(app, user, write=False)
+        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
+        if self._is_local(key):
+            return self._namespaces(key, labels)
+        names: list[tuple[str, ...]] = await Join(
+            self._runtime.threads.short(self._namespaces, key, labels)
+        )
+        return names
+
+    def _namespaces(self, key: Key, labels: Sequence[str]) -> list[tuple[str, ...]]:
+        low, high = namespace_range(labels)
+        with self._runtime.storage.read(*key) as reads:
+            state = reads.item_state(*key)
+            if state is None:
+                return []
+            names = reads.item_namespaces(state.part, low, high, self._now())
+        return [decode_namespace(name) for name in names]
+
+    @observed("items_count", int)
+    async def count(self, app: str, user: str, namespace: object, where: object) -> int:
+        """Return the number of items in a namespace and all below it."""
+        key = self._key(app, user, write=False)
+        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
+        test = None if not where else compiled(where)
+        count: int = await Join(
+            self._runtime.threads.long(self._count, key, labels, test)
+        )
+        return count
+
+    def _count(self, key: Key, labels: Sequence[str], test: Test | None) -> int:
+        if test is not None:
+            return sum(1 for _ in self._matching(key, labels, test))
+        low, high = namespace_range(labels)
+        with self._runtime.storage.read(*key) as reads:
+            state = reads.item_state(*key)
+            if state is None:
+                return 0
+            return reads.count_items(state.part, low, high, self._now())
+
+    @observed("items_delete", int)
+    async def delete(
+        self, app: str, user: str, namespace: object, where: object
+    ) -> int:
+        """Delete the items of a namespace and all below it; return their number."""
+        key = self._key(app, user, write=True)
+        labels = checked_namespace(namespace, "namespace", self._runtime.limits)
+        test = compiled(where)
+        rows: list[ItemRow] = await Join(
+            self._runtime.threads.long(lambda: list(self._matching(key, labels, test)))
+        )
+        gone = 0
+        for start in range(0, len(rows), _DROPS_AT_ONCE):
+            drops = [
+                ItemDrop(row.ns, row.key, row.version, is_optional=True)
+                for row in rows[start : start + _DROPS_AT_ONCE]
+            ]
+            job = WriteItems(*key, drops)
+            await Join(self._runtime.storage.submit(job))
+            gone += sum(version > 0 for version in job.versions)
+        return gone
+
+    def _matching(
+        self, key: Key, labels: Sequence[str], test: Test
+    ) -> Iterator[ItemRow]:
+        low, high = namespace_range(labels)
+        now = self._now()
+        with self._runtime.storage.read(*key) as reads:
+            state = reads.item_state(*key)
+            if state is None:
+                return
+            for row in reads.newest_items(state.part, low, high):
+                if self._current(key, row, now) and test(json.loads(row.value)):
+                    yield row
+
+    @observed("items_sweep", int)
+    async def sweep(self, app: str, user: str) -> int:
+        """Delete the expired items of a user; return their number."""
+        key = self._key(app, user, write=True)
+        waiting = self._refreshing.flush(key)
+        if waiting is not None:
+            await Join(waiting)
+        job = SweepItems(*key)
+        await Join(self._runtime.storage.submit(job))
+        return job.swept
+
+    def _now(self) -> float:
+        return self._runtime.storage.expiry_clock.now()
+
+    def _current(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
+        return self._refreshing.current(key, row, now)
+
+    def _refresh(self, key: Key, rows: Sequence[ItemRow], now: float) -> None:
+        if not self._runtime.read_only:
+            self._refreshing.refresh(key, rows, now)
+
+
+def _require_fit(state: ItemState, query: Any, embedder: str | None) -> None:
+    if None not in (state.embedder, embedder) and state.embedder != embedder:
+        msg = (
+            f"the items' vectors come from {state.embedder}, not from {embedder}; "
+            "search with the same embedder"
+        )
+        raise EmbeddingMismatchError(msg)
+    if len(query) != state.dim:
+        msg = f"vector: expected {state.dim} numbers, as in the user's items"
+        raise DimensionError(msg)
+
+
+def _item(
+    row: ItemRow, now: float, score: float | None = None, value: Any = ...
+) -> Item:
+    return Item(
+        decode_namespace(row.ns),
+        row.key,
+        json.loads(row.value) if value is ... else value,
+        row.version,
+        row.created_at,
+        row.updated_at,
+        row.ttl,
+        None if row.expires_at is None else max(0.0, row.expires_at - now),
+        score,
+    )
+
+
+def _count(value: object, name: str, least: int) -> int:
+    if type(value) is not int or not least <= value <= _MOST_FOUND:
+        msg = f"{name}: must be an integer from {least} to {_MOST_FOUND}"
+        raise InvalidArgumentError(msg)
+    return value

@@ -1,0 +1,209 @@
+"""Items: JSON documents under a namespace and a key; `sync` is its blocking twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from vecall.concurrency.join import run_async
+from vecall.item_types import Drop, Item, Namespace, Put
+from vecall.operations.items import ItemOperations
+from vecall.service._items_sync import SyncItems
+
+
+class Items:
+    """Durable JSON documents in the file of a service: `MemoryService.items`.
+
+    An item has a namespace, a key, a JSON value, 0 to 1,024 vectors and an optional
+    TTL. Items belong to one (app, user), like memories; no call reads or writes those
+    of another. They have no history and no tombstones. `delete_user`, `delete_app`,
+    `backup`, `purge`, `export_jsonl` and `import_jsonl` include them. A user's quota
+    counts memories, not items.
+
+    Every method has a blocking twin of the same name on `sync`.
+    """
+
+    _items: ItemOperations
+
+    def __init__(self, items: ItemOperations) -> None:
+        """Share the parts of a service."""
+        self._items = items
+        self._sync = SyncItems(items)
+
+    @property
+    def sync(self) -> SyncItems:
+        """The same methods for callers without an event loop."""
+        return self._sync
+
+    async def write(
+        self,
+        operations: Sequence[Put | Drop],
+        *,
+        app_name: str,
+        user_id: str,
+        embedder: str | None = None,
+    ) -> list[int]:
+        """Write and delete items of one user in one transaction: all or none.
+
+        Args:
+            operations: The writes and deletions, at most 10,000. They apply in order:
+                of two for one item, the later one decides.
+            app_name: The app.
+            user_id: The user.
+            embedder: The name of the vectors' embedder. The first name is recorded for
+                all vectors of the user's items; None is not checked.
+
+        Returns:
+            For each operation the version that it wrote or deleted; 0 for a deletion
+            that found nothing.
+
+        Raises:
+            InvalidTypeError: A value that JSON does not have, or a wrong type.
+            InvalidArgumentError: An invalid namespace, key, vector or TTL.
+            ConflictError: An item is not in the version that `if_version` names.
+            DimensionError: A vector has another dimension than the user's items.
+            EmbeddingMismatchError: The user's items have vectors of another embedder.
+            LimitExceededError: A value, a name or the batch is too large.
+            StorageFullError: The disk is full.
+        """
+        return await run_async(
+            self._items.write(app_name, user_id, operations, embedder)
+        )
+
+    async def get(
+        self,
+        keys: Sequence[tuple[Namespace, str]],
+        *,
+        app_name: str,
+        user_id: str,
+        refresh: bool = False,
+    ) -> list[Item | None]:
+        """Return items by namespace and key.
+
+        Args:
+            keys: Pairs (namespace, key), at most 10,000.
+            app_name: The app.
+            user_id: The user.
+            refresh: Begin the TTL of the returned items again. The call does not wait
+                until that is written.
+
+        Returns:
+            One item for each pair, in order; None where there is none.
+        """
+        return await run_async(self._items.get(app_name, user_id, keys, refresh))
+
+    async def find(
+        self,
+        namespace: Namespace = (),
+        *,
+        app_name: str,
+        user_id: str,
+        vector: ArrayLike | None = None,
+        where: Mapping[str, Any] | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        embedder: str | None = None,
+        refresh: bool = False,
+        only_with_vector: bool = False,
+    ) -> list[Item]:
+        """Return the items of a namespace and of all namespaces below it.
+
+        With a vector, items come by their cosine with it, best first; an item with
+        several vectors counts by its nearest. Then come the items without a vector.
+        Otherwise, and among these, the latest write comes first.
+
+        Args:
+            namespace: The namespace; () is all of the user's items.
+            app_name: The app.
+            user_id: The user.
+            vector: Numbers (dim,), finite and not zero.
+            where: Conditions on the values, such as `{"kind": "note", "size": {"$gt":
+                3}}`. Operators are `$eq $ne $gt $gte $lt $lte $in $nin $exists $not`;
+                `$and`, `$or` and `$not` combine conditions. Dots separate the keys of
+                nested mappings.
+            limit: Maximum number of items, 1 to 10,000.
+            offset: Number of items to skip first, up to 10,000.
+            embedder: The name of the vector's embedder; None is not checked.
+            refresh: As in `get`.
+            only_with_vector: With a vector, omit the items that have none.
+
+        Raises:
+            DimensionError: The vector has another dimension than the user's items.
+            EmbeddingMismatchError: The user's items have vectors of another embedder.
+            InvalidArgumentError: An invalid namespace, condition, limit or vector.
+        """
+        return await run_async(
+            self._items.find(
+                app_name,
+                user_id,
+                namespace,
+                vector,
+                where,
+                limit,
+                offset,
+                embedder,
+                refresh,
+                only_with_vector,
+            )
+        )
+
+    async def namespaces(
+        self, namespace: Namespace = (), *, app_name: str, user_id: str
+    ) -> list[tuple[str, ...]]:
+        """Return the namespaces that have items, sorted label by label.
+
+        Args:
+            namespace: Only this namespace and those below it; () is all.
+            app_name: The app.
+            user_id: The user.
+        """
+        return await run_async(self._items.namespaces(app_name, user_id, namespace))
+
+    async def count(
+        self,
+        namespace: Namespace = (),
+        *,
+        app_name: str,
+        user_id: str,
+        where: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Return the number of items in a namespace and below it.
+
+        Args:
+            namespace: The namespace; () is all of the user's items.
+            app_name: The app.
+            user_id: The user.
+            where: As in `find`.
+        """
+        return await run_async(self._items.count(app_name, user_id, namespace, where))
+
+    async def delete(
+        self,
+        namespace: Namespace,
+        *,
+        app_name: str,
+        user_id: str,
+        where: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Delete the items of a namespace and below it; return their number.
+
+        It deletes the items that match when it begins, in transactions of up to 1,000.
+        An item that is written meanwhile stays.
+
+        Args:
+            namespace: The namespace; () is all of the user's items.
+            app_name: The app.
+            user_id: The user.
+            where: As in `find`.
+        """
+        return await run_async(self._items.delete(app_name, user_id, namespace, where))
+
+    async def sweep(self, *, app_name: str, user_id: str) -> int:
+        """Delete the expired items of a user; return their number.
+
+        Expired items are not found even before. The maintenance of the service sweeps
+        the items of all users.
+        """
+        return await run_async(self._items.sweep(app_name, user_id))

@@ -1,0 +1,211 @@
+"""The records of items, and how their namespaces are stored.
+
+A namespace is a sequence of labels. It is stored as one text in which a unit separator
+(U+001F) ends each label, so a namespace and all below it are one range of texts in code
+point order.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from vecall.errors import CorruptFileError
+
+_END, _AFTER_END = "\x1f", "\x20"
+_ESCAPES = (("\x1e", "\x1e0"), ("\x1f", "\x1e1"))
+_CRC_BYTES = 4
+MOST_VECTORS = 1 << 10
+"""Maximum number of vectors of one item."""
+
+
+def encode_namespace(labels: Sequence[str]) -> str:
+    """Return a namespace as one text."""
+    parts = []
+    for label in labels:
+        for raw, escaped in _ESCAPES:
+            label = label.replace(raw, escaped)  # noqa: PLW2901
+        parts.append(label + _END)
+    return "".join(parts)
+
+
+def decode_namespace(text: str) -> tuple[str, ...]:
+    """Return the labels of a stored namespace.
+
+    Raises:
+        CorruptFileError: Not the text of a namespace.
+    """
+    labels = []
+    for label in text.split(_END):
+        for raw, escaped in reversed(_ESCAPES):
+            label = label.replace(escaped, raw)  # noqa: PLW2901
+        labels.append(label)
+    if labels.pop() != "":
+        raise CorruptFileError(DAMAGED)
+    return tuple(labels)
+
+
+def namespace_range(labels: Sequence[str]) -> tuple[str, str | None]:
+    """Return the range of stored texts of a namespace and all below it.
+
+    Returns:
+        The lowest text, and the lowest text above the range; None is no upper bound.
+    """
+    low = encode_namespace(labels)
+    return low, (low[:-1] + _AFTER_END) if low else None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPut:
+    """One item to be written; all fields are validated.
+
+    Attributes:
+        namespace: The stored text of its namespace.
+        key: Its key.
+        value: Its value as JSON.
+        vectors: Its vectors as float32, one after the other; b"" for none.
+        ttl: TTL in seconds; None is no expiry.
+        if_version: The version that is replaced; 0 if there must be none; None
+            replaces any.
+    """
+
+    namespace: str
+    key: str
+    value: str
+    vectors: bytes = b""
+    ttl: float | None = None
+    if_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDrop:
+    """One item to be deleted; nothing happens if there is none.
+
+    Attributes:
+        namespace: The stored text of its namespace.
+        key: Its key.
+        if_version: The version that is deleted; None deletes any.
+        is_optional: Whether an item of another version is left alone; otherwise it is
+            a conflict.
+    """
+
+    namespace: str
+    key: str
+    if_version: int | None = None
+    is_optional: bool = False
+
+
+class ItemState(NamedTuple):
+    """What a storage knows about the items of one (app, user).
+
+    Attributes:
+        part: The number of the partition.
+        seq: The number of the newest written item; it never goes back.
+        gone: The number of items that were deleted or replaced so far.
+        dim: The dimension of all vectors; 0 before the first.
+        embedder: The name of the embedder of the vectors, if it was given.
+    """
+
+    part: int
+    seq: int = 0
+    gone: int = 0
+    dim: int = 0
+    embedder: str | None = None
+
+
+class ItemRow(NamedTuple):
+    """A stored item.
+
+    Attributes:
+        rid: Its row number, `part << 32 | version`.
+        ns: The stored text of its namespace.
+        key: Its key.
+        value: Its value as JSON.
+        created_at: When the key was first written, in seconds since 1970.
+        updated_at: When this version was written, in seconds since 1970.
+        ttl: TTL in seconds.
+        expires_at: When it expires, on the expiry clock.
+        vecs: Its vectors with their checksum; None if it has none or they were not
+            read.
+    """
+
+    rid: int
+    ns: str
+    key: str
+    value: str
+    created_at: float
+    updated_at: float
+    ttl: float | None
+    expires_at: float | None
+    vecs: bytes | None = None
+
+    @property
+    def version(self) -> int:
+        """The version of the item."""
+        return self.rid & 0xFFFFFFFF
+
+
+class ItemVectors(NamedTuple):
+    """The vectors of a stored item, as float32."""
+
+    rid: int
+    ns: str
+    key: str
+    vectors: bytes
+
+
+ITEM_COLUMNS = "rid, ns, key, value, created_at, updated_at, ttl, expires_at"
+"""The columns of an `ItemRow` without the vectors, in its order."""
+
+
+def item_checksum(row: ItemRow) -> int:
+    """Return the CRC-32 of an item without its vectors."""
+    return zlib.crc32(repr(tuple(row[:8])).encode())
+
+
+def checked_item(values: Sequence[Any], crc: object) -> ItemRow:
+    """Return the item of a stored row.
+
+    Args:
+        values: The columns `ITEM_COLUMNS`.
+        crc: The stored checksum.
+
+    Raises:
+        CorruptFileError: The row fails its checksum.
+    """
+    row = ItemRow(*values)
+    # Whole numbers come back as floats; their text has to be that of the checksum.
+    if crc != item_checksum(row):
+        raise CorruptFileError(DAMAGED)
+    return row
+
+
+def with_checksum(rid: int, vectors: bytes) -> bytes | None:
+    """Return vectors as they are stored; None for none."""
+    return vectors + _crc_of(rid, vectors) if vectors else None
+
+
+def checked_vectors(rid: int, stored: object, dim: int) -> bytes:
+    """Return the vectors of a stored column; b"" if the item has none.
+
+    Raises:
+        CorruptFileError: They fail their checksum.
+    """
+    if stored is None:
+        return b""
+    if not isinstance(stored, bytes) or len(stored) <= _CRC_BYTES:
+        raise CorruptFileError(DAMAGED)
+    vectors, crc = stored[:-_CRC_BYTES], stored[-_CRC_BYTES:]
+    if crc != _crc_of(rid, vectors) or dim < 1 or len(vectors) % (4 * dim):
+        raise CorruptFileError(DAMAGED)
+    return vectors
+
+
+def _crc_of(rid: int, vectors: bytes) -> bytes:
+    crc = zlib.crc32(vectors, zlib.crc32(str(rid).encode()))
+    return crc.to_bytes(_CRC_BYTES, "little")
+
+
+DAMAGED = "the file is damaged: an item fails its checks; `vecall doctor` says more"

@@ -1,0 +1,228 @@
+"""Reads of items."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vecall.errors import CorruptFileError
+from vecall.store.item_records import (
+    DAMAGED,
+    ITEM_COLUMNS,
+    ItemRow,
+    ItemState,
+    ItemVectors,
+    checked_item,
+    checked_vectors,
+    decode_namespace,
+)
+from vecall.store.sql import select_in
+from vecall.store.transaction import Transaction
+from vecall.store.values import stored_object
+
+_AT_ONCE = 200
+_ONE = f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE part = ? AND ns = ? AND key = ?"
+
+
+def state_key(part: int) -> str:
+    """Return the key of a partition's items in the table `meta`."""
+    return f"item {part}"
+
+
+def state_of(connection: Transaction, part: int) -> ItemState:
+    """Return what is known about the items of a partition."""
+    row = connection.execute(
+        "SELECT value FROM meta WHERE key = ?", (state_key(part),)
+    ).fetchone()
+    if row is None:
+        return ItemState(part)
+    values = stored_object(row[0])
+    state = ItemState(part, *(values.get(name) for name in ItemState._fields[1:]))  # type: ignore[arg-type]
+    counts = (state.seq, state.gone, state.dim)
+    named = state.embedder is None or isinstance(state.embedder, str)
+    if not named or any(type(count) is not int or count < 0 for count in counts):
+        raise CorruptFileError(DAMAGED)
+    return state
+
+
+def items_at(
+    connection: Transaction, part: int, places: Sequence[tuple[str, str]]
+) -> list[ItemRow | None]:
+    """Return the item of each (namespace, key), without vectors."""
+    found: list[ItemRow | None] = []
+    for ns, key in places:
+        row = connection.execute(_ONE, (part, ns, key)).fetchone()
+        found.append(None if row is None else checked_item(row[:-1], row[-1]))
+    return found
+
+
+def items_by_number(
+    connection: Transaction, part: int, rids: Sequence[int]
+) -> list[ItemRow]:
+    """Return the items that still exist of some row numbers, with vectors."""
+    rows = select_in(
+        connection,
+        f"SELECT {ITEM_COLUMNS}, crc, vecs FROM item WHERE part = ? AND rid IN",
+        [part],
+        rids,
+    )
+    return [checked_item(row[:-2], row[-2])._replace(vecs=row[-1]) for row in rows]
+
+
+def newest_items(
+    connection: Transaction, part: int, low: str, high: str | None
+) -> Iterator[ItemRow]:
+    """Yield the items of a range of namespaces, latest write first."""
+    within, values = _within(part, low, high)
+    # The sort has row numbers only; the rows are read as they are needed.
+    rids = [
+        rid
+        for (rid,) in connection.execute(
+            f"SELECT rid FROM item WHERE {within} ORDER BY rid DESC", values
+        )
+    ]
+    query = f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE rid IN"
+    step = 16
+    start = 0
+    while start < len(rids):
+        some = rids[start : start + step]
+        rows = {row[0]: row for row in select_in(connection, query, [], some)}
+        for rid in some:
+            row = rows[rid]
+            yield checked_item(row[:-1], row[-1])
+        start, step = start + step, _AT_ONCE
+
+
+def item_vectors(
+    connection: Transaction, part: int, namespace: str | None, after: int
+) -> Iterator[ItemVectors]:
+    """Yield items with their vectors; b"" for an item without vectors."""
+    dim = state_of(connection, part).dim
+    if namespace is None:
+        rows = connection.execute(
+            "SELECT rid, ns, key, vecs FROM item WHERE part = ? "
+            "AND rid > ? AND rid <= ? ORDER BY rid",
+            (part, (part << 32) | after, (part << 32) | 0xFFFFFFFF),
+        )
+    else:
+        rows = connection.execute(
+            "SELECT rid, ns, key, vecs FROM item WHERE part = ? AND ns = ? AND rid > ?",
+            (part, namespace, (part << 32) | after),
+        )
+    while batch := rows.fetchmany(_AT_ONCE):
+        for rid, ns, key, vecs in batch:
+            yield ItemVectors(rid, ns, key, checked_vectors(rid, vecs, dim))
+
+
+_ALIVE = "(expires_at IS NULL OR expires_at > ?)"
+
+
+def item_namespaces(
+    connection: Transaction, part: int, low: str, high: str | None, now: float
+) -> list[str]:
+    """Return the namespaces of a range that have an item, in code point order.
+
+    It seeks each namespace in the index instead of reading all items.
+    """
+    any_ends = connection.execute(
+        "SELECT EXISTS (SELECT 1 FROM item INDEXED BY item_ends WHERE expires_at <= ?)",
+        (now,),
+    ).fetchone()[0]
+    alive = f" AND {_ALIVE}" if any_ends else ""
+    times = [now] if any_ends else []
+    below = "" if high is None else " AND ns < ?"
+    most = [] if high is None else [high]
+    first = (
+        f"SELECT ns FROM item WHERE part = ? AND ns >= ?{below}{alive} "
+        "ORDER BY ns LIMIT 1"
+    )
+    then = (
+        f"SELECT ns FROM item WHERE part = ? AND ns > seen.ns{below}{alive} "
+        "ORDER BY ns LIMIT 1"
+    )
+    rows = connection.execute(
+        f"WITH RECURSIVE seen(ns) AS (SELECT ({first}) UNION ALL "
+        f"SELECT ({then}) FROM seen WHERE seen.ns IS NOT NULL) "
+        "SELECT ns FROM seen WHERE ns IS NOT NULL",
+        [part, low, *most, *times, part, *most, *times],
+    )
+    return [ns for (ns,) in rows]
+
+
+def count_items(
+    connection: Transaction, part: int, low: str, high: str | None, now: float
+) -> int:
+    """Return the number of items in a range of namespaces."""
+    within, values = _within(part, low, high)
+    found = connection.execute(
+        f"SELECT count(*) FROM item WHERE {within} AND {_ALIVE}", [*values, now]
+    ).fetchone()
+    return int(found[0])
+
+
+def export_items(
+    connection: Transaction, part: int, vectors: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the values of each item's export line."""
+    state = state_of(connection, part)
+    rows = connection.execute(
+        f"SELECT {ITEM_COLUMNS}, crc, vecs FROM item WHERE part = ? AND rid >= ? "
+        "AND rid <= ? ORDER BY rid",
+        (part, part << 32, (part << 32) | 0xFFFFFFFF),
+    )
+    while batch := rows.fetchmany(_AT_ONCE):
+        for *values, crc, vecs in batch:
+            row = checked_item(values, crc)
+            yield exported_item(row, vecs if vectors else None, state)
+
+
+def exported_item(row: ItemRow, vecs: bytes | None, state: ItemState) -> dict[str, Any]:
+    """Return the values of one item's export line."""
+    line: dict[str, Any] = {
+        "ns": list(decode_namespace(row.ns)),
+        "key": row.key,
+        "value": json.loads(row.value),
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+        "ttl": row.ttl,
+        "expires_at": row.expires_at,
+    }
+    if vecs is not None:
+        checked = checked_vectors(row.rid, vecs, state.dim)
+        line["vecs"] = base64.b64encode(checked).decode("ascii")
+        line["dim"] = state.dim
+        line["embedder"] = state.embedder
+    return {name: value for name, value in line.items() if value is not None}
+
+
+def damaged_items(connection: Transaction) -> tuple[int, list[int]]:
+    """Return the number of items, and the row numbers of those that fail a check."""
+    dims: dict[int, int] = {}
+    checked, damaged = 0, []
+    rows = connection.execute(
+        f"SELECT {ITEM_COLUMNS}, crc, vecs FROM item WHERE part > 0 ORDER BY rid"
+    )
+    while batch := rows.fetchmany(_AT_ONCE):
+        for *values, crc, vecs in batch:
+            checked += 1
+            try:
+                row = checked_item(values, crc)
+                part = row.rid >> 32
+                if part not in dims:
+                    dims[part] = state_of(connection, part).dim
+                checked_vectors(row.rid, vecs, dims[part])
+                decode_namespace(row.ns)
+                json.loads(row.value)
+            except (CorruptFileError, ValueError, TypeError):
+                damaged.append(values[0])
+    return checked, damaged
+
+
+def _within(part: int, low: str, high: str | None) -> tuple[str, list[Any]]:
+    if not low:
+        return "part = ?", [part]
+    if high is None:
+        return "part = ? AND ns >= ?", [part, low]
+    return "part = ? AND ns >= ? AND ns < ?", [part, low, high]
