@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vecall import Filter
+from vecall import Filter, Put
 
 from helpers.embedders import Recorder, session
 from helpers.memories import ALICE, BOB
@@ -57,6 +57,14 @@ def walk(call: Call, folder: Any) -> list[tuple[str, dict[str, int]]]:
     do("delete_session 3 deleted", "delete_session", **ALICE, session_id="s")
     guides = Filter(author="guide")
     do("delete_where 4 deleted", "delete_where", **ALICE, filter=guides)
+    puts = [Put(("notes",), key, {"n": n}) for n, key in enumerate("abc")]
+    do("items_write 3 written", "items.write", puts, **ALICE)
+    do("items_get 1 returned", "items.get", [(("notes",), "a")], **ALICE)
+    do("items_find 2 returned", "items.find", where={"n": {"$gt": 0}}, **ALICE)
+    do("items_namespaces 1 returned", "items.namespaces", **ALICE)
+    do("items_count 3 returned", "items.count", **ALICE)
+    do("items_delete 3 deleted", "items.delete", ("notes",), **ALICE)
+    do("items_sweep 0 deleted", "items.sweep", **ALICE)
     do("delete_user 1 deleted", "delete_user", **ALICE)
     whole = {"app_name": "app", "confirm": True, "forget": True}
     do("delete_app 1 deleted", "admin.delete_app", **whole)

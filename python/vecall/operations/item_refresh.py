@@ -24,6 +24,8 @@ class ItemRefresh:
         self._lock = threading.Lock()
         self._touched: dict[Key, dict[int, float]] = {}
         self._in_flight: dict[Key, dict[int, float]] = {}
+        self._futures: dict[Key, Future[Change]] = {}
+        self._is_refused = False
 
     def current(self, key: Key, row: ItemRow, now: float) -> ItemRow | None:
         """Return an item with its newest expiry; None if it has expired."""
@@ -70,14 +72,34 @@ class ItemRefresh:
         try:
             future = self._submit(job)
         except VecallError:
+            self._is_refused = True
             with self._lock:
                 self._in_flight.pop(key, None)
             raise
+        with self._lock:
+            self._futures[key] = future
         future.add_done_callback(lambda _: self._written(key))
         return future
+
+    def finish(self) -> None:
+        """Wait until all new expiries are written."""
+        while True:
+            with self._lock:
+                keys = list(self._touched)
+                writing = list(self._futures.values())
+            if not keys and not writing:
+                return
+            with suppress(VecallError):
+                for future in writing:
+                    future.result()
+                for key in keys:
+                    self.flush(key)
+            if self._is_refused:
+                return
 
     def _written(self, key: Key) -> None:
         with self._lock:
             self._in_flight.pop(key, None)
+            self._futures.pop(key, None)
         with suppress(VecallError):  # the service is being closed
             self.flush(key)

@@ -306,6 +306,11 @@ class ItemOperations:
         await Join(self._runtime.storage.submit(job))
         return job.swept
 
+    def finish(self) -> None:
+        """Write the refreshed TTLs, before the file is closed."""
+        if self._process == os.getpid():
+            self._refreshing.finish()
+
     def _now(self) -> float:
         return self._runtime.storage.expiry_clock.now()
 

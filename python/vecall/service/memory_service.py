@@ -174,7 +174,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         self._admin = MemoryAdmin(
             Admin(self._memory), self._deletion, self._housekeeping
         )
-        self._items = Items(ItemOperations(self._memory))
+        self._item_operations = ItemOperations(self._memory)
+        self._items = Items(self._item_operations)
         # A reference cycle; `after_fork` already makes one.
         self._sync = SyncMemoryService(
             self,
@@ -914,4 +915,5 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             self._sessions.refuse_nested()
             self._worker.close()
             self._sessions.close()
+            self._item_operations.finish()
         self._memory.close()

@@ -169,6 +169,7 @@ CREATE TABLE trig(part INTEGER,session TEXT,kind TEXT,due_at REAL,state TEXT,
 PRIMARY KEY(part,session,kind))WITHOUT ROWID;
 INSERT INTO trig SELECT * FROM old;
 DROP TABLE old;
+ALTER TABLE part ADD COLUMN item;
 CREATE TABLE item(rid INTEGER PRIMARY KEY,part,ns,key,value,created_at,updated_at,ttl,
 expires_at,vecs,crc,UNIQUE(part,ns,key));
 CREATE INDEX item_ends ON item(expires_at)WHERE expires_at NOTNULL;

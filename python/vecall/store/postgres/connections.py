@@ -121,7 +121,7 @@ class Connections:
         ):
             connection.execute(b"SET statement_timeout = 0")
             connection.execute(b"SET ROLE vecall_keeper")
-            for table in ("mem", "chg", "tomb", "told", "hist", "idem", "part"):
+            for table in ("mem", "item", "chg", "tomb", "told", "hist", "idem", "part"):
                 connection.execute(
                     sql.SQL("VACUUM {}.{}").format(
                         sql.Identifier(self.url.schema), sql.Identifier(table)

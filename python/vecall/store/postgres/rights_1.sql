@@ -4,7 +4,7 @@ DO $$
 DECLARE name text;
 BEGIN
   FOREACH name IN ARRAY
-    '{part,mem,vec_next,chg,tomb,hist,idem,trig,replaced,told,snap}'::text[]
+    '{part,mem,vec_next,chg,tomb,hist,idem,trig,replaced,told,snap,item}'::text[]
   LOOP
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
     EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);

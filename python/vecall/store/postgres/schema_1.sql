@@ -16,6 +16,7 @@ CREATE TABLE part (
   "user" text COLLATE "C" NOT NULL, seq bigint NOT NULL DEFAULT 0,
   head bigint NOT NULL DEFAULT 0, live bigint NOT NULL DEFAULT 0,
   bytes bigint NOT NULL DEFAULT 0, created_at float8 NOT NULL, snap bytea, crc bigint,
+  item text,
   UNIQUE (app, "user")
 ) WITH (fillfactor = 50);
 CREATE TABLE mem (

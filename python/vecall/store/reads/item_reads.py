@@ -26,17 +26,10 @@ _AT_ONCE = 200
 _ONE = f"SELECT {ITEM_COLUMNS}, crc FROM item WHERE part = ? AND ns = ? AND key = ?"
 
 
-def state_key(part: int) -> str:
-    """Return the key of a partition's items in the table `meta`."""
-    return f"item {part}"
-
-
 def state_of(connection: Transaction, part: int) -> ItemState:
     """Return what is known about the items of a partition."""
-    row = connection.execute(
-        "SELECT value FROM meta WHERE key = ?", (state_key(part),)
-    ).fetchone()
-    if row is None:
+    row = connection.execute("SELECT item FROM part WHERE id = ?", (part,)).fetchone()
+    if row is None or row[0] is None:
         return ItemState(part)
     values = stored_object(row[0])
     state = ItemState(part, *(values.get(name) for name in ItemState._fields[1:]))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from vecall.store.rows import Change
 from vecall.store.sql import execute_in, insert_many, select_in
 from vecall.store.transaction import Transaction, retire
 from vecall.store.writes.forget_proposals import take_proposal
-from vecall.store.writes.item_rows import delete_items, forget_item_state
+from vecall.store.writes.item_rows import delete_items
 from vecall.store.writes.partition_writer import PartitionWriter
 from vecall.store.writes.waiting_counts import Waits, add_waits
 from vecall.types import Filter
@@ -228,6 +228,5 @@ def delete_partition(connection: Transaction, part: int) -> None:
         connection.execute(f"DELETE FROM {table} WHERE rid BETWEEN ? AND ?", rows)
     for table in ("chg", "tomb", "hist", "idem", "trig", "replaced", "told"):
         connection.execute(f"DELETE FROM {table} WHERE part = ?", (part,))
-    forget_item_state(connection, part)
     connection.execute("DELETE FROM part WHERE id = ?", (part,))
     retire(connection, part)

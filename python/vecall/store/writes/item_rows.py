@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from vecall.store.item_records import ItemState
-from vecall.store.reads.item_reads import state_key, state_of
+from vecall.store.reads.item_reads import state_of
 from vecall.store.transaction import Transaction
 from vecall.store.writes.partition_writer import PartitionWriter
 
@@ -14,15 +14,8 @@ def save_item_state(connection: Transaction, state: ItemState) -> None:
     """Store what is known about the items of a partition."""
     values = dict(zip(ItemState._fields[1:], state[1:], strict=True))
     connection.execute(
-        "INSERT INTO meta (key, value) VALUES (?, ?) "
-        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (state_key(state.part), json.dumps(values)),
+        "UPDATE part SET item = ? WHERE id = ?", (json.dumps(values), state.part)
     )
-
-
-def forget_item_state(connection: Transaction, part: int) -> None:
-    """Delete what is known about the items of a partition."""
-    connection.execute("DELETE FROM meta WHERE key = ?", (state_key(part),))
 
 
 def delete_items(partition: PartitionWriter) -> int:
