@@ -43,6 +43,7 @@ from vecall.item_types import Drop, Item, Put
 from vecall.limits import Limits, Quota
 from vecall.operations.consolidation_plan import ConsolidationPlan
 from vecall.operations.options import StorageOptions, WritePolicy
+from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.prompts.budget import fit_budget
 from vecall.prompts.render import render
 from vecall.prompts.scored import ScoredMemory
@@ -88,6 +89,7 @@ from vecall.types import (
 __all__ = [
     "TRUST_TIERS",
     "AddedIds",
+    "AppSummary",
     "BaseMemoryService",
     "BusyError",
     "Calibration",
@@ -164,6 +166,7 @@ __all__ = [
     "SyncMemoryService",
     "SyncUserMemory",
     "UserMemory",
+    "UserSummary",
     "VecallError",
     "VectorMemoryService",
     "VectorStoreMemoryService",

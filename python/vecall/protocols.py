@@ -79,7 +79,7 @@ class BaseMemoryService(ABC):
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
-    ) -> None:
+    ) -> bool | None:
         """Delete one memory of this user permanently."""
         raise self._lacks(self.delete_memory)
 

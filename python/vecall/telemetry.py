@@ -34,9 +34,11 @@ OPERATIONS: Mapping[str, str | None] = {
     "add_entries": "written",
     "search": "returned",
     "get": "returned",
+    "get_many": "returned",
     "expand_session": "returned",
     "mark_used": "marked",
     "delete": "deleted",
+    "delete_many": "deleted",
     "delete_session": "deleted",
     "delete_where": "deleted",
     "delete_user": "deleted",
@@ -66,6 +68,8 @@ OPERATIONS: Mapping[str, str | None] = {
     "backup": None,
     "warm": None,
     "stats": None,
+    "list_apps": None,
+    "list_users": None,
 }
 """Every operation, and what is counted of its result."""
 

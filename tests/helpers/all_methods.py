@@ -31,6 +31,7 @@ WRITING: dict[str, dict[str, Any]] = {
     "consolidate": {**ALICE},
     "mark_used": {**ALICE, "memory_ids": ["f"]},
     "delete_memory": {**ALICE, "memory_id": "f"},
+    "delete_memories": {**ALICE, "memory_ids": ["f", "f2"]},
     "delete_session": {**ALICE, "session_id": "s"},
     "delete_where": {**ALICE, "filter": Filter(kind="fact")},
     "delete_user": {**ALICE},
@@ -42,11 +43,14 @@ WRITING: dict[str, dict[str, Any]] = {
 READING: dict[str, dict[str, Any]] = {
     "search_memory": {**ALICE, "query": "zebra"},
     "get_memory": {**ALICE, "memory_id": "f"},
+    "get_memories": {**ALICE, "memory_ids": ["f", "absent"]},
     "expand_session": {**ALICE, "memory_id": "f"},
     "memory_history": {**ALICE, "memory_id": "f"},
     "list_memories": {**ALICE},
     "admin.warm": {**ALICE},
     "admin.stats": {},
+    "admin.list_apps": {},
+    "admin.list_users": {"app_name": ALICE["app_name"]},
     "admin.backup": {"path": "copy"},
     "admin.export_jsonl": {"path": "another"},
 }

@@ -18,9 +18,10 @@ from vecall.operations.import_jsonl import ImportOptions, LineSource, import_
 from vecall.operations.import_review import ImportReviewer
 from vecall.operations.reembed import Reembedding
 from vecall.operations.runtime import Runtime
+from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.telemetry import observed
 from vecall.types import Imported
-from vecall.validation import check_path
+from vecall.validation import check_name, check_path, check_top_k
 
 T = TypeVar("T")
 
@@ -150,6 +151,43 @@ class Admin:
         with storage.read() as reads:
             counts = reads.totals()
         return {**counts, **storage.maintenance.sizes()}
+
+    @observed("list_apps")
+    async def list_apps(self, after: object, limit: object) -> list[AppSummary]:
+        """Return a page of the apps that have memories."""
+        runtime = self._runtime
+        runtime.check_open()
+        count = check_top_k(limit, runtime.limits)
+        begin = "" if after is None else check_name(after, "after", runtime.limits)
+
+        def page() -> list[AppSummary]:
+            with runtime.storage.read() as reads:
+                return reads.list_apps(begin, count)
+
+        found: list[AppSummary] = await Join(
+            runtime.search_index.partitions.submit_scan(page)
+        )
+        return found
+
+    @observed("list_users")
+    async def list_users(
+        self, app_name: str, prefix: object, after: object, limit: object
+    ) -> list[UserSummary]:
+        """Return a page of the users of an app who have memories."""
+        runtime = self._runtime
+        runtime.key(app_name, "-", write=False)
+        count = check_top_k(limit, runtime.limits)
+        begin = "" if after is None else check_name(after, "after", runtime.limits)
+        first = "" if prefix == "" else check_name(prefix, "prefix", runtime.limits)
+
+        def page() -> list[UserSummary]:
+            with runtime.storage.read() as reads:
+                return reads.list_users(app_name, first, begin, count)
+
+        found: list[UserSummary] = await Join(
+            runtime.search_index.partitions.submit_scan(page)
+        )
+        return found
 
     @observed("warm")
     async def warm(self, app_name: str, user_id: str) -> None:

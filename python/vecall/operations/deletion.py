@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vecall.concurrency.join import Join
+from vecall.content import as_list
 from vecall.errors import InvalidArgumentError
 from vecall.operations.runtime import Runtime
 from vecall.store import (
@@ -43,6 +44,21 @@ class Deletion:
         check_name(memory_id, "memory_id", self._runtime.limits)
         job = DeleteMemories(*key, [memory_id])
         return len((await self._delete(job, *key)).removed)
+
+    @observed("delete_many", sum)
+    async def delete_many(
+        self, app_name: str, user_id: str, memory_ids: object, scope: str
+    ) -> list[bool]:
+        """Delete memories in one transaction; return whether each was there."""
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        ids = as_list(memory_ids, "memory_ids")
+        for id_ in ids:
+            check_name(id_, "memory_ids", self._runtime.limits)
+        if not ids:
+            return []
+        job = DeleteMemories(*key, list(dict.fromkeys(ids)))
+        gone = set((await self._delete(job, *key)).ids)
+        return [id_ in gone for id_ in ids]
 
     async def delete_proposed(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vecall.concurrency.join import Join
+from vecall.concurrency.time_slices import in_slices
 from vecall.content import as_list
 from vecall.errors import NotFoundError
 from vecall.operations.runtime import Runtime
@@ -20,8 +21,13 @@ def _one(_: MemoryEntry) -> int:
     return 1
 
 
+def found_count(entries: list[MemoryEntry | None]) -> int:
+    """Return the number of memories that were found."""
+    return sum(entry is not None for entry in entries)
+
+
 class Reads:
-    """`get_memory`, `expand_session` and `mark_used` of one open file."""
+    """Reads by id, and `mark_used`, of one open file."""
 
     def __init__(self, runtime: Runtime) -> None:
         """Use the runtime of an open file."""
@@ -48,6 +54,34 @@ class Reads:
             msg = "memory_id: this user has no such memory"
             raise NotFoundError(msg)
         return entry_from_row(row, prior_of(row))
+
+    @observed("get_many", found_count)
+    async def get_many(
+        self, app_name: str, user_id: str, memory_ids: object, scope: str
+    ) -> list[MemoryEntry | None]:
+        """Return the memory of each id; None for an id without one."""
+        key = self._runtime.key(app_name, user_id, scope, write=False)
+        ids = self._checked_ids(memory_ids)
+        if not ids:
+            return []
+        found: dict[str, MemoryEntry] = await Join(
+            self._runtime.search_index.partitions.submit(self._get_many, *key, ids)
+        )
+        known = {id_: replace(entry, scope=scope) for id_, entry in found.items()}
+        return [known.get(id_) for id_ in ids]
+
+    def _get_many(self, app: str, user: str, ids: list[str]) -> dict[str, MemoryEntry]:
+        storage = self._runtime.storage
+        with storage.read(app, user) as reads:
+            now = storage.expiry_clock.now()
+            rows = reads.find_many(app, user, list(dict.fromkeys(ids)), now)
+        return {row.id: entry_from_row(row, prior_of(row)) for row in in_slices(rows)}
+
+    def _checked_ids(self, memory_ids: object) -> list[str]:
+        ids = as_list(memory_ids, "memory_ids")
+        for id_ in ids:
+            check_name(id_, "memory_ids", self._runtime.limits)
+        return ids
 
     @observed("expand_session", len)
     async def expand_session(
@@ -89,9 +123,7 @@ class Reads:
     async def mark_used(self, app_name: str, user_id: str, memory_ids: object) -> int:
         """Count one use of each memory; return how many were found."""
         key = self._runtime.key(app_name, user_id, write=True)
-        ids = as_list(memory_ids, "memory_ids")
-        for id_ in ids:
-            check_name(id_, "memory_ids", self._runtime.limits)
+        ids = self._checked_ids(memory_ids)
         if not ids:
             return 0
         change: Change = await Join(self._runtime.storage.submit(MarkUsed(*key, ids)))

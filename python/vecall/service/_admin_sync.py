@@ -12,6 +12,7 @@ from vecall.operations.deletion import Deletion
 from vecall.operations.export_jsonl import LineTarget
 from vecall.operations.housekeeping import Housekeeping
 from vecall.operations.import_jsonl import ImportOptions, LineSource
+from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.types import Imported
 
 
@@ -138,6 +139,46 @@ class SyncMemoryAdmin:
     def stats(self) -> dict[str, Any]:
         """Return counts over the whole file: users, sessions, memories, bytes."""
         return run_sync(self._admin.stats())
+
+    def list_apps(
+        self, *, after: str | None = None, limit: int = 100
+    ) -> list[AppSummary]:
+        """Return the apps that have memories, with counts, in order of their names.
+
+        Users whose names a purge has hidden are not counted.
+
+        Args:
+            after: Only apps after this one: the last app of the previous page.
+            limit: Maximum number of apps, 1 to `Limits.max_top_k`.
+
+        Raises:
+            InvalidArgumentError: An invalid name or limit.
+        """
+        return run_sync(self._admin.list_apps(after, limit))
+
+    def list_users(
+        self,
+        *,
+        app_name: str,
+        prefix: str = "",
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[UserSummary]:
+        """Return the users of an app who have memories, in order of their names.
+
+        The order is that of Unicode code points. The times of each user are read from
+        all of the user's memories.
+
+        Args:
+            app_name: The app.
+            prefix: Only users whose names begin with this text.
+            after: Only users after this one: the last user of the previous page.
+            limit: Maximum number of users, 1 to `Limits.max_top_k`.
+
+        Raises:
+            InvalidArgumentError: An invalid name or limit.
+        """
+        return run_sync(self._admin.list_users(app_name, prefix, after, limit))
 
     def warm(self, *, app_name: str, user_id: str) -> None:
         """Load a user's memories, so that the first search does not wait."""

@@ -317,6 +317,24 @@ class SyncMemoryService(ClosesBlocking):
         """
         return run_sync(self._reads.get(app_name, user_id, memory_id, scope))
 
+    def get_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_ids: Sequence[str],
+        scope: Scope = "user",
+    ) -> list[MemoryEntry | None]:
+        """Return several memories by their ids, as of one moment.
+
+        Returns:
+            The memory of each id, in order; None if the user has no memory with it.
+
+        Raises:
+            InvalidArgumentError: An invalid name or id.
+        """
+        return run_sync(self._reads.get_many(app_name, user_id, memory_ids, scope))
+
     def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
     ) -> int:
@@ -377,13 +395,35 @@ class SyncMemoryService(ClosesBlocking):
         user_id: str,
         memory_id: str | None = None,
         scope: Scope = "user",
-    ) -> None:
-        """Delete one memory permanently.
+    ) -> bool:
+        """Delete one memory permanently; return whether it was there.
 
         Ingesting its turn again does not bring it back. An unknown id, or None, deletes
         nothing.
         """
-        run_sync(self._deletion.delete(app_name, user_id, memory_id, scope))
+        return bool(
+            run_sync(self._deletion.delete(app_name, user_id, memory_id, scope))
+        )
+
+    def delete_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_ids: Sequence[str],
+        scope: Scope = "user",
+    ) -> list[bool]:
+        """Delete several memories permanently, in one transaction.
+
+        Returns:
+            For each id, in order, whether there was such a memory.
+
+        Raises:
+            InvalidArgumentError: An invalid name or id; nothing was deleted.
+        """
+        return run_sync(
+            self._deletion.delete_many(app_name, user_id, memory_ids, scope)
+        )
 
     def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> int:
         """Delete the memories of one session permanently; return their number.

@@ -138,6 +138,14 @@ class SyncUserMemory:
         """Return one memory by its id; see `MemoryService.get_memory`."""
         return self._service.get_memory(**self._owner, memory_id=memory_id, scope=scope)
 
+    def get_many(
+        self, memory_ids: Sequence[str], *, scope: Scope = "user"
+    ) -> builtins.list[MemoryEntry | None]:
+        """Return several memories by their ids; see `MemoryService.get_memories`."""
+        return self._service.get_memories(
+            **self._owner, memory_ids=memory_ids, scope=scope
+        )
+
     def expand_session(
         self,
         memory_id: str,
@@ -243,9 +251,22 @@ class SyncUserMemory:
         """
         return self._service.mark_used(**self._owner, memory_ids=memory_ids)
 
-    def delete(self, memory_id: str, *, scope: Scope = "user") -> None:
-        """Delete one memory permanently; see `MemoryService.delete_memory`."""
-        self._service.delete_memory(**self._owner, memory_id=memory_id, scope=scope)
+    def delete(self, memory_id: str, *, scope: Scope = "user") -> bool:
+        """Delete one memory permanently; return whether it was there.
+
+        See `MemoryService.delete_memory`.
+        """
+        return self._service.delete_memory(
+            **self._owner, memory_id=memory_id, scope=scope
+        )
+
+    def delete_many(
+        self, memory_ids: Sequence[str], *, scope: Scope = "user"
+    ) -> builtins.list[bool]:
+        """Delete several memories permanently; see `MemoryService.delete_memories`."""
+        return self._service.delete_memories(
+            **self._owner, memory_ids=memory_ids, scope=scope
+        )
 
     def delete_session(self, session_id: str) -> int:
         """Delete the memories of one session; return their number.

@@ -469,6 +469,26 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         return await run_async(self._reads.get(app_name, user_id, memory_id, scope))
 
+    async def get_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_ids: Sequence[str],
+        scope: Scope = "user",
+    ) -> list[MemoryEntry | None]:
+        """Return several memories by their ids, as of one moment.
+
+        Returns:
+            The memory of each id, in order; None if the user has no memory with it.
+
+        Raises:
+            InvalidArgumentError: An invalid name or id.
+        """
+        return await run_async(
+            self._reads.get_many(app_name, user_id, memory_ids, scope)
+        )
+
     async def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
     ) -> int:
@@ -529,13 +549,35 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         memory_id: str | None = None,
         scope: Scope = "user",
-    ) -> None:
-        """Delete one memory permanently.
+    ) -> bool:
+        """Delete one memory permanently; return whether it was there.
 
         Ingesting its turn again does not bring it back. An unknown id, or None, deletes
         nothing.
         """
-        await run_async(self._deletion.delete(app_name, user_id, memory_id, scope))
+        return bool(
+            await run_async(self._deletion.delete(app_name, user_id, memory_id, scope))
+        )
+
+    async def delete_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_ids: Sequence[str],
+        scope: Scope = "user",
+    ) -> list[bool]:
+        """Delete several memories permanently, in one transaction.
+
+        Returns:
+            For each id, in order, whether there was such a memory.
+
+        Raises:
+            InvalidArgumentError: An invalid name or id; nothing was deleted.
+        """
+        return await run_async(
+            self._deletion.delete_many(app_name, user_id, memory_ids, scope)
+        )
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str

@@ -141,6 +141,14 @@ class UserMemory:
             **self._owner, memory_id=memory_id, scope=scope
         )
 
+    async def get_many(
+        self, memory_ids: Sequence[str], *, scope: Scope = "user"
+    ) -> builtins.list[MemoryEntry | None]:
+        """Return several memories by their ids; see `MemoryService.get_memories`."""
+        return await self._service.get_memories(
+            **self._owner, memory_ids=memory_ids, scope=scope
+        )
+
     async def expand_session(
         self,
         memory_id: str,
@@ -250,10 +258,21 @@ class UserMemory:
         """
         return await self._service.mark_used(**self._owner, memory_ids=memory_ids)
 
-    async def delete(self, memory_id: str, *, scope: Scope = "user") -> None:
-        """Delete one memory permanently; see `MemoryService.delete_memory`."""
-        await self._service.delete_memory(
+    async def delete(self, memory_id: str, *, scope: Scope = "user") -> bool:
+        """Delete one memory permanently; return whether it was there.
+
+        See `MemoryService.delete_memory`.
+        """
+        return await self._service.delete_memory(
             **self._owner, memory_id=memory_id, scope=scope
+        )
+
+    async def delete_many(
+        self, memory_ids: Sequence[str], *, scope: Scope = "user"
+    ) -> builtins.list[bool]:
+        """Delete several memories permanently; see `MemoryService.delete_memories`."""
+        return await self._service.delete_memories(
+            **self._owner, memory_ids=memory_ids, scope=scope
         )
 
     async def delete_session(self, session_id: str) -> int:

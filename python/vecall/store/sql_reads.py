@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from vecall.errors import ClosedError
+from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.store.erased_names import hidden_in_app
 from vecall.store.item_records import ItemRow, ItemVectors
 from vecall.store.models import active_model, has_memories
@@ -17,6 +18,7 @@ from vecall.store.reads import (
     history,
     item_reads,
     metadata_filter,
+    owners,
     partition_reads,
 )
 from vecall.store.results import (
@@ -84,6 +86,11 @@ class SqlReads(Generic[T]):
     def find(self, app: str, user: str, id_: str, now: float) -> Row | None:
         return partition_reads.find(self._connection, app, user, id_, now)
 
+    def find_many(
+        self, app: str, user: str, ids: Sequence[str], now: float
+    ) -> list[Row]:
+        return partition_reads.find_many(self._connection, app, user, ids, now)
+
     def as_it_stands(self, app: str, user: str, id_: str, now: float) -> Row | None:
         return history.as_it_stands(self._connection, app, user, id_, now)
 
@@ -129,6 +136,14 @@ class SqlReads(Generic[T]):
         self, app: str, user: str, session: str, ids: Sequence[str]
     ) -> set[str]:
         return session_buffer.seen_turn_ids(self._connection, app, user, session, ids)
+
+    def list_apps(self, after: str, limit: int) -> list[AppSummary]:
+        return owners.list_apps(self._connection, after, limit)
+
+    def list_users(
+        self, app: str, prefix: str, after: str, limit: int
+    ) -> list[UserSummary]:
+        return owners.list_users(self._connection, app, prefix, after, limit)
 
     def users_of(self, app: str) -> list[str]:
         return partition_reads.users_of(self._connection, app)

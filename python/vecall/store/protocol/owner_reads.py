@@ -111,6 +111,12 @@ class MemoryReads(Protocol):
         """Return a live memory by id; None if `expires_at` or `valid_until` passed."""
         ...
 
+    def find_many(
+        self, app: str, user: str, ids: Sequence[str], now: float
+    ) -> list[Row]:
+        """Return what `find` returns for each id that has a memory, in any order."""
+        ...
+
     def as_it_stands(self, app: str, user: str, id_: str, now: float) -> Row | None:
         """Return a memory in any state; None if it does not exist or has expired."""
         ...

@@ -5,12 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.store.results import DueSession, EmbeddingModel
 from vecall.store.rows import Row, RowWithVector
 
 
 class OwnerReads(Protocol):
     """Reads of users and sessions that need work, and totals."""
+
+    def list_apps(self, after: str, limit: int) -> list[AppSummary]:
+        """Return the apps that have memories, in order of their names.
+
+        Args:
+            after: Only apps with a greater name.
+            limit: Maximum number of apps.
+        """
+        ...
+
+    def list_users(
+        self, app: str, prefix: str, after: str, limit: int
+    ) -> list[UserSummary]:
+        """Return the users of an app who have memories, in order of their names.
+
+        Args:
+            app: The app.
+            prefix: The beginning of the names.
+            after: Only users with a greater name.
+            limit: Maximum number of users.
+        """
+        ...
 
     def users_of(self, app: str) -> list[str]:
         """Return the users of an app."""

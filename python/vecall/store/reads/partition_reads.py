@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import CorruptFileError
@@ -120,6 +120,21 @@ def find(
         (id_, now, app, user),
     ).fetchone()
     return None if values is None else _checked(values).row
+
+
+def find_many(
+    connection: Transaction, app: str, user: str, ids: Sequence[str], now: float
+) -> list[Row]:
+    """Return a user's live memories with these ids that have not expired."""
+    found = select_in(
+        connection,
+        f"{_FROM} WHERE mem.state = 'live' AND {END} > ? "
+        "AND mem.part = (SELECT id FROM part WHERE app = ? AND user = ?) "
+        "AND mem.id IN",
+        (now, app, user),
+        ids,
+    )
+    return [_checked(values).row for values in in_slices(found)]
 
 
 def turns_around(
