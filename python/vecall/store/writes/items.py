@@ -77,9 +77,7 @@ class WriteItems:
                 self.versions.append(0)
             return partition.changed()
         partition.reveal()
-        state = before = agreed(
-            state_of(connection, partition.id), self.dim, self.embedder
-        )
+        state = before = self._agreed(connection, state_of(connection, partition.id))
         for at, each in enumerate(self.operations):
             place = (each.namespace, each.key)
             found = items_at(connection, partition.id, [place])[0]
@@ -107,6 +105,17 @@ class WriteItems:
         if state != before or self.dim:
             save_item_state(connection, state)
         return partition.changed()
+
+    def _agreed(self, connection: Transaction, state: ItemState) -> ItemState:
+        """As `agreed`; without a stored vector any dimension and embedder will do."""
+        try:
+            return agreed(state, self.dim, self.embedder)
+        except (DimensionError, EmbeddingMismatchError):
+            query = "SELECT 1 FROM item WHERE part = ? AND vecs IS NOT NULL LIMIT 1"
+            if connection.execute(query, (state.part,)).fetchone() is not None:
+                raise
+            free = state._replace(dim=0, embedder=None)
+            return agreed(free, self.dim, self.embedder)
 
 
 def _put(
