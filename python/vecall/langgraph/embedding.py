@@ -1,0 +1,93 @@
+"""The embedding function of a store: what `index["embed"]` may be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from langgraph.store.base import ensure_embeddings, get_text_at_path, tokenize_path
+
+from vecall.embedders import LocalEmbedder
+from vecall.errors import ConfigError, EmbedderError
+
+
+class _Local:
+    """vecall's offline model with the methods of LangChain's Embeddings."""
+
+    def __init__(self) -> None:
+        self._model = LocalEmbedder()
+        self.name = f"local {self._model.dimensions}"
+
+    def embed_documents(self, texts: list[str]) -> Any:
+        return self._model.embed(texts)
+
+    def embed_query(self, text: str) -> Any:
+        return self._model.embed_queries([text])[0]
+
+    async def aembed_documents(self, texts: list[str]) -> Any:
+        return await asyncio.to_thread(self.embed_documents, texts)
+
+    async def aembed_query(self, text: str) -> Any:
+        return await asyncio.to_thread(self.embed_query, text)
+
+
+class StoreEmbedding:
+    """Embeds the texts of values and queries, as an IndexConfig says."""
+
+    def __init__(self, index: dict[str, Any]) -> None:
+        """Check a configuration; the embedding function is not called.
+
+        Raises:
+            ConfigError: The configuration is unusable.
+        """
+        embed = index.get("embed")
+        if embed is None:
+            msg = 'index: needs "embed"'
+            raise ConfigError(msg)
+        self.embeddings: Any
+        self.name: str | None = embed if isinstance(embed, str) else None
+        if embed == "local":
+            self.embeddings = _Local()
+        else:
+            self.embeddings = ensure_embeddings(embed)
+        self._dims = index.get("dims")
+        fields = index.get("fields") or index.get("text_fields") or ["$"]
+        if isinstance(fields, str):
+            fields = [fields]
+        if not all(isinstance(field, str) for field in fields):
+            msg = 'index: expected "fields" to be a list of paths'
+            raise ConfigError(msg)
+        self._paths = [_tokens(field) for field in fields]
+
+    def texts_of(self, value: Any, index: Any) -> list[str]:
+        """Return the texts of a value that get a vector each."""
+        if index is False:
+            return []
+        paths = self._paths if index is None else [_tokens(path) for path in index]
+        return [
+            text for path in paths for text in get_text_at_path(value, path) if text
+        ]
+
+    def checked(self, found: Any, count: int) -> list[Any]:
+        """Return the embedding function's vectors; None for one that is zero.
+
+        Raises:
+            EmbedderError: Another number of vectors, or of another length.
+        """
+        matrix = np.asarray(found, np.float32)
+        dims = self._dims or (matrix.shape[-1] if matrix.ndim == 2 else 0)
+        if matrix.shape != (count, dims) or not np.isfinite(matrix).all():
+            msg = f"embed: expected finite vectors of shape ({count}, {dims})"
+            raise EmbedderError(msg)
+        return [row if row.any() else None for row in matrix]
+
+
+def _tokens(path: str) -> Any:
+    return path if path == "$" else tokenize_path(path)
+
+
+def distinct(texts: Sequence[str]) -> list[str]:
+    """Return each text once, in order."""
+    return list(dict.fromkeys(texts))
