@@ -21,7 +21,14 @@ from vecall.langgraph import VecallStore
 FOLDER = Path(tempfile.mkdtemp())
 OWN = {
     "test_no_running_loop": "blocking calls on an event loop are AsyncStore's own rule",
+    "test_abatch_uses_single_pool_checkout": "counts the connections of a pool",
 }
+
+
+def own_index(index):
+    """An IndexConfig without the settings of PostgreSQL's and SQLite's indexes."""
+    left_out = ("ann_index_config",)
+    return index and {k: v for k, v in index.items() if k not in left_out}
 
 
 def path_of(conn: str) -> str:
@@ -38,7 +45,7 @@ class Memory(VecallStore):
 
 
 class Blocking(VecallStore):
-    """In the place of SqliteStore and PostgresStore."""
+    """In the place of PostgresStore."""
 
     MIGRATIONS = ()
 
@@ -46,6 +53,7 @@ class Blocking(VecallStore):
     @contextmanager
     def from_conn_string(cls, conn, *, pipeline=False, pool_config=None, **options):
         del pipeline, pool_config
+        options["index"] = own_index(options.get("index"))
         with cls(path_of(conn), **options) as store:
             yield store
 
@@ -65,6 +73,7 @@ class Awaiting(VecallStore):
         cls, conn, *, pipeline=False, pool_config=None, **options
     ):
         del pipeline, pool_config
+        options["index"] = own_index(options.get("index"))
         async with cls(path_of(conn), **options) as store:
             yield store
 
@@ -83,6 +92,18 @@ class Awaiting(VecallStore):
     @asynccontextmanager
     async def _cursor(self):
         yield AsyncCursor()
+
+
+class Sqlite(Blocking):
+    """In the place of SqliteStore, which refreshes TTLs only if it is told."""
+
+    def __init__(self, conn, *, ttl=None, **options):
+        ttl = ttl and {"refresh_on_read": False, **ttl}
+        super().__init__(conn, ttl=ttl, **options)
+
+    @property
+    def conn(self):
+        pytest.skip("reads the other store's tables by SQL")
 
 
 class Cursor:
@@ -133,7 +154,7 @@ try:
     import langgraph.store.sqlite
     import langgraph.store.sqlite.aio
 
-    langgraph.store.sqlite.SqliteStore = Blocking
+    langgraph.store.sqlite.SqliteStore = Sqlite
     langgraph.store.sqlite.AsyncSqliteStore = Awaiting
     langgraph.store.sqlite.aio.AsyncSqliteStore = Awaiting
 except ImportError:
@@ -150,11 +171,31 @@ except ImportError:
     pass
 
 
-def pytest_collection_modifyitems(items):
+def pytest_configure(config):
+    config.addinivalue_line("markers", "flaky: how often another plugin repeats a test")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skip what is not about a store; run each connection mode of PostgreSQL once."""
+    again = [item for item in items if parameters(item) & {"pipe", "pool"}]
+    config.hook.pytest_deselected(items=again)
+    items[:] = [item for item in items if item not in again]
     for item in items:
         reason = OWN.get(getattr(item, "originalname", item.name))
+        if parameters(item) & {"l2", "inner_product"}:
+            reason = "cosine is the only distance"
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def parameters(item):
+    """The parameters of a test that are words."""
+    found = getattr(item, "callspec", None)
+    values = () if found is None else found.params.values()
+    flat = []
+    for value in values:
+        flat += value if isinstance(value, tuple) else [value]
+    return {each for each in flat if isinstance(each, str)}
 
 
 def pytest_unconfigure():

@@ -35,9 +35,8 @@ PAGES = [
     *sorted(ROOT.glob("docs/reference/*.md")),
 ]
 # Tests of their own run the programs of these pages.
-PAGES = [
-    page for page in PAGES if page.stem.partition("-")[0] not in ("coming", "crewai")
-]
+OWN = ("coming-from-hnswlib-and-usearch", "crewai", "langgraph")
+PAGES = [page for page in PAGES if page.stem not in OWN]
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "docs").exists(), reason="the documentation is not beside the tests"

@@ -12,6 +12,8 @@ from langgraph.store.base import ensure_embeddings, get_text_at_path, tokenize_p
 from vecall.embedders import LocalEmbedder
 from vecall.errors import ConfigError, EmbedderError
 
+_KNOWN = {"dims", "embed", "fields", "text_fields", "distance_type"}
+
 
 class _Local:
     """vecall's offline model with the methods of LangChain's Embeddings."""
@@ -42,6 +44,10 @@ class StoreEmbedding:
         Raises:
             ConfigError: The configuration is unusable.
         """
+        unknown = set(index) - _KNOWN
+        if unknown or index.get("distance_type", "cosine") != "cosine":
+            msg = f"index: expected keys of {sorted(_KNOWN)}; the distance is cosine"
+            raise ConfigError(msg)
         embed = index.get("embed")
         if embed is None:
             msg = 'index: needs "embed"'

@@ -1,0 +1,189 @@
+"""LangGraph's store over items: what it promises, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langgraph.store.base")
+
+from langgraph.store.base import (
+    GetOp,
+    InvalidNamespaceError,
+    PutOp,
+    SearchOp,
+)
+from vecall import (
+    ConfigError,
+    DimensionError,
+    EmbedderError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LimitExceededError,
+    MemoryService,
+)
+from vecall.langgraph import VecallStore
+
+NOTES = ("alice", "notes")
+
+
+def letters(texts: list[str]) -> list[list[float]]:
+    """A vector of letter counts; that of a text without letters is zero."""
+    return [[float(text.count(letter)) for letter in "abcdefgh"] for text in texts]
+
+
+INDEX: dict[str, Any] = {"embed": letters, "dims": 8, "fields": ["text"]}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with VecallStore(
+        tmp_path / "m.db", index=INDEX, ttl={"default_ttl": None}
+    ) as opened:
+        yield opened
+
+
+def test_values_come_back_after_a_reopening(tmp_path):
+    value = {"z": [1, None, 2.5, 10**25], "a": {"text": "é\0"}}
+    with VecallStore.from_conn_string(str(tmp_path / "m.db")) as store:
+        store.setup()
+        store.put(NOTES, "k", {"old": True})
+        created = store.get(NOTES, "k").created_at
+        store.put(NOTES, "k", value)
+    with VecallStore.from_conn_string(str(tmp_path / "m.db")) as store:
+        item = store.get(NOTES, "k")
+        assert item.value == value
+        assert list(item.value) == ["z", "a"]
+        assert (item.namespace, item.key) == (NOTES, "k")
+        assert item.created_at == created <= item.updated_at
+        store.delete(NOTES, "k")
+        assert store.get(NOTES, "k") is None
+        assert store.list_namespaces() == []
+
+
+def test_a_search_ranks_by_cosine_and_then_what_has_no_vector(store):
+    store.put(NOTES, "a", {"text": "aaaa"})
+    store.put(NOTES, "b", {"text": "aabb"})
+    store.put(NOTES, "zero", {"text": "zzz"})
+    store.put(NOTES, "none", {"text": "aaaa"}, index=False)
+    store.put(("bob",), "a", {"text": "aaaa"})
+    found = store.search(NOTES, query="a")
+    assert [item.key for item in found] == ["a", "b", "none", "zero"]
+    assert [item.score for item in found] == [
+        pytest.approx(1.0),
+        pytest.approx(0.5**0.5),
+        None,
+        None,
+    ]
+    assert [item.key for item in store.search((), query="a", limit=2)] == ["a", "a"]
+    other = store.search(NOTES, query="a", filter={"text": {"$ne": "aaaa"}})
+    assert [item.key for item in other] == ["b", "zero"]
+
+
+@pytest.mark.parametrize(
+    ("op", "error"),
+    [
+        (PutOp(("a.b",), "k", {}), InvalidNamespaceError),
+        (PutOp((), "k", {}), InvalidNamespaceError),
+        (PutOp(("a\0",), "k", {}), InvalidNamespaceError),
+        (PutOp(NOTES, "k", {"x": float("nan")}), InvalidTypeError),
+        (PutOp(NOTES, "k", {"x": object()}), InvalidTypeError),
+        (PutOp(NOTES, "k", {"x": "y" * 2_000_000}), LimitExceededError),
+        (SearchOp(NOTES, filter={"x": {"$near": 1}}), InvalidArgumentError),
+        (SearchOp(NOTES, filter={"x' OR 1": 1}), InvalidArgumentError),
+        ("no operation", ValueError),
+    ],
+)
+def test_a_refused_operation_leaves_nothing_of_its_batch(store, op, error):
+    with pytest.raises(error):
+        store.batch([PutOp(NOTES, "good", {"text": "aa"}), op])
+    assert store.get(NOTES, "good") is None
+    with pytest.raises(error):
+        asyncio.run(store.abatch([PutOp(NOTES, "good", {"text": "aa"}), op]))
+    assert store.search(()) == []
+
+
+def test_a_failing_embedder_fails_the_batch_and_is_not_called_at_opening(tmp_path):
+    def fails(texts: list[str]) -> Any:
+        raise RuntimeError
+
+    with VecallStore(tmp_path / "m.db", index={"embed": fails}) as store:
+        store.put(NOTES, "k", {"text": "x"}, index=False)
+        with pytest.raises(RuntimeError):
+            store.batch([PutOp(NOTES, "l", {"t": "x"}), PutOp(NOTES, "k", None)])
+        assert [item.key for item in store.search(())] == ["k"]
+
+
+def test_vectors_of_another_dimension_are_refused(store, tmp_path):
+    store.put(NOTES, "k", {"text": "aa"})
+    three = {"embed": lambda texts: [[1.0, 2.0, 3.0]] * len(texts)}
+    with VecallStore(tmp_path / "m.db", index=three) as other:
+        with pytest.raises(DimensionError):
+            other.put(NOTES, "l", {"text": "b"})
+        with pytest.raises(DimensionError):
+            other.search(NOTES, query="b")
+    wrong = {**INDEX, "dims": 9}
+    with VecallStore(":memory:", index=wrong) as other, pytest.raises(EmbedderError):
+        other.put(NOTES, "l", {"text": "b"})
+    with pytest.raises(ConfigError):
+        VecallStore(":memory:", index={**INDEX, "distance_type": "l2"})
+
+
+def test_it_shares_the_file_of_a_service_and_leaves_it_open(tmp_path):
+    memory = MemoryService(tmp_path / "m.db", embedder=None)
+    with VecallStore(memory, user_id="alice") as store:
+        store.put(NOTES, "k", {"x": 1})
+    with VecallStore(memory, user_id="bob") as other:
+        assert other.search(()) == []
+        assert other.list_namespaces() == []
+    memory.sync.delete_user(app_name="langgraph", user_id="alice")
+    with VecallStore(memory, user_id="alice") as store:
+        assert store.get(NOTES, "k") is None
+    memory.close()
+
+
+def test_reads_come_before_the_writes_of_a_batch_and_the_last_write_counts(store):
+    store.put(NOTES, "k", {"n": 1})
+    ops = [PutOp(NOTES, "k", {"n": n}) for n in (2, 3)]
+    results = store.batch([*ops, GetOp(NOTES, "k")])
+    assert [results[0], results[1], results[2].value] == [None, None, {"n": 1}]
+    assert store.get(NOTES, "k").value == {"n": 3}
+
+
+def test_threads_and_tasks_share_a_store(store):
+    def work(name: str) -> None:
+        for n in range(20):
+            store.put((name,), str(n), {"text": "ab" * n, "n": n})
+            store.search((name,), query="a")
+
+    threads = [threading.Thread(target=work, args=(f"t{i}",)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+
+    async def tasks() -> None:
+        await asyncio.gather(
+            *(store.aput(("task",), str(n), {"text": "a", "n": n}) for n in range(20))
+        )
+        found = await store.asearch(("task",), query="a", limit=50)
+        assert {item.value["n"] for item in found} == set(range(20))
+
+    asyncio.run(tasks())
+    for thread in threads:
+        thread.join()
+    assert len(store.list_namespaces()) == 5
+    assert len(store.search((), limit=200)) == 100
+
+
+def test_the_sweeper_stops(tmp_path):
+    store = VecallStore(tmp_path / "m.db", ttl={"sweep_interval_minutes": 1})
+    ended = store.start_ttl_sweeper()
+    assert store.start_ttl_sweeper() is ended
+    assert store.stop_ttl_sweeper(20)
+    assert ended.done()
+    again = store.start_ttl_sweeper()
+    again.cancel()
+    assert store.stop_ttl_sweeper(20)
+    store.close()
