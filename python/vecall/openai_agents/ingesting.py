@@ -1,0 +1,92 @@
+"""A session that also stores what users and agents say as memories."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from vecall.openai_agents.texts import role_of, text_of
+from vecall.service.memory_service import MemoryService
+from vecall.types import Event
+
+_log = logging.getLogger("vecall")
+_AUTHORS = ("user", "assistant")
+
+
+class IngestingSession:
+    """Any session of the SDK, whose messages also become memories.
+
+    All calls go to the other session first. Then the texts of user and assistant
+    messages are stored as turns of the session with the same id. Calls, their results
+    and reasoning are not stored as memories. `pop_item` and `clear_session` do not
+    forget memories. Recalled text in a message is not stored again. If storing
+    memories fails, the run continues and a warning with the kind of the error is
+    logged.
+
+    Args:
+        inner: The session that holds the conversation.
+        memory: The memory service.
+        app_name: The app.
+        user_id: The user.
+
+    Raises:
+        InvalidArgumentError: An invalid name.
+    """
+
+    def __init__(
+        self, inner: Any, memory: MemoryService, app_name: str, user_id: str
+    ) -> None:
+        """Bind the session to one user."""
+        self._inner = inner
+        self._user = memory.user(app_name, user_id)
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return str(self._inner.session_id)
+
+    @property
+    def session_settings(self) -> Any:
+        """The settings of the other session."""
+        return getattr(self._inner, "session_settings", None)
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """Return the items of the other session."""
+        items: list[Any] = await self._inner.get_items(limit)
+        return items
+
+    async def add_items(self, items: list[Any]) -> None:
+        """Add items to the other session, then store their texts as memories."""
+        await self._inner.add_items(items)
+        now = time.time()
+        events = [
+            Event(
+                text_of(item),
+                author=role_of(item),
+                timestamp=now + at / 1e6,
+                id=_id_of(item),
+            )
+            for at, item in enumerate(items)
+            if role_of(item) in _AUTHORS and text_of(item).strip()
+        ]
+        if not events:
+            return
+        try:
+            await self._user.add_events(events, session_id=self.session_id)
+        except Exception as error:
+            _log.warning("turns were not remembered: %s", type(error).__name__)
+
+    async def pop_item(self) -> Any:
+        """Remove the last item of the other session and return it."""
+        return await self._inner.pop_item()
+
+    async def clear_session(self) -> None:
+        """Remove all items of the other session."""
+        await self._inner.clear_session()
+
+
+def _id_of(item: Any) -> str | None:
+    id_ = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
+    # Some models of the SDK give all messages the same placeholder.
+    return id_ if isinstance(id_, str) and id_ and not id_.startswith("__") else None

@@ -1,0 +1,123 @@
+"""Tools and recall for the OpenAI Agents SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from helpers.memories import ALICE
+from vecall import ConfigError, MemoryService, render
+
+pytest.importorskip("agents", reason="openai-agents is not installed")
+
+from agents import FunctionTool
+from agents.run import CallModelData, ModelInputData
+from vecall.openai_agents import memory_tools, recall_filter
+from vecall.tools import memory_tools as plain_tools
+
+WHO = tuple(ALICE.values())
+BOB = {**ALICE, "user_id": "bob"}
+
+
+def tools_of(memory: MemoryService, **options: Any) -> dict[str, Any]:
+    return {tool.name: tool for tool in memory_tools(memory, *WHO, **options)}
+
+
+def call(tool: Any, arguments: str) -> dict[str, Any]:
+    answer = asyncio.run(tool.on_invoke_tool(SimpleNamespace(), arguments))
+    return json.loads(answer)
+
+
+def test_the_tools_are_those_of_every_framework(open_service):
+    memory = open_service()
+    for write in (False, True):
+        plain = {tool.name: tool for tool in plain_tools(memory, *WHO, write=write)}
+        tools = tools_of(memory, write=write)
+        assert tools.keys() == plain.keys()
+        for name, tool in tools.items():
+            assert tool.params_json_schema == plain[name].parameters
+            assert tool.description == plain[name].description
+            assert not tool.strict_json_schema
+
+
+def test_a_model_reads_and_writes_the_memories_of_its_own_user_alone(open_service):
+    memory = open_service()
+    memory.sync.add_memory(**BOB, memories=["Bob has a zebra"])
+    tools = tools_of(memory, write=True)
+    forged = {"text": "a zebra in Ünï", "user_id": "bob", "app_name": "other"}
+    assert "error" not in call(tools["remember"], json.dumps(forged))
+    found = call(tools["recall_memory"], json.dumps({"query": "zebra", **BOB}))
+    assert "Ünï" in json.dumps(found, ensure_ascii=False)
+    assert "Bob" not in json.dumps(found)
+    texts = [entry.text for entry in memory.sync.list_memories(**BOB)]
+    assert texts == ["Bob has a zebra"]
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", "null", '"x"', "", "[" * 50_000])
+def test_bad_arguments_are_answered(open_service, arguments):
+    tool = tools_of(open_service())["recall_memory"]
+    assert set(call(tool, arguments)) == {"error"}
+
+
+def test_forgetting_may_need_an_approval(open_service):
+    if not hasattr(FunctionTool, "needs_approval"):  # before approvals
+        with pytest.raises(ConfigError, match="approvals"):
+            tools_of(open_service(), write=True, needs_approval=True)
+        return
+    tools = tools_of(open_service(), write=True, needs_approval=True)
+    asked = {name for name, tool in tools.items() if tool.needs_approval is True}
+    assert asked == {"forget_memory"}
+
+
+def filtered(function: Any, items: list[Any]) -> ModelInputData:
+    given = ModelInputData(input=items, instructions="be kind")
+    return asyncio.run(function(CallModelData(given, None, None)))
+
+
+def user(text: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def test_one_block_comes_before_the_last_message_of_the_user(open_service):
+    memory = open_service()
+    memory.sync.add_memory(**ALICE, memories=["Alice feeds an okapi"])
+    memory.sync.add_memory(**BOB, memories=["Bob feeds an okapi"])
+    function = recall_filter(memory, *WHO, secret="key")
+    call_ = {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"}
+    items = [user("hi"), user([{"type": "input_text", "text": "my okapi?"}]), call_]
+    got = filtered(function, items)
+    assert got.instructions == "be kind"
+    assert [got.input[0], *got.input[2:]] == items
+    block = got.input[1]["content"]
+    assert "Alice feeds an okapi" in block
+    assert "Bob" not in block
+    found = memory.sync.search_memory(**ALICE, query="my okapi?").memories
+    assert block == render(found, "secure", secret="key", scores=False)
+    assert filtered(function, items).input == got.input
+
+
+@pytest.mark.parametrize("items", [[], [user("")], [{"role": "assistant"}]])
+def test_nothing_is_inserted_where_nothing_is_asked(open_service, items):
+    function = recall_filter(open_service(), *WHO)
+    assert filtered(function, items).input == items
+
+
+def test_the_running_session_is_left_out(open_service):
+    memory = open_service()
+    for session in ("now", "before"):
+        memory.sync.add_events_to_memory(
+            **ALICE, session_id=session, events=[{"text": f"okapi {session}"}]
+        )
+    block = filtered(recall_filter(memory, *WHO, session_id="now"), [user("okapi")])
+    assert "okapi before" in str(block.input)
+    assert "okapi now" not in str(block.input)
+
+
+def test_a_search_that_fails_inserts_nothing(open_service):
+    memory = open_service()
+    function = recall_filter(memory, *WHO)
+    memory.close()
+    assert filtered(function, [user("okapi")]).input == [user("okapi")]
