@@ -6,11 +6,14 @@ real server. Tests of what only a file has are marked `file_only` with a reason.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from vecall import validation
+from vecall import store, validation
+from vecall.clock import Clock, ExpiryClock
 from vecall.operations import runtime
 
 from helpers.postgres_server import MISSING, Schema, is_available
@@ -26,6 +29,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+_schemas: dict[Path, Schema] = {}
+"""The schemas of the running test, by the path that the test opens."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the doctor examine schemas instead of files."""
+    if config.getoption("--storage") == "sqlite":
+        return
+    examine_file = store.examine
+
+    def examine(path: Path) -> list[store.Finding]:
+        schema = _schemas.get(Path(path).absolute())
+        if schema is None:
+            return examine_file(path)
+        from vecall.store.postgres.doctor import examine_url
+        from vecall.store.postgres.url import parse_url
+
+        return examine_url(parse_url(schema.url))
+
+    store.examine = examine
+
+
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
@@ -38,6 +63,43 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.skip(reason=f"file only: {mark.args[0]}"))
 
 
+class _Tables:
+    """A look into the tables of a schema, for tests that look into those of a file."""
+
+    def __init__(self, schema: Schema) -> None:
+        import psycopg
+        from vecall.store.postgres.transaction import (
+            PostgresTransaction,
+            prepare_connection,
+        )
+
+        self._connection = psycopg.connect(schema.server.url(), autocommit=True)
+        prepare_connection(self._connection)
+        self._connection.execute(f"SET search_path = {schema.name}")
+        self._transaction = PostgresTransaction(
+            self._connection, ExpiryClock(Clock()), b""
+        )
+
+    def execute(self, sql: str, values: Any = ()) -> Any:
+        return self._transaction.execute(sql, values)
+
+    def executemany(self, sql: str, rows: Any) -> None:
+        for values in rows:
+            self.execute(sql, values)
+
+    def commit(self) -> None:
+        """Every statement is committed."""
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> _Tables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Like sqlite3's, it does not close."""
+
+
 @pytest.fixture(autouse=True)
 def storage_of_services(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -48,7 +110,7 @@ def storage_of_services(
         return
     if not is_available():
         pytest.skip(MISSING)
-    schemas: dict[Path, Schema] = {}
+    schemas = _schemas
 
     def place(path: object) -> Path | str | None:
         found = validation.check_storage_path(path)
@@ -61,7 +123,16 @@ def storage_of_services(
             schemas[key] = Schema()
         return schemas[key].url
 
+    def connect(path: Any, *rest: Any, **options: Any) -> Any:
+        schema = schemas.get(Path(str(path)).absolute())
+        if schema is None or Path(str(path)).exists():
+            return connect_to_file(path, *rest, **options)
+        return _Tables(schema)
+
+    connect_to_file = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
     monkeypatch.setattr(runtime, "check_storage_path", place)
     yield
     for schema in schemas.values():
         schema.drop()
+    schemas.clear()

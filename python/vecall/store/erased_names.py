@@ -102,6 +102,10 @@ def forms_of(
     return forms
 
 
+ANY_TOMBSTONE = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
+"""The first query of `tombstones`."""
+
+
 def tombstones(
     connection: Transaction, part: int, ids: Sequence[str]
 ) -> Iterator[tuple[str, str, Why | None]]:
@@ -110,8 +114,7 @@ def tombstones(
     Yields:
         The id, its form in the file, and why vecall deleted it; None: a caller did.
     """
-    any_row = "SELECT 1 FROM tomb WHERE part = ? LIMIT 1"
-    if not ids or connection.execute(any_row, (part,)).fetchone() is None:
+    if not ids or connection.execute(ANY_TOMBSTONE, (part,)).fetchone() is None:
         return
     forms = forms_of(connection, part, ids)
     query = "SELECT id, why FROM tomb WHERE part = ? AND id IN"

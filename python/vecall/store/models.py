@@ -45,15 +45,17 @@ def checked_model(row: tuple[Any, ...]) -> EmbeddingModel:
     return EmbeddingModel(*row)
 
 
+ACTIVE_MODEL = "SELECT name, dim, id, fingerprint FROM model WHERE state = 'active'"
+"""The query of `active_model`."""
+
+
 def active_model(connection: Transaction) -> EmbeddingModel | None:
     """Return the model of the file's vectors, or None if it has none.
 
     Raises:
         CorruptFileError: A value has a type or range that vecall never writes.
     """
-    row = connection.execute(
-        "SELECT name, dim, id, fingerprint FROM model WHERE state = 'active'"
-    ).fetchone()
+    row = connection.execute(ACTIVE_MODEL).fetchone()
     return None if row is None else checked_model(row)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vecall.store.transaction import Transaction
+from vecall.store.transaction import Statement, Transaction
 
 _VARIABLES = 900  # per statement; every SQLite allows 999
 
@@ -38,6 +38,15 @@ def insert_many(
             f"{conflict}",
             values,
         )
+
+
+def in_statement(
+    query: str, before: Sequence[Any], among: Sequence[Any]
+) -> Statement | None:
+    """Return the one statement that `select_in` executes; None if not one."""
+    if not 0 < len(among) <= _VARIABLES - len(before):
+        return None
+    return f"{query} ({', '.join('?' * len(among))})", (*before, *among)
 
 
 def select_in(

@@ -14,7 +14,7 @@ Jobs and reads are written once, in SQL that SQLite executes as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import Any, NamedTuple, Protocol
 
@@ -141,6 +141,22 @@ def retire(transaction: Any, part: int) -> None:
         "AS TEXT)",
         (str(part),),
     )
+
+
+Statement = tuple[str, Sequence[Any]]
+"""The text of a statement, and its values."""
+
+
+@singledispatch
+def read_ahead(
+    transaction: Any,
+    statements: Callable[[], Iterable[Statement]],
+) -> None:
+    """Announce SELECT statements that follow, so that they share one round trip.
+
+    Nothing is written before they are executed. In a file a statement costs no round
+    trip, so nothing is done.
+    """
 
 
 def expiry_clock_of(transaction: Any) -> ExpiryClock:

@@ -41,6 +41,8 @@ CREATE FUNCTION enter(
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE tries int := 0;
 BEGIN
+  -- Jobs across users lock the table `model` alone, so they wait for this transaction.
+  PERFORM 1 FROM model WHERE state = 'active';
   LOOP
     is_hidden := false;
     SELECT p.id, p.seq, p.live, p.bytes, p.head INTO id, seq, live, bytes, head

@@ -174,8 +174,8 @@ class PostgresStorage:
                 keeper=True, role="vecall_keeper"
             ) as connection,
         ):
-            # Alone: two servers must not adopt a model each.
-            connection.execute(b"LOCK TABLE model IN SHARE ROW EXCLUSIVE MODE")
+            # Alone, because every write of a user has read this table.
+            connection.execute(b"LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
             yield PostgresTransaction(connection, self.expiry_clock, self._secret)
             connection.execute(b"COMMIT")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -10,8 +10,16 @@ from psycopg.types.numeric import NumericBinaryLoader
 
 from vecall.clock import ExpiryClock
 from vecall.store.erased_names import hidden_user_under
+from vecall.store.models import ACTIVE_MODEL
 from vecall.store.postgres.dialect import decoded, encoded, translated
-from vecall.store.transaction import PartitionEntry, enter, leave, retire
+from vecall.store.transaction import (
+    PartitionEntry,
+    Statement,
+    enter,
+    leave,
+    read_ahead,
+    retire,
+)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -35,11 +43,16 @@ def prepare_connection(connection: Connection) -> None:
 class PostgresResult:
     """The rows of a statement, with values as SQLite returns them."""
 
-    __slots__ = ("_cursor", "_places", "_texts")
+    __slots__ = ("_cursor", "_places", "_texts", "_transaction")
 
-    def __init__(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
+    def __init__(
+        self,
+        cursor: psycopg.Cursor[tuple[Any, ...]],
+        transaction: PostgresTransaction,
+    ) -> None:
         """Read the rows of an executed cursor when they are needed."""
         self._cursor = cursor
+        self._transaction = transaction
         self._texts: list[int] | None = None
         self._places: list[int] = []
 
@@ -47,23 +60,25 @@ class PostgresResult:
     def rowcount(self) -> int:
         """The number of rows that were changed."""
         if self._cursor.pgresult is None:
+            self._transaction.round_trips += 1
             with self._cursor.connection.pipeline():
                 pass  # send the statement, and read its result
         return self._cursor.rowcount
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the next row; None after the last."""
+        self._count()
         row = self._cursor.fetchone()
         return None if row is None else self._converted([row])[0]
 
     def fetchmany(self, size: int, /) -> list[tuple[Any, ...]]:
         """Return at most `size` further rows."""
+        self._count()
         return self._converted(self._cursor.fetchmany(size))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return all further rows; none after a statement without rows."""
-        if self._cursor.pgresult is not None and self._cursor.description is None:
-            return []
+        """Return all further rows."""
+        self._count()
         return self._converted(self._cursor.fetchall())
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -74,6 +89,10 @@ class PostgresResult:
     def close(self) -> None:
         """Drop the further rows."""
         self._cursor.close()
+
+    def _count(self) -> None:
+        if self._cursor.pgresult is None:  # it is still on its way
+            self._transaction.round_trips += 1
 
     def _converted(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         if self._texts is None:
@@ -104,6 +123,7 @@ class PostgresTransaction:
         secret: The key of the digests of names.
         number: PostgreSQL's number of the transaction; None before `enter`.
         head: Random bits that identify its changes.
+        round_trips: How often it waited for the server, without the end.
     """
 
     in_transaction = True
@@ -117,11 +137,27 @@ class PostgresTransaction:
         self.secret = secret
         self.number: int | None = None
         self.head = 0
+        self.round_trips = 0
+        self._ahead: dict[Statement, PostgresResult] = {}
 
     def execute(
         self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /
     ) -> PostgresResult:
         """Execute one statement. In a pipeline it is sent with the next read."""
+        if self._ahead and not isinstance(values, Mapping):
+            known = self._ahead.pop((sql, tuple(values)), None)
+            if known is not None:
+                return known
+        return self._sent(sql, values)
+
+    def send_ahead(self, statements: Iterable[Statement]) -> None:
+        """Send SELECT statements whose results `execute` returns later."""
+        for sql, values in statements:
+            self._ahead[sql, tuple(values)] = self._sent(sql, values)
+
+    def _sent(
+        self, sql: str, values: Sequence[Any] | Mapping[str, Any]
+    ) -> PostgresResult:
         cursor = self.connection.cursor(binary=True)
         given: Any
         if isinstance(values, Mapping):
@@ -130,7 +166,7 @@ class PostgresTransaction:
             given = [_given(value) for value in values] or None
         query: Any = translated(sql)
         cursor.execute(query if given else query.replace("%%", "%"), given)
-        return PostgresResult(cursor)
+        return PostgresResult(cursor, self)
 
     def look(self, app: str, user: str) -> None:
         """Make a user the only one whose data the transaction sees."""
@@ -147,16 +183,25 @@ def _enter(
     transaction: PostgresTransaction, app: str, user: str, *, create: bool, now: float
 ) -> PartitionEntry:
     hidden = hidden_user_under(transaction.secret, app, user)
-    row = transaction.execute(
+    found = transaction.execute(
         "SELECT id, seq, live, bytes, head, is_hidden, "
         "CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT), "
         "CAST(current_setting('vecall.head') AS BIGINT) "
         "FROM enter(?, ?, ?, ?, ?)",
         (app, user, hidden, create, now),
-    ).fetchone()
+    )
+    transaction.send_ahead([(ACTIVE_MODEL, ())])
+    row = found.fetchone()
     assert row is not None
     *entry, transaction.number, transaction.head = row
     return _MISSING if entry[0] is None else PartitionEntry(*entry)
+
+
+@read_ahead.register
+def _read_ahead(
+    transaction: PostgresTransaction, statements: Callable[[], Iterable[Statement]]
+) -> None:
+    transaction.send_ahead(statements())
 
 
 @leave.register

@@ -187,6 +187,9 @@ class _Attempt:
                 connection, self._expiry_clock, self._secret
             )
             self._transaction = transaction
+            if keeper:
+                # Every write of a user has read this table: none runs meanwhile.
+                connection.execute(b"LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
             self._change = job.run(transaction)
             self.is_committing = True
             connection.execute(b"COMMIT")

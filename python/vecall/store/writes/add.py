@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import NotFoundError
 from vecall.store.digests import was_overwritten
-from vecall.store.erased_names import tombstones
+from vecall.store.erased_names import ANY_TOMBSTONE, tombstones
 from vecall.store.models import require_active
 from vecall.store.reads.partition_reads import load_rows
 from vecall.store.rows import COLUMNS, Change, Draft, RowWithVector
-from vecall.store.sql import insert_many, select_in
-from vecall.store.transaction import Transaction
+from vecall.store.sql import in_statement, insert_many, select_in
+from vecall.store.transaction import Statement, Transaction, read_ahead
 from vecall.store.writes.delete import delete_rows, rows_of_session
 from vecall.store.writes.idempotency import ForgottenKeyError, IdempotencyRecord
-from vecall.store.writes.partition_writer import PartitionWriter
+from vecall.store.writes.partition_writer import NEXT_VECTORS, PartitionWriter
 from vecall.store.writes.quota import UserQuota, evict
 from vecall.store.writes.row_diff import (
+    ANY_CORRECTED,
     REST,
+    STORED,
     ExistingRow,
     append_history,
     corrected,
@@ -34,7 +36,7 @@ from vecall.store.writes.row_diff import (
 )
 from vecall.store.writes.row_state import State, archive, rewrite, supersede
 from vecall.store.writes.session_buffer import mark_turns_done
-from vecall.store.writes.session_positions import Positions
+from vecall.store.writes.session_positions import LAST_POSITION, Positions
 from vecall.store.writes.waiting_counts import Waits
 
 Away = Literal["deleted", "expired", "evicted"]
@@ -92,8 +94,9 @@ class AddMemories:
         Raises:
             ForgottenKeyError: `answered` is set, and the key is unknown.
         """
-        require_active(connection, self.model)
         partition = PartitionWriter(connection, self.app, self.user, create=True)
+        read_ahead(connection, lambda: self._first_reads(partition.id))
+        require_active(connection, self.model)
         record = (
             None
             if self.key is None
@@ -132,6 +135,20 @@ class AddMemories:
         gone = set(removed)
         indexed = [entry for entry in written if entry.row.rid not in gone]
         return partition.changed(indexed, removed, list(drafts))
+
+    def _first_reads(self, part: int) -> Iterator[Statement]:
+        """Yield what an ordinary call reads before it writes."""
+        ids = list(dict.fromkeys(draft.id for draft in self.drafts))
+        stored = in_statement(STORED, [part], ids)
+        if stored is not None:
+            yield ANY_TOMBSTONE, (part,)
+            yield stored
+        yield ANY_CORRECTED, (part,)
+        for draft in self.drafts:
+            if draft.ordered:
+                yield LAST_POSITION, (part, draft.session)
+                break
+        yield NEXT_VECTORS, ()
 
     @property
     def estimated_bytes(self) -> int:

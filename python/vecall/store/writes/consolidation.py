@@ -47,8 +47,8 @@ def changed_users(
     """Return the owners of memories that were written or changed since a time."""
     query = (
         "SELECT app, user FROM part WHERE id IN (SELECT part FROM mem WHERE "
-        "state = 'live' AND (? IS NULL OR coalesce(updated_at, created_at) >= ?)) "
-        "ORDER BY id"
+        "state = 'live' AND (CAST(? AS REAL) IS NULL "
+        "OR coalesce(updated_at, created_at) >= ?)) ORDER BY id"
     )
     return [(app, user) for app, user in connection.execute(query, (since, since))]
 

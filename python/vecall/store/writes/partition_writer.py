@@ -21,6 +21,13 @@ _LOGGED_SHARE = 2  # one change is logged per so many live memories, for snapsho
 _MAX_SEQ = (1 << _ROW_BITS) - 1
 
 
+NEXT_VECTORS = (
+    "SELECT (SELECT id FROM model WHERE state = 'migrating'), "
+    "EXISTS (SELECT 1 FROM vec_next)"
+)
+"""The query of `PartitionWriter.finish`."""
+
+
 class PartitionWriter:
     """One partition inside one write transaction."""
 
@@ -154,10 +161,7 @@ class PartitionWriter:
 
     def _revise_next_vectors(self) -> None:
         """Drop vectors that a model migration prepared for rows that have changed."""
-        coming, any_left = self.connection.execute(
-            "SELECT (SELECT id FROM model WHERE state = 'migrating'), "
-            "EXISTS (SELECT 1 FROM vec_next)"
-        ).fetchone()
+        coming, any_left = self.connection.execute(NEXT_VECTORS).fetchone()
         if coming is None and not any_left:
             return
         for _, _, rid, op in self._changes:

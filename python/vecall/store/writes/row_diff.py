@@ -77,23 +77,27 @@ def rest(
     )
 
 
+# Right after a file changed its model, the new vectors are still in vec_next.
+STORED = (
+    "SELECT id, state, mem.rid, pos, created_at, expires_at, "
+    "coalesce(next.vec, mem.vec), coalesce(next.model, mem.model), session, event, "
+    "ts, author, kind, source, trust, text, content, meta, importance_prior, "
+    "uses, last_used, valid_until, supersedes, updated_at, "
+    "CASE WHEN next.rid IS NULL THEN mem.crc ELSE next.crc END "
+    "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
+    "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN"
+)
+"""The query of `find_stored`."""
+
+ANY_CORRECTED = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
+"""The first query of `corrected`."""
+
+
 def find_stored(
     partition: PartitionWriter, ids: Sequence[str]
 ) -> dict[str, ExistingRow]:
     """Return the stored rows of drafts, by id."""
-    # Right after a file changed its model, the new vectors are still in vec_next.
-    found = select_in(
-        partition.connection,
-        "SELECT id, state, mem.rid, pos, created_at, expires_at, "
-        "coalesce(next.vec, mem.vec), coalesce(next.model, mem.model), session, event, "
-        "ts, author, kind, source, trust, text, content, meta, importance_prior, "
-        "uses, last_used, valid_until, supersedes, updated_at, "
-        "CASE WHEN next.rid IS NULL THEN mem.crc ELSE next.crc END "
-        "FROM mem LEFT JOIN vec_next AS next ON next.rid = mem.rid AND next.model = "
-        "(SELECT id FROM model WHERE state = 'active') WHERE part = ? AND id IN",
-        [partition.id],
-        ids,
-    )
+    found = select_in(partition.connection, STORED, [partition.id], ids)
     return {values[0]: ExistingRow(*values[1:]) for values in found}
 
 
@@ -239,8 +243,7 @@ def corrected(
     connection: Transaction, part: int, ids: Sequence[str]
 ) -> dict[str, set[str]]:
     """Return digests of the revisions that corrections overwrote, by memory id."""
-    any_row = "SELECT 1 FROM hist WHERE part = ? AND op = 'edit' LIMIT 1"
-    if connection.execute(any_row, (part,)).fetchone() is None:
+    if connection.execute(ANY_CORRECTED, (part,)).fetchone() is None:
         return {}
     found: dict[str, set[str]] = {}
     query = "SELECT id, old FROM hist WHERE part = ? AND op = 'edit' AND id IN"

@@ -159,10 +159,12 @@ def _ascending(places: Sequence[float]) -> bool:
     return all(a < b for a, b in pairwise(places))
 
 
+LAST_POSITION = "SELECT max(pos) FROM mem WHERE part = ? AND session IS ?"
+"""The query of the last position in a session."""
+
+
 def _end_of(connection: Transaction, own: tuple[int, str | None]) -> int:
-    last: float | None = connection.execute(
-        "SELECT max(pos) FROM mem WHERE part = ? AND session IS ?", own
-    ).fetchone()[0]
+    last: float | None = connection.execute(LAST_POSITION, own).fetchone()[0]
     return -1 if last is None else math.floor(last)
 
 
