@@ -1,7 +1,7 @@
 """The option `--storage`: the behaviour suite over a file or over PostgreSQL.
 
 With `--storage=postgres` each path of a file that a test opens becomes a schema of a
-real server. Tests of what only a file has are marked `file_only` with a reason.
+real server. `helpers/file_only.py` lists the tests of what only a file has.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from vecall import store, validation
 from vecall.clock import Clock, ExpiryClock
 from vecall.operations import runtime
 
+from helpers.file_only import reason_of
 from helpers.postgres_server import MISSING, Schema, is_available
 
 
@@ -58,9 +59,9 @@ def pytest_collection_modifyitems(
     if config.getoption("--storage") == "sqlite":
         return
     for item in items:
-        mark = item.get_closest_marker("file_only")
-        if mark is not None:
-            item.add_marker(pytest.mark.skip(reason=f"file only: {mark.args[0]}"))
+        reason = reason_of(item.nodeid)
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=f"file only: {reason}"))
 
 
 class _Tables:
@@ -86,6 +87,18 @@ class _Tables:
     def executemany(self, sql: str, rows: Any) -> None:
         for values in rows:
             self.execute(sql, values)
+
+    def iterdump(self) -> Iterator[str]:
+        """Yield every row of every table as text."""
+        tables = self._connection.execute(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' "
+            "AND relnamespace = current_schema()::regnamespace ORDER BY relname"
+        ).fetchall()
+        for (table,) in tables:
+            rows = self._connection.execute(
+                f"SELECT t::text FROM {table} AS t ORDER BY 1"
+            ).fetchall()
+            yield from (f"{table} {row}" for (row,) in rows if "(clock," not in row)
 
     def commit(self) -> None:
         """Every statement is committed."""

@@ -54,6 +54,7 @@ class Connections:
         self.url = url
         self._durable = durable
         self._closed = False
+        self._single: weakref.WeakSet[Connection] = weakref.WeakSet()
         if not url.is_checked:
             warn_caller(
                 "path: the connection to the database does not verify the server; use "
@@ -77,6 +78,7 @@ class Connections:
         settings = make_conninfo(conninfo or self.url.conninfo, **self._settings())
         connection: Connection = psycopg.connect(settings, autocommit=True)
         prepare_connection(connection)
+        self._single.add(connection)
         return connection
 
     @contextmanager
@@ -139,6 +141,7 @@ class Connections:
         self._closed = True
         _of_parent.append(self._pool)
         _of_parent.append(self._keepers)
+        _of_parent.extend(self._single)
 
     def _settings(self) -> dict[str, Any]:
         settings = dict(_SETTINGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -44,8 +45,9 @@ class VersionChecker:
         self._connection: Connection | None = None
         self._max_staleness = max_staleness
         self._recent: dict[Names, tuple[float, Version | None]] = {}
-        self._waiting: list[_Waiting] = []
-        self._wake = threading.Condition()
+        # A caller that is interrupted inside a C call leaves no lock behind.
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._closing = threading.Lock()
         self._closed = False
         self.statements = 0
         """The number of statements that were sent."""
@@ -63,12 +65,11 @@ class VersionChecker:
             if known is not None and monotonic() - known[0] <= self._max_staleness:
                 future.set_result(known[1])
                 return future
-        with self._wake:
+        with self._closing:
             if self._closed:
                 msg = "the memory service is closed"
                 raise ClosedError(msg)
-            self._waiting.append((names, future))
-            self._wake.notify()
+            self._waiting.put((names, future))
         return future
 
     def note(self, app: str, user: str, version: Version | None) -> None:
@@ -78,34 +79,40 @@ class VersionChecker:
 
     def close(self) -> None:
         """Answer what waits, and end the thread."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._waiting.put(None)
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def abandon(self) -> Callable[[], None]:
         """Return a function that ends the thread, not waiting."""
-        return self._end
+        put = self._waiting.put
 
-    def _end(self) -> None:
-        self._closed = True
-        if self._wake.acquire(blocking=False):
-            try:
-                self._wake.notify()
-            finally:
-                self._wake.release()
+        def end() -> None:
+            put(None)
+
+        return end
 
     def _work(self) -> None:
-        while True:
-            with self._wake:
-                while not self._waiting and not self._closed:
-                    self._wake.wait(1.0)  # `abandon` may not have been able to notify
-                if not self._waiting:
+        ending = False
+        while not ending:
+            taken: list[_Waiting] = []
+            first = self._waiting.get()
+            while first is not None:
+                taken.append(first)
+                if len(taken) == _MOST:
                     break
-                taken, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
-            self._answer(taken)
-            taken = []
+                try:
+                    first = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+            else:
+                ending = True
+            if taken:
+                self._answer(taken)
+            first = None
         if self._connection is not None:
             self._connection.close()
 

@@ -1,0 +1,109 @@
+"""Tests of what only a file has; `--storage=postgres` skips them with the reason."""
+
+from __future__ import annotations
+
+import re
+
+_TESTS = {
+    "reads bytes of the file": """
+        lifecycle/test_deletion_cascade.py::test_a_deletion_drops_turns_that_wait
+        lifecycle/test_deletion_purge.py::test_a_purge_gives_the_disk_back
+        lifecycle/test_deletion_purge.py::test_forgetting_leaves_neither_name_nor_id
+        lifecycle/test_deletion_purge.py::test_nothing_deleted_is_in_any_file_after_a_purge
+        lifecycle/test_erasing.py
+        lifecycle/test_expiry_sweep.py::test_nothing_is_written_while_nothing_is_due
+        lifecycle/test_forget_proposals.py::test_what_was_proposed_goes_and_stays_away
+        lifecycle/test_history.py::test_a_past_that_expired_does_not_let
+        lifecycle/test_history_retention.py
+        lifecycle/test_purged_digests.py::test_digests_are_found_where_they_are
+        lifecycle/test_purged_names.py::test_no_file_has_the_name_of_a_deleted_user
+        lifecycle/test_triggers.py::test_observing_costs_no_write_when_nothing_is_new
+        ingest/test_write_hook.py::test_what_is_redacted_is_nowhere
+        lifecycle/test_observed_sessions.py::test_the_hook_judges_observed_turns_before
+        embedding/test_file_model.py::test_another_model_is_refused_before_any_write
+    """,
+    "another process opens the file by its path": """
+        durability/test_kills.py
+        embedding/test_reembed.py::test_another_process_with_the_old_model
+        lifecycle/test_corrections.py::test_another_process_corrects
+        lifecycle/test_forget_proposals.py::test_another_process_confirms
+        lifecycle/test_purged_names.py::test_a_purge_that_is_killed
+        lifecycle/test_purged_names.py::test_another_process_notices
+        lifecycle/test_triggers_restart.py::test_of_two_processes_one_asks_the_model
+        search/test_mark_used.py::test_an_acknowledged_use_survives_a_kill
+        search/test_mark_used.py::test_processes_see_each_others_uses
+        search/test_mark_used.py::test_uses_of_processes_at_the_same_time
+        service/test_cache_budget.py::test_another_process_writes_to_users
+        store/test_group_commit.py
+        store/test_processes.py
+        items/test_item_processes.py
+        items/test_items_in_files.py
+    """,
+    "the command is given the path of a file": """
+        adk/test_configuration.py
+        adk/test_doctor.py::test_the_file_of_the_uri_is_examined
+        cli/
+        lifecycle/test_consolidation_schedule.py::test_the_command
+        lifecycle/test_purged_names.py::test_the_command_erases
+        search/test_trust_floor.py::test_the_command_line_searches_with_a_floor
+        server/test_command.py
+        server/test_filter_arguments.py::test_a_filter_on_the_command_line
+    """,
+    "a backup is a copy of a file": """
+        ingest/test_provenance.py::test_a_memory_keeps_where_it_comes_from
+        lifecycle/test_purged_names.py::test_a_backup_and_what_is_saved
+        search/test_mark_used_storage.py::test_copies_have_the_uses
+        server/test_admin.py
+        service/test_telemetry.py
+        store/test_backup_export_import.py
+    """,
+    "damages a file, or recovers what is left of it": """
+        search/test_mark_used_storage.py
+        service/test_dropped_services.py::test_the_writer_survives_an_error
+        store/test_damage.py
+        store/test_doctor.py
+        store/test_export_failures.py
+        store/test_export_import_states.py::test_no_damage
+        lifecycle/test_clock.py::test_a_damaged_mark_in_a_file
+    """,
+    "the disk, the folder and the log of a file": """
+        durability/test_storage_faults.py
+        lifecycle/test_expiry_sweep.py::test_a_sweep_that
+        lifecycle/test_expiry_sweep.py::test_a_service_is_closed_while_it_sweeps
+        search/test_mark_used.py::test_a_full_disk_marks_nothing
+        service/test_read_only_mount.py
+        store/test_file_safety.py
+        store/test_files.py
+        store/test_wal_size.py
+    """,
+    "the schema, the clock and the plans of SQLite": """
+        embedding/test_reembed.py::test_a_moved_file_answers_as_one_that_was_made_so
+        embedding/test_reuse.py::test_looking_for_a_vector_costs_the_same
+        lifecycle/test_clock_reset.py
+        service/test_concurrent_first_write.py::test_a_user_made_between_two_looks
+        service/test_write_costs.py
+        store/test_schema_migration.py
+    """,
+    "snapshots are in a folder beside the file": """
+        lifecycle/test_corrections.py::test_a_restored_snapshot_has_the_correction
+        lifecycle/test_history.py::test_a_deleted_memory_takes_its_past_with_it
+        service/test_row_cache.py::test_a_snapshot_of_another_process
+        store/test_snapshot
+    """,
+    "holds up the one writer thread of a file": """
+        service/test_event_loop.py::test_a_slow_write_blocks_no_coroutine
+    """,
+}
+_REASONS = [
+    (re.compile(r"^(tests/)?" + re.escape(test)), reason)
+    for reason, tests in _TESTS.items()
+    for test in tests.split()
+]
+
+
+def reason_of(node: str) -> str | None:
+    """Return why a test is for files only; None if it is not."""
+    for test, reason in _REASONS:
+        if test.match(node):
+            return reason
+    return None
