@@ -26,7 +26,7 @@ from vecall.store import (
 )
 
 _VECTOR_BITS = 16
-_MORE = 8  # rows beyond k whose exact cosines decide who is among the first k
+_MORE = 4  # rows beyond k whose exact cosines decide who is among the first k
 _FEW_GONE = 64
 _LARGEST = (1 << 32) - 1
 _NONE = (-np.inf, "")
@@ -239,7 +239,7 @@ def _nearest(
             if len(good) >= wanted + _MORE:
                 break
         if is_whole or len(good) >= wanted + _MORE:
-            scored = [(_cosine(row, owner.dim, query), row) for row in good]
+            scored = list(zip(_cosines(good, owner.dim, query), good, strict=True))
             scored.sort(key=lambda each: (-each[0], -each[1].rid))
             return scored[:wanted]
         k *= 4
@@ -291,8 +291,17 @@ def _decide(
         decided[version] = row if row is not None and accepts(row) else None
 
 
-def _cosine(row: ItemRow, dim: int, query: NDArray[np.float32]) -> float:
-    vectors = np.frombuffer(checked_vectors(row.rid, row.vecs, dim), np.float32)
-    matrix = vectors.reshape(-1, dim).astype(np.float64)
+def _cosines(
+    rows: Sequence[ItemRow], dim: int, query: NDArray[np.float32]
+) -> list[float]:
+    """Return the cosine of the nearest vector of each row, from its stored vectors."""
+    if not rows:
+        return []
+    stored = [checked_vectors(row.rid, row.vecs, dim) for row in rows]
+    matrix = np.frombuffer(b"".join(stored), np.float32).astype(np.float64)
+    matrix = matrix.reshape(-1, dim)
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-    return float(np.clip((matrix @ query / norms).max(), -1.0, 1.0))
+    cosines = np.clip(matrix @ query.astype(np.float64) / norms, -1.0, 1.0)
+    ends = np.cumsum([len(each) // (4 * dim) for each in stored])
+    best: list[float] = np.maximum.reduceat(cosines, [0, *ends[:-1]]).tolist()
+    return best

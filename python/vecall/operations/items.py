@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -41,6 +43,7 @@ from vecall.store import (
 from vecall.telemetry import observed
 
 Key = tuple[str, str]
+T = TypeVar("T")
 
 _INLINE = 32  # items that a call on an event loop reads without another thread
 _MOST_FOUND = 10_000
@@ -93,11 +96,22 @@ class ItemOperations:
         if is_fast:
             rows = self._read(key, places)
         else:
-            rows = await Join(self._runtime.threads.short(self._read, key, places))
+            rows = await self._on(self._runtime.threads.short, self._read, key, places)
         now = self._now()
         if refresh:
             self._refresh(key, [row for row in rows if row is not None], now)
         return [None if row is None else _item(row, now) for row in rows]
+
+    async def _on(
+        self, run: Callable[..., Future[T]], work: Callable[..., T], *args: Any
+    ) -> T:
+        """Read on another thread if an event loop waits, else on the caller's."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return work(*args)
+        result: T = await Join(run(work, *args))
+        return result
 
     def _is_local(self, key: Key) -> bool:
         """Whether a read takes microseconds and waits for no writer."""
@@ -108,10 +122,10 @@ class ItemOperations:
         self, key: Key, places: Sequence[tuple[str, str]]
     ) -> list[ItemRow | None]:
         with self._runtime.storage.read(*key) as reads:
-            state = reads.item_state(*key)
-            if state is None:
+            version = reads.version(*key)
+            if version is None:
                 return [None] * len(places)
-            rows = reads.items_at(state.part, places)
+            rows = reads.items_at(version[0], places)
         now = self._now()
         return [self._current(key, row, now) if row else None for row in rows]
 
@@ -145,17 +159,16 @@ class ItemOperations:
         run = (
             self._runtime.threads.short if query is None else self._runtime.threads.long
         )
-        found: list[tuple[float | None, ItemRow, Any]] = await Join(
-            run(
-                self._find,
-                key,
-                labels,
-                None if query is None else query.astype(np.float32),
-                test,
-                most + skipped,
-                embedder,
-                only_with_vector,
-            )
+        found: list[tuple[float | None, ItemRow, Any]] = await self._on(
+            run,
+            self._find,
+            key,
+            labels,
+            None if query is None else query.astype(np.float32),
+            test,
+            most + skipped,
+            embedder,
+            only_with_vector,
         )
         found = found[skipped:]
         now = self._now()
@@ -225,18 +238,18 @@ class ItemOperations:
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         if self._is_local(key):
             return self._namespaces(key, labels)
-        names: list[tuple[str, ...]] = await Join(
-            self._runtime.threads.short(self._namespaces, key, labels)
+        names: list[tuple[str, ...]] = await self._on(
+            self._runtime.threads.short, self._namespaces, key, labels
         )
         return names
 
     def _namespaces(self, key: Key, labels: Sequence[str]) -> list[tuple[str, ...]]:
         low, high = namespace_range(labels)
         with self._runtime.storage.read(*key) as reads:
-            state = reads.item_state(*key)
-            if state is None:
+            version = reads.version(*key)
+            if version is None:
                 return []
-            names = reads.item_namespaces(state.part, low, high, self._now())
+            names = reads.item_namespaces(version[0], low, high, self._now())
         return [decode_namespace(name) for name in names]
 
     @observed("items_count", int)
@@ -245,8 +258,8 @@ class ItemOperations:
         key = self._key(app, user, write=False)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = None if not where else compiled(where)
-        count: int = await Join(
-            self._runtime.threads.long(self._count, key, labels, test)
+        count: int = await self._on(
+            self._runtime.threads.long, self._count, key, labels, test
         )
         return count
 
@@ -268,8 +281,8 @@ class ItemOperations:
         key = self._key(app, user, write=True)
         labels = checked_namespace(namespace, "namespace", self._runtime.limits)
         test = compiled(where)
-        rows: list[ItemRow] = await Join(
-            self._runtime.threads.long(lambda: list(self._matching(key, labels, test)))
+        rows: list[ItemRow] = await self._on(
+            self._runtime.threads.long, lambda: list(self._matching(key, labels, test))
         )
         gone = 0
         for start in range(0, len(rows), _DROPS_AT_ONCE):

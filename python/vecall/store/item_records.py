@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from vecall.errors import CorruptFileError
@@ -23,6 +24,11 @@ MOST_VECTORS = 1 << 10
 
 def encode_namespace(labels: Sequence[str]) -> str:
     """Return a namespace as one text."""
+    return _encoded(tuple(labels))
+
+
+@lru_cache(maxsize=1024)
+def _encoded(labels: tuple[str, ...]) -> str:
     parts = []
     for label in labels:
         for raw, escaped in _ESCAPES:
@@ -31,6 +37,7 @@ def encode_namespace(labels: Sequence[str]) -> str:
     return "".join(parts)
 
 
+@lru_cache(maxsize=1024)
 def decode_namespace(text: str) -> tuple[str, ...]:
     """Return the labels of a stored namespace.
 

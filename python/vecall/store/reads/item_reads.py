@@ -55,13 +55,18 @@ def items_by_number(
     connection: Transaction, part: int, rids: Sequence[int]
 ) -> list[ItemRow]:
     """Return the items that still exist of some row numbers, with vectors."""
+    # By row number alone, so that no index of the partition is searched.
     rows = select_in(
         connection,
-        f"SELECT {ITEM_COLUMNS}, crc, vecs FROM item WHERE part = ? AND rid IN",
-        [part],
+        f"SELECT {ITEM_COLUMNS}, crc, vecs, part FROM item WHERE rid IN",
+        [],
         rids,
     )
-    return [checked_item(row[:-2], row[-2])._replace(vecs=row[-1]) for row in rows]
+    return [
+        checked_item(values, crc)._replace(vecs=vecs)
+        for *values, crc, vecs, of_part in rows
+        if of_part == part
+    ]
 
 
 def newest_items(
@@ -95,18 +100,20 @@ def item_vectors(
     dim = state_of(connection, part).dim
     if namespace is None:
         rows = connection.execute(
-            "SELECT rid, ns, key, vecs FROM item WHERE part = ? "
-            "AND rid > ? AND rid <= ? ORDER BY rid",
-            (part, (part << 32) | after, (part << 32) | 0xFFFFFFFF),
+            "SELECT rid, ns, key, vecs, part FROM item WHERE rid > ? AND rid <= ? "
+            "ORDER BY rid",
+            ((part << 32) | after, (part << 32) | 0xFFFFFFFF),
         )
     else:
         rows = connection.execute(
-            "SELECT rid, ns, key, vecs FROM item WHERE part = ? AND ns = ? AND rid > ?",
+            "SELECT rid, ns, key, vecs, part FROM item "
+            "WHERE part = ? AND ns = ? AND rid > ?",
             (part, namespace, (part << 32) | after),
         )
     while batch := rows.fetchmany(_AT_ONCE):
-        for rid, ns, key, vecs in batch:
-            yield ItemVectors(rid, ns, key, checked_vectors(rid, vecs, dim))
+        for rid, ns, key, vecs, of_part in batch:
+            if of_part == part:  # else damaged and set aside
+                yield ItemVectors(rid, ns, key, checked_vectors(rid, vecs, dim))
 
 
 _ALIVE = "(expires_at IS NULL OR expires_at > ?)"
