@@ -35,7 +35,13 @@ PAGES = [
     *sorted(ROOT.glob("docs/reference/*.md")),
 ]
 # Tests of their own run the programs of these pages.
-OWN = ("coming-from-hnswlib-and-usearch", "crewai", "langgraph", "openai-agents")
+OWN = (
+    "coming-from-hnswlib-and-usearch",
+    "crewai",
+    "langgraph",
+    "openai-agents",
+    "pydantic-ai",
+)
 PAGES = [page for page in PAGES if page.stem not in OWN]
 
 pytestmark = pytest.mark.skipif(

@@ -1,0 +1,152 @@
+"""Memory as a capability of pydantic-ai. Needs vecall[pydantic-ai]."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+try:
+    from pydantic_ai import FunctionToolset, RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
+except ImportError as error:
+    msg = 'vecall.pydantic_ai needs pydantic-ai: pip install "vecall[pydantic-ai]"'
+    raise ImportError(msg) from error
+
+from vecall.service.memory_service import MemoryService
+from vecall.tools import PreloadMemory, memory_tools
+from vecall.types import Event
+
+__all__ = ["VecallMemory"]
+
+_log = logging.getLogger("vecall")
+_INSTRUCTIONS = (
+    "You have a long-term memory of this user. Use its tools when earlier "
+    "conversations may help."
+)
+
+Name = str | Callable[[RunContext[Any]], str]
+"""A name, or a function from the context of a run to a name."""
+
+
+class VecallMemory(AbstractCapability[Any]):
+    """Long-term memory for `Agent(capabilities=[...])`.
+
+    Before each request of a run, the block of memories for the run's user prompt is
+    inserted before that prompt. The block is part of the request only, not of the
+    message history. After the run, its user prompts and its text output become
+    memories of the conversation. Recalled text is not stored again. If recall or
+    storing fails, the run continues, and a warning without content is logged.
+
+    Args:
+        memory: The memory service.
+        app_name: The app, or a function of the run's context.
+        user_id: The user, or a function of the run's context.
+        write: Whether the model has tools that write.
+        preload: Whether memories are inserted before the user prompt.
+        remember: Whether prompts and outputs become memories.
+        max_tokens: Maximum number of tokens of the block.
+
+    Raises:
+        InvalidArgumentError: A name is invalid; for a function, when a run begins.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService,
+        app_name: Name,
+        user_id: Name,
+        *,
+        write: bool = True,
+        preload: bool = True,
+        remember: bool = True,
+        max_tokens: int = 1_000,
+    ) -> None:
+        """Bind the capability to a service and to its users."""
+        self._memory = memory
+        self._app = app_name
+        self._user = user_id
+        self._write = write
+        self._remember = remember
+        self._preload = preload
+        self._max_tokens = max_tokens
+        if isinstance(app_name, str) and isinstance(user_id, str):
+            memory.user(app_name, user_id)  # checks the names
+
+    def _owner(self, ctx: RunContext[Any]) -> tuple[str, str]:
+        app, user = (
+            name if isinstance(name, str) else name(ctx)
+            for name in (self._app, self._user)
+        )
+        return app, user
+
+    def get_instructions(self) -> str:
+        """Return one sentence about the memory."""
+        return _INSTRUCTIONS
+
+    def get_toolset(self) -> Any:
+        """Return a function that makes the memory tools of a run's user."""
+
+        def toolset(ctx: RunContext[Any]) -> FunctionToolset[Any]:
+            tools = memory_tools(self._memory, *self._owner(ctx), write=self._write)
+            return FunctionToolset([tool.as_function() for tool in tools])
+
+        return toolset
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: Any
+    ) -> Any:
+        """Insert the block of memories before the last user prompt."""
+        if not self._preload:
+            return request_context
+        messages = list(request_context.messages)
+        for at in reversed(range(len(messages))):
+            text = _prompt_of(messages[at])
+            if text is not None:
+                break
+        else:
+            return request_context
+        preload = PreloadMemory(
+            self._memory,
+            *self._owner(ctx),
+            max_tokens=self._max_tokens,
+            format="secure",
+        )
+        block = await preload.block(text)
+        if not block:
+            return request_context
+        parts = [SystemPromptPart(block), *messages[at].parts]
+        messages[at] = replace(messages[at], parts=parts)
+        return replace(request_context, messages=messages)
+
+    async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
+        """Store the run's user prompts and its text output as memories."""
+        if not self._remember:
+            return result
+        try:
+            prompts = [_prompt_of(message) for message in result.new_messages()]
+            events = [Event(text, author="user") for text in prompts if text]
+            if isinstance(result.output, str) and result.output.strip():
+                events.append(Event(result.output, author="assistant"))
+            app, user = self._owner(ctx)
+            await self._memory.user(app, user).add_events(
+                events, session_id=getattr(ctx, "conversation_id", None)
+            )
+        except Exception as error:
+            _log.warning("turns were not remembered: %s", type(error).__name__)
+        return result
+
+
+def _prompt_of(message: Any) -> str | None:
+    """Return the text of a request's user prompts; None for another message."""
+    if not isinstance(message, ModelRequest):
+        return None
+    texts: list[str] = []
+    for part in message.parts:
+        if isinstance(part, UserPromptPart):
+            content = part.content
+            pieces = [content] if isinstance(content, str) else content
+            texts += [piece for piece in pieces if isinstance(piece, str)]
+    return "\n".join(texts) if any(text.strip() for text in texts) else None

@@ -1,0 +1,138 @@
+"""The capability of pydantic-ai: recall, tools, and what is remembered."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from helpers.embedders import Recorder
+from helpers.memories import ALICE
+from helpers.paths import ROOT
+from vecall import InvalidArgumentError, MemoryService
+
+pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
+
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
+from vecall.pydantic_ai import VecallMemory
+
+WHO = tuple(ALICE.values())
+BOB = {**ALICE, "user_id": "bob"}
+
+
+class Model:
+    """Answers with given parts, and keeps what it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.__name__ = "model"
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.tools: set[str] = set()
+
+    def __call__(self, messages: Any, info: Any) -> ModelResponse:
+        self.asked.append(str(messages))
+        self.tools = {tool.name for tool in info.function_tools}
+        return ModelResponse([self.answers.pop(0)])
+
+
+def agent_of(memory: MemoryService, *answers: Any, **options: Any) -> Any:
+    model = Model(*answers)
+    who = options.pop("who", WHO)
+    capability = VecallMemory(memory, *who, **options)
+    return Agent(FunctionModel(model), capabilities=[capability]), model
+
+
+def told(memory: MemoryService, who: dict[str, str] = ALICE) -> dict[str, Any]:
+    entries = memory.sync.list_memories(**who)
+    return {entry.text: (entry.author, entry.session_id) for entry in entries}
+
+
+def test_a_run_recalls_and_is_remembered(open_service):
+    memory = open_service()
+    memory.sync.add_memory(**ALICE, memories=["Alice feeds an okapi"])
+    memory.sync.add_memory(**BOB, memories=["Bob feeds an okapi"])
+    agent, model = agent_of(memory, TextPart("It eats leaves"))
+    result = agent.run_sync("my okapi?")
+    assert result.output == "It eats leaves"
+    assert "Alice feeds an okapi" in model.asked[0]
+    assert "Bob" not in model.asked[0]
+    assert "Alice feeds" not in str(result.all_messages())
+    texts = told(memory)
+    assert texts.keys() == {"Alice feeds an okapi", "my okapi?", "It eats leaves"}
+    assert texts["my okapi?"][0] == "user"
+    assert texts["It eats leaves"][0] == "assistant"
+    assert texts["my okapi?"][1] == texts["It eats leaves"][1]
+    assert told(memory, BOB).keys() == {"Bob feeds an okapi"}
+
+
+def test_a_tool_writes_for_the_user_of_the_run_alone(open_service):
+    memory = open_service()
+    forged = {"text": "Bob has a gnu", "user_id": "bob"}
+    agent, model = agent_of(
+        memory,
+        ToolCallPart("remember", forged),  # which the framework refuses
+        ToolCallPart("remember", {"text": "She has a zebra"}),
+        TextPart("noted"),
+        who=("app", lambda ctx: ctx.deps),
+        remember=False,
+    )
+    agent.run_sync("remember my zebra", deps="alice")
+    assert {"recall_memory", "remember", "forget_memory"} <= model.tools
+    owner = {"app_name": "app", "user_id": "alice"}
+    assert told(memory, owner).keys() == {"She has a zebra"}
+    assert memory.sync.admin.stats()["users"] == 1
+
+
+def test_the_block_stays_in_the_requests_after_a_tool(open_service):
+    memory = open_service()
+    memory.sync.add_memory(**ALICE, memories=["Alice feeds an okapi"])
+    call = ToolCallPart("recall_memory", {"query": "nothing like it"})
+    agent, model = agent_of(memory, call, TextPart("leaves"), write=False)
+    agent.run_sync("my okapi?")
+    assert "remember" not in model.tools
+    assert [asked.count("Alice feeds an okapi") for asked in model.asked] == [1, 1]
+
+
+def test_without_preload_and_remember_a_run_does_neither(open_service):
+    memory = open_service()
+    memory.sync.add_memory(**ALICE, memories=["Alice feeds an okapi"])
+    agent, model = agent_of(memory, TextPart("x"), preload=False, remember=False)
+    agent.run_sync("my okapi?")
+    assert "Alice feeds" not in model.asked[0]
+    assert told(memory).keys() == {"Alice feeds an okapi"}
+
+
+def test_a_failing_memory_does_not_end_the_run(open_service, caplog):
+    class Broken(Recorder):
+        def embed(self, texts: list[str]) -> Any:
+            raise ValueError(texts[0])
+
+    agent, _ = agent_of(open_service(embedder=Broken()), TextPart("fine"))
+    assert agent.run_sync("s3cret").output == "fine"
+    assert "turns were not remembered: EmbedderError" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
+def test_a_wrong_name_is_refused(open_service):
+    with pytest.raises(InvalidArgumentError):
+        VecallMemory(open_service(), "app", "")
+
+
+def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/guide/pydantic-ai.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(program.strip().splitlines()) <= 15
+    model = Model(TextPart("hello"))
+    program = program.replace('"openai:gpt-5"', "model").replace(
+        '"memory.db"', '"memory.db", embedder=None'
+    )
+    names: dict[str, Any] = {"model": FunctionModel(model)}
+    exec(program, names)
+    with names["memory"] as memory:
+        assert told(memory, {"app_name": "hotel", "user_id": "alice"}).keys() == {
+            "I keep a zebra",
+            "hello",
+        }
