@@ -36,6 +36,7 @@ PAGES = [
 ]
 # Tests of their own run the programs of these pages.
 OWN = (
+    "anthropic",
     "coming-from-hnswlib-and-usearch",
     "crewai",
     "langgraph",

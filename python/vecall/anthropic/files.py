@@ -1,0 +1,317 @@
+"""Text files in directories, as items: a directory is a namespace, a file is an item.
+
+A directory exists as long as there is a file below it. The answers are those that
+Anthropic's own implementation of the tool gives, because models know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from vecall.errors import ConflictError
+from vecall.item_types import Drop, Item, Put
+from vecall.scopes import Owner
+from vecall.service._items_sync import SyncItems
+
+T = TypeVar("T")
+
+ROOT = "/memories"
+_FILES = ("anthropic", "files")  # and the names of the directories
+_TREE = ("anthropic", "tree")  # one item that each change of the tree writes
+_MOST_LINES = 999_999
+_WIDTH = len(str(_MOST_LINES))
+_LEVELS = 2  # of directories that a view shows
+_MOST_FILES = 4_000  # that one command reads; two operations each for a rename
+_ATTEMPTS = 50  # of a command that meets another one
+
+
+class FileError(Exception):
+    """A command that cannot be done; the message is for the model."""
+
+
+class Files:
+    """The files of one (app, user).
+
+    Args:
+        items: The items of a service.
+        app_name: The app.
+        user_id: The user.
+    """
+
+    def __init__(self, items: SyncItems, app_name: str, user_id: str) -> None:
+        """Use the items of a user."""
+        self._items = items
+        self._whose: Owner = {"app_name": app_name, "user_id": user_id}
+
+    def run(self, command: Any) -> str:
+        """Run a command of the tool and return its answer.
+
+        Raises:
+            FileError: It cannot be done; nothing was changed.
+            VecallError: The file cannot be read or written, or a text is too large.
+        """
+        name = command.command
+        if name == "view":
+            return self._view(command.path, command.view_range)
+        if name == "create":
+            return self._repeated(self._create, command.path, command.file_text)
+        if name == "str_replace":
+            old, new = command.old_str, command.new_str
+            return self._repeated(self._replace, command.path, old, new)
+        if name == "insert":
+            line, text = command.insert_line, command.insert_text
+            return self._repeated(self._insert, command.path, line, text)
+        if name == "delete":
+            return self._repeated(self._delete, command.path)
+        if name == "rename":
+            return self._repeated(self._rename, command.old_path, command.new_path)
+        msg = "Unknown command."
+        raise FileError(msg)
+
+    def clear(self) -> str:
+        """Delete all files."""
+        self._items.delete(_FILES, **self._whose)
+        return "All memory cleared"
+
+    def _repeated(self, work: Callable[..., T], *arguments: Any) -> T:
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return work(*arguments)
+            except ConflictError:  # of a command at the same time
+                continue
+        return work(*arguments)
+
+    def _view(self, path: str, lines: Sequence[int] | None) -> str:
+        names = _names(path)
+        file = self._file(names) if names else None
+        if file is not None:
+            return _numbered(path, file.value, lines)
+        found = self._below(names)
+        if names and not found:
+            msg = f"The path {path} does not exist. Please provide a valid path."
+            raise FileError(msg)
+        return _listed(path, len(_FILES) + len(names), found)
+
+    def _create(self, path: str, text: str) -> str:
+        names = _names(path)
+        tree = self._tree_version()
+        if not names or self._exists(names):
+            msg = f"File {path} already exists"
+            raise FileError(msg)
+        self._require_directories(names, path)
+        self._change([Put(_space(names), names[-1], text, if_version=0)], tree)
+        return f"File created successfully at: {path}"
+
+    def _replace(self, path: str, old: str, new: str) -> str:
+        file = self._existing(path)
+        text: str = file.value
+        count = text.count(old) if old else 0
+        if not count:
+            msg = (
+                f"No replacement was performed, old_str `{old}` did not appear "
+                f"verbatim in {path}."
+            )
+            raise FileError(msg)
+        at = text.find(old)
+        if count > 1:
+            numbers = []
+            while at >= 0:
+                numbers.append(str(text.count("\n", 0, at) + 1))
+                at = text.find(old, at + 1)
+            msg = (
+                "No replacement was performed. Multiple occurrences of old_str "
+                f"`{old}` in lines: {', '.join(numbers)}. Please ensure it is unique"
+            )
+            raise FileError(msg)
+        changed = text.replace(old, new)
+        self._write(file, changed)
+        line = text.count("\n", 0, at)
+        first = max(0, line - 2)
+        shown = _with_numbers(changed.split("\n")[first : line + 3], first + 1)
+        return (
+            "The memory file has been edited. Here is the snippet showing the change "
+            f"(with line numbers):\n{shown}"
+        )
+
+    def _insert(self, path: str, line: int, text: str) -> str:
+        file = self._existing(path)
+        lines = file.value.split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        if not 0 <= line <= len(lines):
+            msg = (
+                f"Invalid `insert_line` parameter: {line}. It should be within the "
+                f"range [0, {len(lines)}]."
+            )
+            raise FileError(msg)
+        lines.insert(line, text.rstrip("\n"))
+        changed = "\n".join(lines)
+        self._write(file, changed if changed.endswith("\n") else changed + "\n")
+        return f"The file {path} has been edited."
+
+    def _delete(self, path: str) -> str:
+        names = _names(path)
+        if not names:
+            msg = "Cannot delete the /memories directory itself"
+            raise FileError(msg)
+        tree = self._tree_version()
+        found = self._files_at(names, path)
+        self._change([Drop(item.namespace, item.key) for item in found], tree)
+        return f"Successfully deleted {path}"
+
+    def _rename(self, old_path: str, new_path: str) -> str:
+        old, new = _names(old_path), _names(new_path)
+        if not old:
+            msg = "Cannot rename the /memories directory itself"
+            raise FileError(msg)
+        tree = self._tree_version()
+        if not new or self._exists(new):
+            msg = f"The destination {new_path} already exists"
+            raise FileError(msg)
+        found = self._files_at(old, old_path)
+        if new[: len(old)] == old:
+            msg = f"The destination {new_path} is below {old_path}"
+            raise FileError(msg)
+        self._require_directories(new, new_path)
+        operations: list[Put | Drop] = []
+        for item in found:
+            names = [*item.namespace[len(_FILES) :], item.key]
+            moved = [*new, *names[len(old) :]]
+            operations.append(Drop(item.namespace, item.key))
+            operations.append(Put(_space(moved), moved[-1], item.value))
+        self._change(operations, tree)
+        return f"Successfully renamed {old_path} to {new_path}"
+
+    def _write(self, file: Item, text: str) -> None:
+        put = Put(file.namespace, file.key, text, if_version=file.version)
+        self._items.write([put], **self._whose)
+
+    def _change(self, operations: Sequence[Put | Drop], tree: int) -> None:
+        """Change the tree, if nobody else has changed it since `tree` was read."""
+        guard = Put(_TREE, "tree", None, if_version=tree)
+        self._items.write([guard, *operations], **self._whose)
+
+    def _tree_version(self) -> int:
+        (item,) = self._items.get([(_TREE, "tree")], **self._whose)
+        return 0 if item is None else item.version
+
+    def _file(self, names: Sequence[str]) -> Item | None:
+        (item,) = self._items.get([(_space(names), names[-1])], **self._whose)
+        return item
+
+    def _below(self, names: Sequence[str]) -> list[Item]:
+        found = self._items.find(
+            (*_FILES, *names), limit=_MOST_FILES + 1, **self._whose
+        )
+        if len(found) > _MOST_FILES:
+            msg = f"There are more than {_MOST_FILES} files; name one below."
+            raise FileError(msg)
+        return found
+
+    def _exists(self, names: Sequence[str]) -> bool:
+        if self._file(names) is not None:
+            return True
+        return bool(self._items.find((*_FILES, *names), limit=1, **self._whose))
+
+    def _existing(self, path: str) -> Item:
+        names = _names(path)
+        file = self._file(names) if names else None
+        if file is not None:
+            return file
+        if not names or self._exists(names):
+            msg = f"The path {path} is not a file."
+        else:
+            msg = f"The path {path} does not exist. Please provide a valid path."
+        raise FileError(msg)
+
+    def _files_at(self, names: Sequence[str], path: str) -> list[Item]:
+        """Return a file, or all files below a directory."""
+        file = self._file(names)
+        found = [file] if file is not None else self._below(names)
+        if not found:
+            msg = f"The path {path} does not exist"
+            raise FileError(msg)
+        return found
+
+    def _require_directories(self, names: Sequence[str], path: str) -> None:
+        """Refuse a path below a file."""
+        above = [names[:count] for count in range(1, len(names))]
+        places = [(_space(each), each[-1]) for each in above]
+        if any(item is not None for item in self._items.get(places, **self._whose)):
+            msg = f"A part of the path {path} is a file, not a directory"
+            raise FileError(msg)
+
+
+def _names(path: str) -> list[str]:
+    """Return the names of a path below the root."""
+    first, *names = path.removeprefix("/").split("/")
+    if not path.startswith("/") or "/" + first != ROOT:
+        msg = f"Path must start with /memories, got: {path}"
+        raise FileError(msg)
+    found: list[str] = []
+    for name in names:
+        if name == ".." and not found:
+            msg = f"Path {path} would escape /memories directory"
+            raise FileError(msg)
+        if name == "..":
+            found.pop()
+        elif name not in ("", "."):
+            found.append(name)
+    return found
+
+
+def _space(names: Sequence[str]) -> tuple[str, ...]:
+    return (*_FILES, *names[:-1])
+
+
+def _numbered(path: str, text: str, lines: Sequence[int] | None) -> str:
+    shown = text.split("\n")
+    if len(shown) > _MOST_LINES:
+        msg = f"File {path} exceeds maximum line limit of 999,999 lines."
+        raise FileError(msg)
+    first = 1
+    if lines and len(lines) == 2:
+        first = max(1, lines[0])
+        shown = shown[first - 1 : None if lines[1] == -1 else lines[1]]
+    numbered = _with_numbers(shown, first)
+    return f"Here's the content of {path} with line numbers:\n{numbered}"
+
+
+def _with_numbers(lines: Sequence[str], first: int) -> str:
+    numbered = enumerate(lines, first)
+    return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in numbered)
+
+
+def _listed(path: str, depth: int, items: Sequence[Item]) -> str:
+    """Return the files and directories below a path, hidden ones left out."""
+    sizes: dict[tuple[str, ...], int] = {}
+    files: dict[tuple[str, ...], bool] = {}
+    total = 0
+    for item in items:
+        names = (*item.namespace[depth:], item.key)
+        size = len(item.value.encode())
+        total += size
+        if any(name.startswith(".") for name in names):
+            continue
+        for count in range(1, min(_LEVELS, len(names)) + 1):
+            sizes[names[:count]] = sizes.get(names[:count], 0) + size
+            files[names[:count]] = count == len(names)
+    lines = [f"{_size(total)}\t{path}"]
+    for names in sorted(sizes):
+        end = "" if files[names] else "/"
+        lines.append(f"{_size(sizes[names])}\t{path}/{'/'.join(names)}{end}")
+    text = "\n".join(lines)
+    return (
+        f"Here're the files and directories up to {_LEVELS} levels deep in {path}, "
+        f"excluding hidden items:\n{text}"
+    )
+
+
+def _size(size: int) -> str:
+    """Return a number of bytes with a unit, such as 1.5K."""
+    number, unit = float(size), 0
+    while number >= 1024 and unit < 3:
+        number, unit = number / 1024, unit + 1
+    shown = f"{int(number)}" if number == int(number) else f"{number:.1f}"
+    return f"{shown}{'BKMG'[unit]}"
