@@ -238,6 +238,8 @@ export interface Filter {
   not_kind?: Name | readonly Name[];
   trust?: Name | readonly Name[];
   source?: Name | readonly Name[];
+  not_session_id?: Name | readonly Name[];
+  not_id?: Name | readonly Name[];
   /**
    * Keys of custom_metadata, and the value of each, or operators with operands. At least
    * 1 field(s); at most 16 field(s).
@@ -257,6 +259,8 @@ export interface DeleteWhere {
     not_kind?: Name | readonly Name[];
     trust?: Name | readonly Name[];
     source?: Name | readonly Name[];
+    not_session_id?: Name | readonly Name[];
+    not_id?: Name | readonly Name[];
   };
 }
 
