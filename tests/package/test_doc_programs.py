@@ -42,6 +42,7 @@ OWN = (
     "langgraph",
     "openai-agents",
     "pydantic-ai",
+    "strands",
 )
 PAGES = [page for page in PAGES if page.stem not in OWN]
 

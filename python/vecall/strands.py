@@ -1,0 +1,107 @@
+"""Memory as a store of Strands Agents. Needs vecall[strands]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    from strands.memory import MemoryEntry as StrandsEntry
+except ImportError as error:
+    msg = 'vecall.strands needs strands-agents: pip install "vecall[strands]"'
+    raise ImportError(msg) from error
+
+from vecall.errors import InvalidTypeError
+from vecall.service.memory_service import MemoryService
+from vecall.types import MemoryEntry
+from vecall.validation import check_top_k
+
+__all__ = ["VecallMemoryStore"]
+
+_OURS = "strands"
+
+
+class VecallMemoryStore:
+    """A memory store of one user for Strands' `MemoryManager`.
+
+    Metadata are any JSON object; its keys come back sorted. A text that is added twice
+    is two memories.
+
+    Args:
+        memory: The memory service.
+        app_name: The app.
+        user_id: The user.
+        name: The name of the store among those of an agent.
+        description: What the store holds, for models.
+        max_search_results: Default number of results of a search; None is the
+            service's.
+        writable: Whether the agent may add.
+        extraction: Strands' extraction settings; None extracts nothing.
+
+    Raises:
+        InvalidArgumentError: A name or a number is invalid.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService,
+        app_name: str,
+        user_id: str,
+        *,
+        name: str = "vecall",
+        description: str | None = "Long-term memories of the user.",
+        max_search_results: int | None = None,
+        writable: bool = True,
+        extraction: Any = None,
+    ) -> None:
+        """Bind the store to one user."""
+        self._user = memory.user(app_name, user_id)
+        self.name = name
+        self.description = description
+        self.max_search_results = max_search_results
+        if max_search_results is not None:
+            check_top_k(max_search_results, memory.limits)
+        self.writable = writable
+        self.extraction = extraction
+
+    async def search(self, query: str, options: Any = None) -> list[StrandsEntry]:
+        """Return the memories that are relevant to a query, best first.
+
+        Raises:
+            InvalidArgumentError: An invalid number of results.
+        """
+        most = (options or {}).get("max_search_results")
+        found = await self._user.search(
+            query, top_k=self.max_search_results if most is None else most
+        )
+        return [
+            StrandsEntry(content=each.text, metadata=_metadata_of(each))
+            for each in found.memories
+        ]
+
+    async def add(self, content: str, metadata: dict[str, Any] | None = None) -> str:
+        """Store a memory, durably; return its id.
+
+        Raises:
+            InvalidTypeError: The content is not a text.
+            InvalidArgumentError: A blank text, or metadata that are not JSON.
+        """
+        untyped: object = content
+        if not isinstance(untyped, str):
+            msg = "content: expected a text"
+            raise InvalidTypeError(msg)
+        own = {} if metadata is None else {_OURS: metadata}
+        entry = MemoryEntry(content, author="agent", custom_metadata=own)
+        (id_,) = await self._user.add([entry])
+        return str(id_)
+
+    async def initialize(self) -> None:
+        """Do nothing: the service is open."""
+
+    def get_tools(self) -> list[Any]:
+        """Return no tools besides those of the manager."""
+        return []
+
+
+def _metadata_of(entry: MemoryEntry) -> dict[str, Any] | None:
+    metadata = entry.custom_metadata.get(_OURS)
+    return metadata if isinstance(metadata, dict) else None
