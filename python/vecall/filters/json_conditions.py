@@ -83,7 +83,7 @@ def _field(condition: object, name: str, depth: int) -> Test:
             return lambda stored: stored == {}
         nested = {key: _field(each, name, depth - 1) for key, each in condition.items()}
         return lambda stored: isinstance(stored, Mapping) and all(
-            test(stored.get(key, _MISSING)) for key, test in nested.items()
+            test(_found(stored, key)) for key, test in nested.items()
         )
     if len(operators) < len(condition) or not _OPERATORS.keys() >= set(operators):
         raise InvalidArgumentError(_unknown(name))
