@@ -209,12 +209,12 @@ _numbers = itertools.count(1)
 class Schema:
     """A schema of its own for one test, with vecall's tables."""
 
-    def __init__(self) -> None:
-        """Create it on the shared server."""
+    def __init__(self, server: Server | None = None) -> None:
+        """Create it on a server; default: the shared one."""
         from vecall.store.postgres.schema import initialize
         from vecall.store.postgres.url import parse_url
 
-        self.server = shared_server()
+        self.server = server or shared_server()
         self.name = f"t{next(_numbers)}"
         if not self.server.execute("SELECT 1 FROM pg_roles WHERE rolname = 'server'"):
             self.server.execute("CREATE ROLE server LOGIN")

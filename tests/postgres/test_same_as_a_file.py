@@ -1,0 +1,146 @@
+"""A database gives the answers of a file, in few round trips."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.postgres_server import MISSING, Schema, is_available
+from vecall import Filter, FunctionEmbedder, MemoryService
+from vecall.store.postgres import transaction as transactions
+
+pytestmark = pytest.mark.skipif(not is_available(), reason=MISSING)
+
+ME = {"app_name": "hotel", "user_id": "alice"}
+WORDS = "parrot bicycle garden window train evening doctor summer yellow sea".split()
+
+
+def embed(texts: list[str]) -> np.ndarray:
+    seeds = [sum(map(ord, text)) for text in texts]
+    rows = [np.random.default_rng(seed).standard_normal(64) for seed in seeds]
+    return np.array(rows, np.float32)
+
+
+def text(choose: random.Random) -> str:
+    return " ".join(choose.choices(WORDS, k=choose.randint(1, 9)))
+
+
+@pytest.fixture
+def schema() -> Iterator[Schema]:
+    """A schema of its own."""
+    made = Schema()
+    yield made
+    made.drop()
+
+
+def write_all(memory: MemoryService) -> None:
+    """Facts, a session, corrections, uses and deletions, the same in each storage."""
+    choose = random.Random(11)
+    sync = memory.sync
+    facts = [
+        {
+            "content": text(choose),
+            "id": f"fact {n}",
+            "timestamp": 1.7e9 + 1000 * n,
+            "kind": choose.choice(["preference", "plan"]),
+            "custom_metadata": {"n": n % 5, "name": "Zo\u00eb \x00 \x01"},
+        }
+        for n in range(120)
+    ]
+    sync.add_memory(**ME, memories=facts)
+    events = [
+        {"content": text(choose), "id": f"turn {n}", "author": "user", "timestamp": n}
+        for n in range(40)
+    ]
+    sync.add_events_to_memory(**ME, session_id="s", events=events)
+    # Turns that come late get positions between others.
+    late = [*events[:10], {"content": "sea late", "id": "late"}, *events[10:]]
+    sync.add_events_to_memory(**ME, session_id="s", events=late)
+    for n in range(0, 30, 3):
+        sync.update_memory(**ME, memory_id=f"fact {n}", content=f"sea {text(choose)}")
+    for n in range(1, 30, 7):
+        sync.delete_memory(**ME, memory_id=f"fact {n}")
+
+
+def test_every_answer_is_the_files_to_the_bit(open_service, tmp_path, schema) -> None:
+    embedder = FunctionEmbedder(embed, dimensions=64)
+    file = open_service(tmp_path / "m.db", embedder=embedder)
+    # The rotation of vectors has a seed that every storage has of its own.
+    identity = file._memory.storage.identity.hex()
+    schema.server.execute(
+        f"UPDATE {schema.name}.meta SET value = '{identity}' WHERE key = 'uuid'"
+    )
+    database = open_service(schema.url, embedder=embedder)
+    for memory in (file, database):
+        write_all(memory)
+    choose = random.Random(12)
+    filters = [None, Filter(kind="plan"), Filter(session_id="s")]
+    filters.append(Filter(metadata={"n": 3}))
+    for _ in range(150):
+        query, where = text(choose), choose.choice(filters)
+        answers: list[Any] = [
+            [
+                (e.id, e.content, e.score, e.similarity, e.confidence, e.timestamp)
+                for e in memory.sync.search_memory(
+                    **ME, query=query, top_k=8, filter=where
+                )
+            ]
+            for memory in (file, database)
+        ]
+        assert answers[0] == answers[1]
+        assert answers[0] or where is not None
+    listed = [
+        [
+            (e.id, e.content, e.custom_metadata)
+            for e in memory.sync.list_memories(**ME, limit=500)
+        ]
+        for memory in (file, database)
+    ]
+    assert listed[0] == listed[1]
+    (late,) = (id_ for id_, content, _ in listed[0] if content == "sea late")
+    around = [
+        [e.id for e in memory.sync.expand_session(**ME, memory_id=late)]
+        for memory in (file, database)
+    ]
+    assert around[0] == around[1]
+    assert len(around[0]) > 1
+
+
+def test_an_add_takes_three_round_trips_and_a_search_one_statement(
+    open_service, schema, monkeypatch
+) -> None:
+    memory = open_service(schema.url)
+    made: list[transactions.PostgresTransaction] = []
+    begin = transactions.PostgresTransaction.__init__
+
+    def noted(self: Any, *arguments: Any) -> None:
+        begin(self, *arguments)
+        made.append(self)
+
+    monkeypatch.setattr(transactions.PostgresTransaction, "__init__", noted)
+    for count in (1, 100):
+        made.clear()
+        facts = [f"sea {count} {n}" for n in range(count)]
+        memory.sync.add_memory(**ME, memories=facts)
+        # The end of the pipeline, with the commit, is one more.
+        assert [each.round_trips + 1 for each in made] == [3]
+    memory.sync.search_memory(**ME, query="sea")
+    made.clear()
+    checker = memory._memory.storage._checker
+    before = checker.statements
+    memory.sync.search_memory(**ME, query="sea")
+    assert (made, checker.statements - before) == ([], 1)
+
+    async def at_once() -> None:
+        await asyncio.gather(
+            *(memory.search_memory(**ME, query=f"sea {n}") for n in range(100))
+        )
+
+    before = checker.statements
+    asyncio.run(at_once())
+    assert made == []
+    assert checker.statements - before <= 5
