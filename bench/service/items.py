@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 from vecall import MemoryService, Put
 
+from bench.common import arguments
+
 DIM = 384
 OWNER = {"app_name": "bench", "user_id": "store"}
 TARGETS_US = {"get": 20, "search": 400, "search all": 5_000, "namespaces": 150}
@@ -80,7 +82,7 @@ def mixed(items: Any, seed: int, namespaces: int, per: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments.parser(__doc__)
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--namespaces", type=int, default=100)
     parser.add_argument("--folder", type=Path)
