@@ -36,6 +36,7 @@ _TESTS = {
         service/test_cache_budget.py::test_another_process_writes_to_users
         store/test_group_commit.py
         store/test_processes.py
+        lifecycle/test_expiry_sweep.py::test_two_processes_sweep_one_file
         items/test_item_processes.py
         items/test_items_in_files.py
     """,
@@ -50,6 +51,9 @@ _TESTS = {
         server/test_filter_arguments.py::test_a_filter_on_the_command_line
     """,
     "a backup is a copy of a file": """
+        adk/test_requirements.py::test_the_file_is_the_memory
+        service/test_read_only.py
+        service/test_user_memory.py::test_a_bound_method_does_what
         ingest/test_provenance.py::test_a_memory_keeps_where_it_comes_from
         lifecycle/test_purged_names.py::test_a_backup_and_what_is_saved
         search/test_mark_used_storage.py::test_copies_have_the_uses
@@ -82,6 +86,7 @@ _TESTS = {
         lifecycle/test_clock_reset.py
         service/test_concurrent_first_write.py::test_a_user_made_between_two_looks
         service/test_write_costs.py
+        lifecycle/test_purged_digests.py::test_what_a_summary_took_in
         store/test_schema_migration.py
     """,
     "snapshots are in a folder beside the file": """
