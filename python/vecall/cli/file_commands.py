@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 import warnings
 from collections.abc import Iterator
@@ -13,14 +12,13 @@ from typing import Any
 
 from vecall.cli.embedders import add_embedder, chosen
 from vecall.cli.failures import naming
+from vecall.cli.findings import print_findings
 from vecall.cli.options import add_json, add_path, expanded, require_file
 from vecall.cli.streams import one_line
-from vecall.cli.terminal import bold, counted, dim, print_json
+from vecall.cli.terminal import counted, print_json
 from vecall.errors import ConfigError
 from vecall.service.memory_service import MemoryService
-from vecall.store import Finding, examine, recover, repair, reset_clock
-
-_MARKS = {"ok": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
+from vecall.store import examine, recover, repair, reset_clock
 
 
 def add_commands(commands: Any) -> None:
@@ -139,7 +137,7 @@ def run_doctor(options: argparse.Namespace) -> int:
     if options.reset_clock:
         with naming(path):
             done += reset_clock(path)
-    return _tell(options, done, examine(path))
+    return print_findings(options, done, examine(path))
 
 
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
@@ -152,24 +150,7 @@ def _run_doctor_of_agents(options: argparse.Namespace) -> int:
     from vecall.adk.doctor import examine_agents
 
     uri: str | None = options.memory_service_uri
-    return _tell(options, [], examine_agents(options.agents, uri))
-
-
-def _tell(options: argparse.Namespace, done: list[str], findings: list[Finding]) -> int:
-    """Print the actions and the findings; return 1 if the file is damaged."""
-    bad = any(finding.level == "error" for finding in findings)
-    if options.json:
-        as_dicts = [dataclasses.asdict(finding) for finding in findings]
-        print_json({"done": done, "findings": as_dicts, "damaged": bad})
-        return int(bad)
-    for line in done:
-        print(bold(one_line(line)))
-    for finding in findings:
-        mark = _MARKS[finding.level]
-        shown = dim(mark) if finding.level == "ok" else bold(mark)
-        message = one_line(finding.message)
-        print(f"{one_line(finding.about):12} {shown}  {message}")
-    return int(bad)
+    return print_findings(options, [], examine_agents(options.agents, uri))
 
 
 def run_backup(options: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import vecall
 from vecall.caller_warnings import RawTurnsWarning
 from vecall.cli import consolidate_command as consolidating
+from vecall.cli import database_commands as databases
 from vecall.cli import demo_command as demo
 from vecall.cli import erase_command as erasing
 from vecall.cli import eval_command as evaluate
@@ -43,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
         erasing,
         evaluate,
         serving,
+        databases,
     ):
         module.add_commands(commands)
     return top

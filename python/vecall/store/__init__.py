@@ -8,6 +8,12 @@ them.
 
 from __future__ import annotations
 
+from vecall.store.database_tools import (
+    examine_database,
+    initialize_database,
+    migrate_database,
+    public_url,
+)
 from vecall.store.erased_names import HIDDEN_APP, Why, is_hidden, is_well_formed
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
@@ -23,8 +29,9 @@ from vecall.store.item_records import (
     encode_namespace,
     namespace_range,
 )
+from vecall.store.findings import Finding
 from vecall.store.maintenance.clock_reset import reset_clock
-from vecall.store.maintenance.doctor import Finding, examine, repair
+from vecall.store.maintenance.doctor import examine, repair
 from vecall.store.maintenance.file_facts import (
     apps_of,
     file_facts,
@@ -140,17 +147,21 @@ __all__ = [
     "decode_namespace",
     "encode_namespace",
     "examine",
+    "examine_database",
     "file_facts",
     "forget_hidden",
     "free_lines",
     "header_model",
     "hidden_names",
+    "initialize_database",
     "is_hidden",
     "is_well_formed",
     "json_object",
     "memory_id",
     "namespace_range",
+    "migrate_database",
     "open_storage",
+    "public_url",
     "recover",
     "repair",
     "require_same",

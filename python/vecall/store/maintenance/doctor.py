@@ -12,9 +12,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from vecall.clock import DAY_S, Clock, ExpiryClock
 from vecall.errors import ConfigError, VecallError
@@ -30,6 +28,7 @@ from vecall.store.file.filesystem import (
 )
 from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.file.sqlite_errors import storage_errors
+from vecall.store.findings import Finding, Level
 from vecall.store.partition_lookup import partition_names
 from vecall.store.reads.item_reads import damaged_items
 from vecall.store.reads.partition_reads import damaged_rows, load_rows
@@ -38,23 +37,6 @@ from vecall.store.writes.partition_writer import PartitionWriter
 
 _LONGEST_S = 3_600.0  # timeout of an examination; many GB take minutes
 _STEPS_AT_ONCE = 100_000  # steps of SQLite's virtual machine: a few milliseconds
-
-Level = Literal["ok", "note", "warning", "error"]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check.
-
-    Attributes:
-        level: The severity; "error": data is damaged or unreadable.
-        about: The subject of the check.
-        message: The result, and the action to take.
-    """
-
-    level: Level
-    about: str
-    message: str
 
 
 def examine(path: Path) -> list[Finding]:

@@ -13,6 +13,7 @@ from psycopg import sql
 from vecall.errors import ConfigError, IncompatibleFileError
 from vecall.lexical import ANALYSIS_VERSION
 from vecall.store.postgres.errors import database_errors
+from vecall.store.postgres.rights import catalog_digests, stored_digests
 from vecall.store.postgres.url import DatabaseUrl
 
 NEWEST = 1
@@ -103,6 +104,11 @@ def migrate(url: DatabaseUrl) -> int:
             "INSERT INTO meta (key, value) VALUES ('schema', %s) "
             "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (str(NEWEST),),
+        )
+        connection.execute(
+            "INSERT INTO meta (key, value) VALUES ('catalog', %s) "
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (stored_digests(catalog_digests(connection, url.schema)),),
         )
         return before
 

@@ -19,6 +19,7 @@ from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.errors import database_errors
 from vecall.store.postgres.maintenance import PostgresMaintenance
 from vecall.store.postgres.reads import PostgresReads
+from vecall.store.postgres.rights import require_rights
 from vecall.store.postgres.schema import require_schema, require_server
 from vecall.store.postgres.snapshots import PostgresSnapshots
 from vecall.store.postgres.transaction import PostgresTransaction
@@ -55,8 +56,9 @@ def open_postgres(
         max_staleness: A search may miss writes of other servers for so many seconds.
 
     Raises:
-        ConfigError: The URL is malformed, the database refuses access, or it has no
-            schema of vecall, or an older one.
+        ConfigError: The URL is malformed, the database refuses access, it has no
+            schema of vecall, or an older one, or its role or its policies do not hold
+            users apart.
         IncompatibleFileError: The schema is newer than this version of vecall.
         StorageError: The database cannot be reached.
     """
@@ -247,7 +249,9 @@ class PostgresStorage:
         with database_errors():
             with self._connections.connect() as connection:
                 require_server(connection)
-                require_schema(connection, self._connections.url.schema)
+                schema = self._connections.url.schema
+                require_schema(connection, schema)
+                require_rights(connection, schema)
             with self._reading() as transaction:
                 facts = dict(
                     transaction.execute("SELECT key, value FROM meta").fetchall()

@@ -22,6 +22,7 @@ _JOINED = (
     "(SELECT id FROM model WHERE state = 'active')"
 )
 _FROM = f"SELECT {_READ} {_JOINED}"
+_PAGE = 2_000  # rows with their vectors: a few MB
 """Rows for `_checked`. Right after a model migration the new vectors are still in
 `vec_next`; they take precedence."""
 
@@ -178,15 +179,23 @@ def damaged_rows(connection: Transaction) -> tuple[int, list[int]]:
     Returns:
         The number of rows, and the numbers of the rows with a wrong checksum.
     """
-    checked = 0
+    checked = after = 0
     damaged = []
-    cursor = connection.execute(f"{_FROM} WHERE mem.state <> 'quarantined'")
-    for values in cursor:
-        checked += 1
-        try:
-            _checked(values)
-        except CorruptFileError:
-            damaged.append(values[0])
+    while True:
+        page = connection.execute(
+            f"{_FROM} WHERE mem.rid > ? AND mem.state <> 'quarantined' "
+            "ORDER BY mem.rid LIMIT ?",
+            (after, _PAGE),
+        ).fetchall()
+        for values in page:
+            checked += 1
+            after = values[0]
+            try:
+                _checked(values)
+            except CorruptFileError:
+                damaged.append(values[0])
+        if len(page) < _PAGE:
+            break
     return checked, damaged
 
 

@@ -1,0 +1,341 @@
+"""Examines a database without changing it: the server, the schema, rights and rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from vecall.clock import DAY_S, Clock, ClockCheckpoint, ExpiryClock
+from vecall.errors import ConfigError, VecallError
+from vecall.store.findings import Finding
+from vecall.store.postgres.errors import database_errors
+from vecall.store.postgres.rights import (
+    catalog_digests,
+    changed_definitions,
+    group_faults,
+    role_faults,
+    table_faults,
+)
+from vecall.store.postgres.schema import require_schema, require_server
+from vecall.store.postgres.transaction import PostgresTransaction, prepare_connection
+from vecall.store.postgres.url import DatabaseUrl
+from vecall.store.reads.partition_reads import damaged_rows
+from vecall.store.writes.model_migration import migrating_model
+
+_LONGEST = "1h"  # a statement
+_SKEW_S = 1.0
+_OLD_IDS = 1_000_000_000  # transactions; autovacuum acts at 200 million
+_LAST_IDS = 1_800_000_000  # the server stops writing at 2.1 billion
+_BLOAT = 10  # dead rows for each live one
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_MISCOUNTED = """
+SELECT count(*) FROM part LEFT JOIN (
+  SELECT part, count(*) AS live, sum(length(CAST(text AS BLOB))) AS bytes
+  FROM mem WHERE state = 'live' GROUP BY part
+) AS counted ON counted.part = part.id
+WHERE part.live <> coalesce(counted.live, 0) OR part.bytes <> coalesce(counted.bytes, 0)
+"""
+_GAPS = """
+SELECT count(*) FROM part LEFT JOIN (
+  SELECT part, count(*) AS n, min(seq) AS first, max(seq) AS last
+  FROM chg GROUP BY part
+) AS logged ON logged.part = part.id
+WHERE part.seq > 0 AND (logged.last IS NULL OR logged.last <> part.seq
+  OR logged.n <> logged.last - logged.first + 1)
+"""
+_OTHER_HEADS = """
+SELECT count(*) FROM part JOIN chg ON chg.part = part.id AND chg.seq = part.seq
+WHERE chg.head <> part.head
+"""
+_ORPHANS = """
+SELECT count(*) FROM (
+  SELECT part FROM mem UNION SELECT part FROM chg UNION SELECT part FROM tomb
+  UNION SELECT part FROM hist UNION SELECT part FROM trig UNION SELECT part FROM told
+) AS used WHERE part NOT IN (SELECT id FROM part)
+"""
+_SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY (%s)"
+_NAMES = (
+    "archive_mode",
+    "autovacuum",
+    "data_checksums",
+    "fsync",
+    "full_page_writes",
+    "synchronous_commit",
+    "synchronous_standby_names",
+)
+
+
+def examine_url(url: DatabaseUrl) -> list[Finding]:
+    """Check a database with the rights of its URL; change nothing.
+
+    Args:
+        url: The URL that servers use.
+
+    Raises:
+        ConfigError: The database refuses access.
+        StorageError: The database cannot be reached.
+    """
+    with (
+        database_errors(),
+        psycopg.connect(url.conninfo, autocommit=True, connect_timeout=10) as opened,
+    ):
+        prepare_connection(opened)
+        opened.execute(f"SET statement_timeout = '{_LONGEST}'".encode())
+        findings = list(_server(opened, url))
+        try:
+            require_schema(opened, url.schema)
+        except VecallError as error:
+            message = str(error).removeprefix("path: ")
+            return [*findings, Finding("error", "schema", message)]
+        findings.append(Finding("ok", "schema", "the newest"))
+        findings += _rights(opened, url)
+        findings += _catalog(opened, url)
+    try:
+        with (
+            database_errors(),
+            psycopg.connect(
+                url.keeper or url.conninfo, autocommit=True, connect_timeout=10
+            ) as keeping,
+        ):
+            prepare_connection(keeping)
+            keeping.execute(f"SET statement_timeout = '{_LONGEST}'".encode())
+            findings += _contents(keeping, url)
+    except VecallError as error:
+        message = f"not examined: {error}"
+        findings.append(Finding("error", "contents", message))
+    return findings
+
+
+def _server(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
+    try:
+        require_server(connection)
+        number = connection.info.server_version
+        yield Finding(
+            "ok", "server", f"PostgreSQL {number // 10_000}.{number % 10_000}"
+        )
+    except ConfigError as error:
+        yield Finding("error", "server", str(error).removeprefix("path: "))
+    yield _encryption(connection, url)
+    yield _pooler(connection)
+    settings: dict[str, str] = dict(
+        connection.execute(_SETTINGS, (list(_NAMES),)).fetchall()
+    )
+    for name, about in (
+        ("fsync", "a crash of the server may destroy data"),
+        ("full_page_writes", "a power cut may destroy data"),
+    ):
+        off = settings[name] != "on"
+        message = f"{settings[name]}; {about}" if off else "on"
+        yield Finding("error" if off else "ok", name, message)
+    yield _checksums(settings)
+    yield _replication(connection, settings)
+    if settings["archive_mode"] == "off":
+        message = (
+            "archive_mode is off: the server cannot be restored to a point in time, "
+            "unless its provider stores backups"
+        )
+        yield Finding("note", "backups", message)
+    yield _clock_of_server(connection)
+    yield _vacuum(connection, settings)
+
+
+def _encryption(connection: Connection, url: DatabaseUrl) -> Finding:
+    found = connection.execute(
+        "SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+    ).fetchone()
+    encrypted = found is not None and found[0]
+    how = found[1] if found is not None and encrypted else "not encrypted"
+    if url.is_checked:
+        return Finding("ok", "connection", f"local, or verified ({how})")
+    message = f"{how}, and the server is not verified; use sslmode=verify-full"
+    return Finding("warning", "connection", message)
+
+
+def _pooler(connection: Connection) -> Finding:
+    found = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if found is not None and found[0] == connection.info.backend_pid:
+        return Finding("ok", "pooler", "none")
+    return Finding(
+        "note",
+        "pooler",
+        "one is between; pgbouncer needs 1.21 or later with max_prepared_statements, "
+        "else statements are not prepared",
+    )
+
+
+def _checksums(settings: dict[str, str]) -> Finding:
+    if settings["data_checksums"] == "on":
+        return Finding("ok", "checksums", "pages have checksums")
+    message = "pages have no checksums; `pg_checksums --enable` adds them"
+    return Finding("warning", "checksums", message)
+
+
+def _replication(connection: Connection, settings: dict[str, str]) -> Finding:
+    commit, standby = (
+        settings["synchronous_commit"],
+        settings["synchronous_standby_names"],
+    )
+    about = "replication"
+    found = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+    if found is not None and found[0]:
+        return Finding("warning", about, "the server is a replica: writes are refused")
+    if commit == "off":
+        message = (
+            "synchronous_commit is off: a crash of the server loses the last commits; "
+            'durability="full" needs on'
+        )
+        return Finding("warning", about, message)
+    if not standby or commit == "local":
+        message = (
+            "no synchronous standby: a failover to a replica may lose acknowledged "
+            "writes, unless the storage of the server is replicated"
+        )
+        return Finding("warning", about, message)
+    return Finding("ok", about, "commits wait for a synchronous standby")
+
+
+def _clock_of_server(connection: Connection) -> Finding:
+    before = time.time()
+    found = connection.execute(
+        "SELECT CAST(extract(epoch FROM clock_timestamp()) AS float8)"
+    ).fetchone()
+    after = time.time()
+    assert found is not None
+    ahead = found[0] - (before + after) / 2
+    if abs(ahead) <= _SKEW_S + (after - before):
+        return Finding("ok", "clock", "as this machine's")
+    side = "ahead of" if ahead > 0 else "behind"
+    message = f"the server's is {abs(ahead):.1f} s {side} this machine's; use NTP"
+    return Finding("warning", "clock", message)
+
+
+def _vacuum(connection: Connection, settings: dict[str, str]) -> Finding:
+    found = connection.execute(
+        "SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()"
+    ).fetchone()
+    age = 0 if found is None else found[0]
+    if age > _OLD_IDS:
+        message = (
+            f"the oldest transaction is {age:,} transactions old, and the server stops "
+            "writing at 2.1 billion; VACUUM the database"
+        )
+        return Finding("error" if age > _LAST_IDS else "warning", "vacuum", message)
+    if settings["autovacuum"] != "on":
+        return Finding("warning", "vacuum", "autovacuum is off; tables only grow")
+    return Finding("ok", "vacuum", "autovacuum is on")
+
+
+def _rights(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
+    for about, faults, well in (
+        ("role", role_faults(connection, url.schema), "limited to one user at a time"),
+        ("roles", group_faults(connection), "none logs in"),
+        ("policies", table_faults(connection, url.schema), "hold users apart"),
+    ):
+        for fault in faults:
+            yield Finding("error", about, fault)
+        if not faults:
+            yield Finding("ok", about, well)
+
+
+def _catalog(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
+    with connection.transaction():
+        connection.execute("SET LOCAL ROLE vecall_app")
+        found = connection.execute(
+            sql.SQL("SELECT value FROM {}.meta WHERE key = 'catalog'").format(
+                sql.Identifier(url.schema)
+            )
+        ).fetchone()
+    if found is None:
+        yield Finding("warning", "tables", "no record of their definitions")
+        return
+    changed = changed_definitions(catalog_digests(connection, url.schema), found[0])
+    if changed:
+        message = f"not as the last migration made them: {', '.join(changed)}"
+        yield Finding("warning", "tables", message)
+    else:
+        yield Finding("ok", "tables", "as the last migration made them")
+
+
+def _contents(connection: Connection, url: DatabaseUrl) -> Iterator[Finding]:
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        connection.execute("SET LOCAL ROLE vecall_keeper")
+        connection.execute(
+            "SELECT set_config('search_path', quote_ident(%s), true)", (url.schema,)
+        )
+        clock = ExpiryClock(Clock())
+        reading = PostgresTransaction(connection, clock, b"")
+        yield _rows(reading)
+        for about, query, wrong, right in (
+            ("counts", _MISCOUNTED, "users have a wrong count", "right"),
+            ("changes", _GAPS, "users have gaps in the log of changes", "no gaps"),
+            ("heads", _OTHER_HEADS, "users have a head that is not logged", "logged"),
+            ("orphans", _ORPHANS, "users are missing that have rows", "none"),
+        ):
+            number = _one(reading, query)
+            message = f"{number} {wrong}; restore a backup" if number else right
+            yield Finding("error" if number else "ok", about, message)
+        yield from _bloat(reading, url)
+        coming = migrating_model(reading)
+        if coming is not None:
+            message = f"a move to {coming} is not finished; `vecall reembed` resumes it"
+            yield Finding("note", "model", message)
+        yield from _expiry_clock(reading)
+
+
+def _rows(reading: PostgresTransaction) -> Finding:
+    checked, damaged = damaged_rows(reading)
+    if damaged:
+        message = f"{len(damaged)} of {checked} fail their checksum; restore a backup"
+        return Finding("error", "memories", message)
+    return Finding("ok", "memories", f"{checked} pass their checksum")
+
+
+def _bloat(reading: PostgresTransaction, url: DatabaseUrl) -> Iterator[Finding]:
+    found = reading.execute(
+        "SELECT n_live_tup, n_dead_tup FROM pg_stat_user_tables "
+        "WHERE schemaname = ? AND relname = 'part'",
+        (url.schema,),
+    ).fetchone()
+    if found is None:
+        return
+    live, dead = found
+    if dead > 1_000 and dead > _BLOAT * live:
+        message = (
+            f"the table part has {dead:,} dead rows for {live:,} live ones; it should "
+            "be vacuumed more often, and no transaction should stay open for hours"
+        )
+        yield Finding("warning", "bloat", message)
+    else:
+        yield Finding("ok", "bloat", f"{dead:,} dead rows of {live:,} users")
+
+
+def _expiry_clock(reading: PostgresTransaction) -> Iterator[Finding]:
+    row = reading.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()
+    checkpoint = None if row is None else ClockCheckpoint.parse(row[0])
+    if checkpoint is None:
+        return
+    clock = Clock()
+    ahead = ExpiryClock(clock, checkpoint).now() - clock.wall()
+    if abs(ahead) <= DAY_S:
+        yield Finding("ok", "expiry", "as the wall clock says")
+        return
+    side = "ahead of" if ahead > 0 else "behind"
+    message = (
+        f"the time by which memories expire is {abs(ahead) / DAY_S:.1f} days {side} "
+        "the wall clock"
+    )
+    yield Finding("warning", "expiry", message)
+
+
+def _one(reading: PostgresTransaction, query: str) -> int:
+    row = reading.execute(query).fetchone()
+    assert row is not None
+    number: int = row[0]
+    return number

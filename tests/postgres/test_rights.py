@@ -1,0 +1,132 @@
+"""A database that does not hold users apart is refused, and the doctor says why."""
+
+from __future__ import annotations
+
+import pytest
+from vecall import ConfigError, MemoryService
+from vecall.store import examine_database
+
+TABLES = ("part", "mem", "vec_next", "chg", "tomb", "hist", "idem", "trig", "replaced",
+          "told", "snap")  # fmt: skip
+
+
+def open_service(schema):
+    return MemoryService(schema.url, embedder=None).sync
+
+
+def errors(schema):
+    found = examine_database(schema.url)
+    return [finding.message for finding in found if finding.level == "error"]
+
+
+@pytest.fixture
+def change(schema):
+    """Execute statements in the schema as the administrator."""
+
+    def execute(statement):
+        schema.server.execute(f"SET search_path = {schema.name}; {statement}")
+
+    return execute
+
+
+def rights(schema):
+    """What the doctor says about roles and tables, apart from the server's settings."""
+    ours = ("is on", "a power cut", "a crash")
+    return [text for text in errors(schema) if not any(part in text for part in ours)]
+
+
+def test_a_new_schema_is_accepted(schema):
+    assert rights(schema) == []
+    with open_service(schema) as memory:
+        memory.user("hotel", "alice").add(["Prefers a quiet room."])
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    ("statement", "fault"),
+    [
+        ("DROP POLICY one ON {}", "has no policy for vecall_app"),
+        ("DROP POLICY every ON {}", "has no policy for vecall_keeper"),
+        ("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY", "does not force"),
+        ("ALTER TABLE {} DISABLE ROW LEVEL SECURITY", "has no row-level security"),
+        ("CREATE POLICY more ON {} TO vecall_app USING (true)", "shows other users"),
+        ("ALTER POLICY one ON {} USING (true)", "shows other users"),
+        ("CREATE POLICY more ON {} FOR SELECT TO public USING (true)", "shows other"),
+    ],
+)  # fmt: skip
+def test_each_policy_that_is_dropped_or_widened_is_noticed(
+    schema, change, table, statement, fault
+):
+    change(statement.format(table))
+    said = [text for text in rights(schema) if fault in text]
+    assert len(said) == 1
+    assert table in said[0]
+    with pytest.raises(ConfigError, match=fault):
+        open_service(schema)
+
+
+@pytest.mark.parametrize("door", ["enter", "look", "heads"])
+@pytest.mark.parametrize(
+    ("statement", "fault"),
+    [
+        ("GRANT EXECUTE ON FUNCTION {} TO public", "executed by every role"),
+        ("ALTER FUNCTION {} SECURITY INVOKER", "not SECURITY DEFINER"),
+        ("DROP FUNCTION {}", "is missing"),
+    ],
+)
+def test_each_changed_function_is_noticed(schema, change, door, statement, fault):
+    change(statement.format(door))
+    said = [text for text in rights(schema) if fault in text]
+    assert len(said) == 1
+    assert door in said[0]
+    with pytest.raises(ConfigError, match=fault):
+        open_service(schema)
+
+
+@pytest.mark.parametrize(
+    ("statement", "fault"),
+    [
+        ("ALTER ROLE other SUPERUSER", "superuser"),
+        ("ALTER ROLE other BYPASSRLS", "BYPASSRLS"),
+        ("GRANT vecall_owner TO other", "member of vecall_owner"),
+        ("GRANT vecall_keeper TO other WITH INHERIT TRUE", "inherits"),
+        ("REVOKE vecall_app FROM other", "no member of vecall_app"),
+        ("ALTER TABLE mem OWNER TO other", "owns tables"),
+    ],
+)
+def test_a_role_with_other_rights_is_refused(schema, change, statement, fault):
+    change("CREATE ROLE other LOGIN; GRANT vecall_app TO other")
+    url = schema.server.url("other", schema=schema.name)
+    try:
+        change(statement)
+        with pytest.raises(ConfigError, match=fault):
+            MemoryService(url, embedder=None)
+        said = [finding.message for finding in examine_database(url)]
+        assert any(fault in text for text in said)
+    finally:
+        change("REASSIGN OWNED BY other TO vecall_owner; DROP OWNED BY other")
+        change("DROP ROLE other")
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("DROP INDEX mem_session", "mem"),
+        ("ALTER TABLE hist ADD extra int", "hist"),
+        ("GRANT SELECT ON mem TO public", "mem"),
+        ("ALTER TABLE snap SET LOGGED", "snap"),
+        ("CREATE FUNCTION added() RETURNS int LANGUAGE sql AS 'SELECT 1'", "added"),
+    ],
+)
+def test_the_doctor_names_what_is_not_as_the_migration_made_it(
+    schema, change, statement, name
+):
+    def tables():
+        found = examine_database(schema.url)
+        return [each for each in found if each.about == "tables"]
+
+    assert [finding.level for finding in tables()] == ["ok"]
+    change(statement)
+    (finding,) = tables()
+    assert finding.level == "warning"
+    assert finding.message.endswith(f": {name}")
