@@ -26,8 +26,8 @@ def add_commands(commands: Any) -> None:
         "pg",
         help="set up and check a PostgreSQL database",
         description="Set up and check a PostgreSQL database. Other users of the "
-        "machine can see the arguments of a command: leave the password out of the URL, and "
-        "give it in PGPASSWORD or in a file of passwords (PGPASSFILE).",
+        "machine can see the arguments of a command: leave the password out of the "
+        "URL, and give it in PGPASSWORD or in a file of passwords (PGPASSFILE).",
     ).add_subparsers(dest="pg", required=True, metavar="ACTION")
 
     init = group.add_parser(

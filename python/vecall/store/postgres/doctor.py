@@ -17,6 +17,7 @@ from vecall.store.postgres.rights import (
     catalog_digests,
     changed_definitions,
     group_faults,
+    require_member,
     role_faults,
     table_faults,
 )
@@ -89,6 +90,7 @@ def examine_url(url: DatabaseUrl) -> list[Finding]:
         opened.execute(f"SET statement_timeout = '{_LONGEST}'".encode())
         findings = list(_server(opened, url))
         try:
+            require_member(opened)
             require_schema(opened, url.schema)
         except VecallError as error:
             message = str(error).removeprefix("path: ")

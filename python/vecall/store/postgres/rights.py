@@ -22,6 +22,7 @@ SHARED = ("meta", "model")
 # Roles that are limited to the user of the transaction.
 _LIMITED = "{vecall_app,vecall_reader,public}"
 
+_NO_MEMBER = "the role of the URL is no member of vecall_app"
 _ROLE = """
 SELECT r.rolsuper, r.rolbypassrls,
   EXISTS (SELECT 1 FROM pg_roles AS o WHERE o.rolname = 'vecall_owner'
@@ -97,6 +98,21 @@ UNION ALL SELECT t.tgrelid::regclass::text, pg_get_triggerdef(t.oid, true)
 """
 
 
+def require_member(connection: Connection) -> None:
+    """Check that the role may read the schema's number, if there is a schema.
+
+    Raises:
+        ConfigError: It is no member of vecall_app.
+    """
+    found = connection.execute(
+        "SELECT 1 FROM pg_roles WHERE rolname = 'vecall_app' "
+        "AND NOT pg_has_role(session_user, oid, 'MEMBER')"
+    ).fetchone()
+    if found is not None:
+        msg = f"path: {_NO_MEMBER}; run `vecall pg init URL --login ROLE`"
+        raise ConfigError(msg)
+
+
 def role_faults(connection: Connection, schema: str) -> list[str]:
     """Return why the role that logged in is not limited to one user at a time."""
     found = connection.execute(_ROLE, {"schema": schema}).fetchone()
@@ -118,7 +134,7 @@ def role_faults(connection: Connection, schema: str) -> list[str]:
     if owns:
         faults.append("the role of the URL owns tables of vecall")
     if not app:
-        faults.append("the role of the URL is no member of vecall_app")
+        faults.append(_NO_MEMBER)
     return faults
 
 

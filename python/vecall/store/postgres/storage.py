@@ -19,7 +19,7 @@ from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.errors import database_errors
 from vecall.store.postgres.maintenance import PostgresMaintenance
 from vecall.store.postgres.reads import PostgresReads
-from vecall.store.postgres.rights import require_rights
+from vecall.store.postgres.rights import require_member, require_rights
 from vecall.store.postgres.schema import require_schema, require_server
 from vecall.store.postgres.snapshots import PostgresSnapshots
 from vecall.store.postgres.transaction import PostgresTransaction
@@ -250,6 +250,7 @@ class PostgresStorage:
             with self._connections.connect() as connection:
                 require_server(connection)
                 schema = self._connections.url.schema
+                require_member(connection)
                 require_schema(connection, schema)
                 require_rights(connection, schema)
             with self._reading() as transaction:
