@@ -96,6 +96,7 @@ _TESTS = {
         store/test_snapshot
     """,
     "holds up the one writer thread of a file": """
+        embedding/test_reembed_switch.py
         service/test_event_loop.py::test_a_slow_write_blocks_no_coroutine
     """,
 }

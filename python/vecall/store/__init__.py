@@ -17,6 +17,7 @@ from vecall.store.database_tools import (
 from vecall.store.erased_names import HIDDEN_APP, Why, is_hidden, is_well_formed
 from vecall.store.file.database import Durability
 from vecall.store.file.filesystem import require_unrelated
+from vecall.store.findings import Finding
 from vecall.store.item_records import (
     MOST_VECTORS,
     ItemDrop,
@@ -29,7 +30,6 @@ from vecall.store.item_records import (
     encode_namespace,
     namespace_range,
 )
-from vecall.store.findings import Finding
 from vecall.store.maintenance.clock_reset import reset_clock
 from vecall.store.maintenance.doctor import examine, repair
 from vecall.store.maintenance.file_facts import (
@@ -158,8 +158,8 @@ __all__ = [
     "is_well_formed",
     "json_object",
     "memory_id",
-    "namespace_range",
     "migrate_database",
+    "namespace_range",
     "open_storage",
     "public_url",
     "recover",
