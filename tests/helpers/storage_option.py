@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-_NOT_SYNCED = ("fsync", "full_page_writes")
+_NOT_SYNCED = ("fsync", "full_page_writes", "replication")
 
 _schemas: dict[Path, Schema] = {}
 """The schemas of the running test, by the path that the test opens."""

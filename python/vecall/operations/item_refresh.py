@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from time import monotonic
 
 from vecall.errors import VecallError
 from vecall.store import Change, ItemRow, TouchItems
@@ -13,6 +14,9 @@ from vecall.store import Change, ItemRow, TouchItems
 Key = tuple[str, str]
 
 _TOUCH_S = 1.0  # an expiry is moved at most this often
+_READ_S = 60.0  # no read takes longer
+
+_NONE: dict[int, float] = {}
 
 
 class ItemRefresh:
@@ -24,6 +28,11 @@ class ItemRefresh:
         self._lock = threading.Lock()
         self._touched: dict[Key, dict[int, float]] = {}
         self._in_flight: dict[Key, dict[int, float]] = {}
+        # A reader may have read a row before its new expiry was written, and look here
+        # afterwards. So what was written stays for one to two periods.
+        self._written_now: dict[Key, dict[int, float]] = {}
+        self._written_before: dict[Key, dict[int, float]] = {}
+        self._period_began = monotonic()
         self._futures: dict[Key, Future[Change]] = {}
         self._is_refused = False
 
@@ -31,8 +40,13 @@ class ItemRefresh:
         """Return an item with its newest expiry; None if it has expired."""
         if row.expires_at is None:
             return row
-        for touched in (self._touched.get(key), self._in_flight.get(key)):
-            expiry = (touched or {}).get(row.rid, 0.0)
+        for place in (  # in the order in which an expiry passes through them
+            self._touched,
+            self._in_flight,
+            self._written_now,
+            self._written_before,
+        ):
+            expiry = place.get(key, _NONE).get(row.rid, 0.0)
             if expiry > (row.expires_at or 0.0):
                 row = row._replace(expires_at=expiry)
         return None if (row.expires_at or 0.0) <= now else row
@@ -67,7 +81,9 @@ class ItemRefresh:
         with self._lock:
             if key in self._in_flight or key not in self._touched:
                 return None
-            self._in_flight[key] = self._touched.pop(key)
+            # A reader without the lock finds the expiries in one place or the other.
+            self._in_flight[key] = self._touched[key]
+            del self._touched[key]
             job = TouchItems(*key, dict(self._in_flight[key]))
         try:
             future = self._submit(job)
@@ -78,7 +94,7 @@ class ItemRefresh:
             raise
         with self._lock:
             self._futures[key] = future
-        future.add_done_callback(lambda _: self._written(key))
+        future.add_done_callback(lambda done: self._written(key, done))
         return future
 
     def finish(self) -> None:
@@ -97,8 +113,14 @@ class ItemRefresh:
             if self._is_refused:
                 return
 
-    def _written(self, key: Key) -> None:
+    def _written(self, key: Key, future: Future[Change]) -> None:
         with self._lock:
+            if monotonic() - self._period_began > _READ_S:
+                self._written_before, self._written_now = self._written_now, {}
+                self._period_began = monotonic()
+            written = self._in_flight.get(key)
+            if written is not None and future.exception() is None:
+                self._written_now.setdefault(key, {}).update(written)
             self._in_flight.pop(key, None)
             self._futures.pop(key, None)
         with suppress(VecallError):  # the service is being closed
