@@ -162,6 +162,21 @@ class Server:
             self.execute("SELECT pg_reload_conf()")
         return other
 
+    def wait_for(self, primary: Server) -> None:
+        """Wait until this replica has all that a primary has committed."""
+        ((position,),) = primary.execute("SELECT pg_current_wal_lsn()::text")
+        self._until(f"SELECT pg_last_wal_replay_lsn() >= '{position}'::pg_lsn")
+
+    def wait_until_alone(self) -> None:
+        """Wait until this replica receives nothing any more."""
+        self._until("SELECT count(*) = 0 FROM pg_stat_wal_receiver")
+
+    def _until(self, question: str) -> None:
+        deadline = time.monotonic() + 30
+        while not self.execute(question)[0][0]:
+            assert time.monotonic() < deadline, question
+            time.sleep(0.02)
+
     def promote(self) -> None:
         """Make a replica a primary, and wait for it."""
         self.execute("ALTER SYSTEM RESET synchronous_standby_names")
@@ -179,6 +194,13 @@ class Server:
         """Kill the server and delete its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def new_server() -> Server:
+    """Return a started server that syncs commits, in a folder of its own."""
+    server = Server(Path(tempfile.mkdtemp(prefix="pg")), sync=True)
+    server.start()
+    return server
 
 
 _shared: Server | None = None

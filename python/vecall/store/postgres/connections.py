@@ -115,6 +115,12 @@ class Connections:
                     with suppress(psycopg.Error):
                         connection.execute("ROLLBACK")
 
+    def renew(self) -> None:
+        """Replace the idle connections that a lost server has left behind."""
+        for pool in {self._pool, self._keepers}:
+            with suppress(psycopg.Error):
+                pool.check()
+
     def vacuum(self) -> None:
         """Return the space of deleted rows, as far as the keeper may."""
         with (

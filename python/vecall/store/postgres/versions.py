@@ -138,6 +138,7 @@ class VersionChecker:
         except psycopg.Error as error:
             if not is_lost(error):
                 raise
+            self._connections.renew()
             rows = self._ask_database(apps, users)  # on a new connection
         found: dict[Names, Version | None] = dict.fromkeys(names)
         for place, part, seq, head in rows:

@@ -158,6 +158,7 @@ class Writers:
                         # It was rolled back.
                     if last:
                         raise
+                    self._connections.renew()
                 elif not isinstance(error, AGAIN) or last:
                     raise
                 free_frames(error)
