@@ -151,7 +151,7 @@ class ContextBudgetError(VecallError):
 
 
 class InvalidMemoryError(VecallError, ValueError):
-    """A recalled memory lacks its scores or has one outside [0, 1]."""
+    """A recalled memory lacks its scores, or a vector store returned an invalid row."""
 
 
 class ClosedError(VecallError):

@@ -90,7 +90,8 @@ void RowEncoder::prepare(const VectorSpace& space) {
 
 void RowEncoder::encode(const VectorSpace& space, std::span<const float> unit,
                         RowCodes row) noexcept {
-  VECALL_ASSERT(rotated_.size() == space.width() && unit.size() == space.dim());
+  VECALL_ASSERT(rotated_.size() == space.width() && unit.size() == space.dim() &&
+                has_norm_1(unit));
   const std::size_t dim = space.dim();
   std::fill(rotated_.begin(), rotated_.end(), 0.0F);
   std::copy(unit.begin(), unit.end(), rotated_.begin());

@@ -42,7 +42,7 @@ class RowEncoder {
  public:
   // Allocates what encode() needs.
   void prepare(const VectorSpace& space);
-  // REQUIRES: prepared; unit.size() == space.dim().
+  // REQUIRES: prepared; unit has norm 1 and space.dim() values.
   void encode(const VectorSpace& space, std::span<const float> unit,
               RowCodes row) noexcept;
 

@@ -8,10 +8,16 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
+#include <vector>
 
+#include "engine_support.hpp"
 #include "index/shortlist.hpp"
 #include "terms/posting_list.hpp"
+#include "vectors/row_codes.hpp"
+#include "vectors/vector_space.hpp"
 
 namespace vecall::testing {
 
@@ -55,6 +61,29 @@ TEST_CASE("a precondition of the core is asserted") {
     list.insert({7, 1});
     list.insert({8, 1});
   }));
+}
+
+TEST_CASE("a row is encoded only if its norm is 1") {
+  constexpr std::size_t kDim = 64;
+  const VectorSpace space(kDim, Codec::kInt4Plus8, false);
+  const auto encode = [&space](float scale) {
+    Vector given = unit_vector(3, kDim);
+    for (float& value : given) value *= scale;
+    std::vector<std::uint8_t> high(space.high_bytes());
+    std::vector<std::uint8_t> low(space.low_bytes());
+    float factor = 0;
+    float step = 0;
+    RowEncoder encoder;
+    encoder.prepare(space);
+    encoder.encode(space, given,
+                   {high.data(), low.data(), nullptr, nullptr, &factor, &step});
+  };
+  CHECK_FALSE(aborts([&] { encode(1.0F); }));
+  for (const float scale : {0.0F, 0.5F, 1.01F, std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()}) {
+    CAPTURE(scale);
+    CHECK(aborts([&] { encode(scale); }));
+  }
 }
 #else
 TEST_CASE("without assertions the condition is not evaluated") {

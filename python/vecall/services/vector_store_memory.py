@@ -36,6 +36,7 @@ from vecall.limits import Limits
 from vecall.ranking.calibration import Calibration, cosine_signals
 from vecall.ranking.options import Ranking
 from vecall.search.query_vector import checked_query_vector
+from vecall.services.vector_store_results import checked_results
 from vecall.services.vector_store_rows import (
     from_hit,
     is_expired,
@@ -235,7 +236,7 @@ class VectorStoreMemory:
             return []  # a zero vector has no direction
         hits = await self.run(partial(self._search, vector, count, scope))
         now = self.expiry_clock.wall()
-        best = max((hit.score for hit in hits), default=0.0)
+        best = hits[0].score if hits else 0.0
         chance = self._weights.probability
         return [
             from_hit(hit, now, chance(cosine_signals(hit.score, best, place)))
@@ -328,7 +329,8 @@ class VectorStoreMemory:
         wanted = top_k
         deleted: set[str] = set()  # some stores return deleted rows for a while
         while True:
-            hits = await self.store.search(vector, wanted, scope)
+            rows = await self.store.search(vector, wanted, scope)
+            hits = checked_results(rows, scope)
             now, wall = self.expiry_clock.now(), self.expiry_clock.wall()
             found = [hit for hit in hits if not is_expired(hit, now, wall)]
             if len(found) == len(hits):
@@ -344,6 +346,6 @@ class VectorStoreMemory:
                 if new:
                     continue
             limit = self.limits.max_top_k
-            if len(found) >= top_k or len(hits) < wanted or wanted >= limit:
+            if len(found) >= top_k or len(rows) < wanted or wanted >= limit:
                 return found[:top_k]
             wanted = min(2 * wanted, limit)

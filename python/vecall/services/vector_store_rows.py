@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from vecall.errors import InvalidArgumentError, InvalidMemoryError
+from vecall.errors import InvalidArgumentError
 from vecall.search.confidence import importance_of
 from vecall.search.entries import entry_from_row
 from vecall.store import Draft, Row
@@ -43,17 +43,11 @@ def from_hit(
     """Return the memory of a row, with its scores.
 
     Args:
-        hit: The row.
+        hit: The row, as `checked_results` returns it.
         now: Seconds since 1970, for the importance.
         confidence: The probability that the memory is relevant, in (0, 1).
-
-    Raises:
-        InvalidMemoryError: The row is not a memory.
     """
     known = hit.metadata
-    if not isinstance(known.get("text"), str) or "created_at" not in known:
-        msg = "the vector store returned a row that is not a memory"
-        raise InvalidMemoryError(msg)
     values: dict[str, Any] = {name: known.get(name) for name in _FIELDS}
     row = Row(
         rid=0,

@@ -50,7 +50,7 @@ class VectorSearchResult:
 
     Attributes:
         id: The row's id, unique for its app and user.
-        score: Cosine of the query and the row, in [-1, 1].
+        score: Cosine of the query and the row, finite and in [-1, 1].
         metadata: A copy of the stored metadata; a timestamp is in seconds since 1970.
     """
 
@@ -104,7 +104,8 @@ class VectorStore(Protocol):
             filter: Must name the app and the user.
 
         Returns:
-            The rows, best first. Ties: newer rows first, then by id.
+            The rows, best first. Ties: newer rows first, then by id. Their metadata
+            names the app and the user.
 
         Raises:
             InvalidArgumentError: An invalid value, or a name is missing.
