@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from vecall.errors import (
     ConfigError,
@@ -157,9 +157,14 @@ def check_storage_path(path: object) -> Path | str | None:
     Raises:
         ConfigError: As `check_path`.
     """
-    if isinstance(path, str) and path.startswith(_DATABASES):
+    if is_database_url(path):
         return path
     return check_path(path)
+
+
+def is_database_url(path: object) -> TypeGuard[str]:
+    """Whether a path is the URL of a database."""
+    return isinstance(path, str) and path.startswith(_DATABASES)
 
 
 def check_filter(

@@ -22,9 +22,16 @@ from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.utils.yaml_utils import load_yaml_file
 
 from vecall.adk.memory_service import VecallMemoryService
-from vecall.adk.uri import SCHEME, parse_uri, with_uri_options
+from vecall.adk.uri import (
+    DATABASE_SCHEME,
+    SCHEME,
+    SCHEMES,
+    is_ours,
+    parse_uri,
+    with_uri_options,
+)
 from vecall.errors import ConfigError, VecallError
-from vecall.store import Finding, examine
+from vecall.store import Finding, examine, examine_database, public_url
 
 _YAML = ("services.yaml", "services.yml")
 _BUILT_IN = {"memory", "rag", "agentengine", "sqlite"}
@@ -74,19 +81,20 @@ def examine_agents(folder: Path, uri: str | None = None) -> list[Finding]:
         msg = f"{folder}: there is no such folder"
         raise ConfigError(msg)
     findings = [Finding("ok", "google-adk", google.adk.__version__)]
-    services, known = _services(folder)
+    needs_ours = uri is not None and is_ours(uri)
+    scheme = SCHEME if uri is None or not needs_ours else uri.partition(":")[0]
+    services, known = _services(folder, scheme)
     findings += services
     if not known:
-        findings.append(_unknown_scheme(folder, uri))
+        findings.append(_unknown_scheme(folder, scheme, is_needed=needs_ours))
     findings += _address(folder, uri)
-    is_ours = uri is not None and uri.startswith(f"{SCHEME}:")
     for agent in _agents(folder):
-        findings += _agent(agent, is_ours=is_ours, waits=_waits_for_an_end(uri))
+        findings += _agent(agent, is_ours=needs_ours, waits=_waits_for_an_end(uri))
     return findings
 
 
-def _services(folder: Path) -> tuple[list[Finding], bool]:
-    """Return the findings on the services files, and whether they register the scheme.
+def _services(folder: Path, scheme: str) -> tuple[list[Finding], bool]:
+    """Return the findings on the services files, and whether they register a scheme.
 
     google-adk reads the YAML files first. At the first entry that fails, it stops and
     reads no further file.
@@ -94,7 +102,7 @@ def _services(folder: Path) -> tuple[list[Finding], bool]:
     findings: list[Finding] = []
     known = False
     for name in filter(lambda each: (folder / each).is_file(), _YAML):
-        for finding, registers in _entries(folder, name):
+        for finding, registers in _entries(folder, name, scheme):
             findings.append(finding)
             known |= registers
             if finding.level == "error":
@@ -103,8 +111,8 @@ def _services(folder: Path) -> tuple[list[Finding], bool]:
     return findings + found, known or registers
 
 
-def _entries(folder: Path, name: str) -> Iterator[tuple[Finding, bool]]:
-    """Yield findings on a YAML file, and whether each registers the scheme."""
+def _entries(folder: Path, name: str, ours: str) -> Iterator[tuple[Finding, bool]]:
+    """Yield findings on a YAML file, and whether each registers the scheme `ours`."""
     try:
         services = (load_yaml_file(folder / name) or {}).get("services") or []
         entries = [(each.get("scheme"), each.get("class"), each) for each in services]
@@ -113,11 +121,11 @@ def _entries(folder: Path, name: str) -> Iterator[tuple[Finding, bool]]:
         yield Finding("error", name, message), False
         return
     for scheme, path, entry in entries:
-        is_ours = scheme == SCHEME and entry.get("type") == "memory"
-        if is_ours and isinstance(path, str):
-            finding = _class(name, folder, path)
-            yield finding, finding.level == "ok"
-        elif scheme == SCHEME:
+        is_memory = scheme in SCHEMES and entry.get("type") == "memory"
+        if is_memory and isinstance(path, str):
+            finding = _class(name, folder, scheme, path)
+            yield finding, finding.level == "ok" and scheme == ours
+        elif scheme in SCHEMES:
             message = f'no memory: expected "type: memory" and "class: {_CLASS}"'
             yield Finding("warning", name, message), False
         elif isinstance(path, str) and not _is_there(folder, path):
@@ -125,16 +133,16 @@ def _entries(folder: Path, name: str) -> Iterator[tuple[Finding, bool]]:
                 f"class {path}: there is no such module; later entries do not count"
             )
             yield Finding("error", name, message), False
-    if not any(scheme == SCHEME for scheme, *_ in entries):
-        message = f'has no service with "scheme: {SCHEME}"'
+    if not any(scheme == ours for scheme, *_ in entries):
+        message = f'has no service with "scheme: {ours}"'
         yield Finding("note", name, message), False
 
 
-def _class(name: str, folder: Path, path: str) -> Finding:
+def _class(name: str, folder: Path, scheme: str, path: str) -> Finding:
     module, _, class_name = path.rpartition(".")
     if module.partition(".")[0] != "vecall":
         if _is_there(folder, path):
-            return Finding("ok", name, f"{SCHEME}:// is {path}, which was not loaded")
+            return Finding("ok", name, f"{scheme}:// is {path}, which was not loaded")
         return Finding("error", name, f"class {path}: there is no such module")
     try:
         found: Any = getattr(import_module(module), class_name)
@@ -142,7 +150,7 @@ def _class(name: str, folder: Path, path: str) -> Finding:
         return Finding("error", name, f"class {path}: {_line(error)}")
     if not (isinstance(found, type) and issubclass(found, BaseMemoryService)):
         return Finding("error", name, f"class {path}: is no memory service")
-    return Finding("ok", name, f"{SCHEME}:// is {path}")
+    return Finding("ok", name, f"{scheme}:// is {path}")
 
 
 def _is_there(folder: Path, path: str) -> bool:
@@ -167,13 +175,12 @@ def _services_module(path: Path) -> tuple[list[Finding], bool]:
     return [Finding("note", path.name, "does not call vecall.adk.register")], False
 
 
-def _unknown_scheme(folder: Path, uri: str | None) -> Finding:
+def _unknown_scheme(folder: Path, scheme: str, *, is_needed: bool) -> Finding:
     message = (
-        f"no services file in {folder} makes {SCHEME}:// known; write services.yaml "
-        f'with "scheme: {SCHEME}", "type: memory" and "class: {_CLASS}"'
+        f"no services file in {folder} makes {scheme}:// known; write services.yaml "
+        f'with "scheme: {scheme}", "type: memory" and "class: {_CLASS}"'
     )
-    needed = uri is not None and uri.startswith(f"{SCHEME}:")
-    return Finding("error" if needed else "warning", "services", message)
+    return Finding("error" if is_needed else "warning", "services", message)
 
 
 def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
@@ -184,7 +191,7 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         )
         yield Finding("warning", "uri", message)
         return
-    if not uri.startswith(f"{SCHEME}:"):
+    if not is_ours(uri):
         yield _other_address(folder, uri)
         return
     # As in google-adk, paths are relative to the folder of the agents.
@@ -195,7 +202,9 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
     except (VecallError, ImportError) as error:
         yield Finding("error", "uri", str(error))
         return
-    if not isinstance(path, Path):
+    if uri.startswith(f"{DATABASE_SCHEME}:"):
+        yield from _database(str(path))
+    elif not isinstance(path, Path):
         yield Finding("warning", "uri", "nothing outlives the process")
     elif path.is_file():
         yield Finding("ok", "uri", f"{path}")
@@ -206,6 +215,14 @@ def _address(folder: Path, uri: str | None) -> Iterator[Finding]:
         yield Finding("error", "uri", f"{path}: is not there, and read_only makes none")
     else:
         yield Finding("note", "uri", f"{path} will be made at the first start")
+
+
+def _database(url: str) -> Iterator[Finding]:
+    try:
+        yield Finding("ok", "uri", public_url(url))
+        yield from examine_database(url)
+    except (VecallError, ImportError) as error:
+        yield Finding("error", "uri", str(error).removeprefix("path: "))
 
 
 def _other_address(folder: Path, uri: str) -> Finding:

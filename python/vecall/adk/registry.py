@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from vecall.adk.memory_service import VecallMemoryService, check_options
-from vecall.adk.uri import SCHEME
+from vecall.adk.uri import SCHEMES
 
 
 def register(**options: Any) -> bool:
-    """Register "vecall://…" for `adk web`, `adk api_server` and `adk run`.
+    """Register vecall's schemes for `adk web`, `adk api_server` and `adk run`.
 
-    Call it in the file services.py of the agents' folder.
+    They are "vecall://…" for a file, and "vecall+postgresql://…" for a database.
+    Call this in the file services.py of the agents' folder.
 
     Args:
         options: Arguments of every `VecallMemoryService` created from a URI, for
@@ -32,5 +33,6 @@ def register(**options: Any) -> bool:
     def make(uri: str, **given: Any) -> VecallMemoryService:
         return VecallMemoryService(uri=uri, **{**options, **given})
 
-    get_service_registry().register_memory_service(SCHEME, make)
+    for scheme in SCHEMES:
+        get_service_registry().register_memory_service(scheme, make)
     return True

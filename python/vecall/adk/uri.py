@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,24 @@ from vecall.operations.options import StorageOptions, WritePolicy
 from vecall.search.options import SearchOptions
 
 SCHEME = "vecall"
+"""The scheme of a file."""
+
+DATABASE_SCHEME = "vecall+postgresql"
+"""The scheme of a PostgreSQL database."""
+
+SCHEMES = (SCHEME, DATABASE_SCHEME)
 
 _EXPECTED = (
     "uri: expected vecall://./file, vecall:///file (both relative), "
-    "vecall:////folder/file or vecall://:memory:, and options after '?'; "
+    "vecall:////folder/file, vecall://:memory: or "
+    "vecall+postgresql://user@host/database, and options after '?'; "
     "write '#' as %23"
 )
+
+
+def is_ours(uri: str) -> bool:
+    """Whether a URI has one of vecall's schemes."""
+    return uri.partition(":")[0] in SCHEMES
 
 
 def parse_uri(
@@ -27,12 +39,16 @@ def parse_uri(
     """Return the path and the options of a URI.
 
     Args:
-        uri: The URI.
+        uri: The URI. In that of a database, options that are not those of a service
+            belong to the database.
         agents_dir: The base folder of a relative path; default: the current folder.
 
+    Returns:
+        A file, ":memory:", or the URL of a database; and options of a service.
+
     Raises:
-        ConfigError: The scheme is not "vecall", the file is missing in the URI, or an
-            option is unknown.
+        ConfigError: The scheme is not one of vecall's, the file is missing in the URI,
+            or an option is unknown.
     """
     try:
         parts = urlsplit(uri)
@@ -41,13 +57,32 @@ def parse_uri(
         )
     except (AttributeError, TypeError, ValueError):
         raise ConfigError(_EXPECTED) from None
-    if parts.scheme != SCHEME or "://" not in uri or parts.fragment:
+    if parts.scheme not in SCHEMES or "://" not in uri or parts.fragment:
         raise ConfigError(_EXPECTED)
+    if parts.scheme == DATABASE_SCHEME:
+        return _database(uri)
     # As in SQLAlchemy, the slash after the host is not part of the path.
     host, path = unquote(parts.netloc), unquote(parts.path)
     name = f"{host}{path}" if host else path.removeprefix("/")
     if not name:
         raise ConfigError(_EXPECTED)
+    chosen = _chosen(options)
+    if name == ":memory:":
+        return name, chosen
+    return Path(agents_dir or ".") / name, chosen
+
+
+def _database(uri: str) -> tuple[str, dict[str, Any]]:
+    address, _, query = uri.removeprefix("vecall+").partition("?")
+    parts = [part for part in query.split("&") if part]
+    ours = [part for part in parts if part.partition("=")[0] in _FROM_TEXT]
+    rest = [part for part in parts if part not in ours]
+    url = f"{address}?{'&'.join(rest)}" if rest else address
+    return url, _chosen(parse_qsl("&".join(ours), keep_blank_values=True))
+
+
+def _chosen(options: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return the options of a service, converted from texts."""
     chosen: dict[str, Any] = {}
     for key, text in options:
         if key not in _FROM_TEXT or key in chosen:
@@ -58,9 +93,7 @@ def parse_uri(
         except (KeyError, ValueError):
             msg = f"uri: the value of {key} cannot be read"
             raise ConfigError(msg) from None
-    if name == ":memory:":
-        return name, chosen
-    return Path(agents_dir or ".") / name, chosen
+    return chosen
 
 
 def with_uri_options(
@@ -112,6 +145,7 @@ _GROUPED = {
     "durability": ("storage", "durability"),
     "history_ttl": ("writes", "history_ttl"),
     "include": ("writes", "include"),
+    "max_staleness": ("storage", "max_staleness"),
     "memory_budget": ("storage", "cache_bytes"),
     "min_score": ("search", "min_similarity"),
 }
@@ -129,6 +163,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "embedder": str,
     "history_ttl": _seconds,
     "include": lambda text: tuple(text.split(",")),
+    "max_staleness": float,
     "memory_budget": int,
     "min_confidence": float,
     "min_score": float,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from vecall.cli.embedders import add_embedder
-from vecall.cli.options import add_json, expanded, opened
+from vecall.cli.options import add_json, expanded, opened, refuse_database
 from vecall.cli.terminal import Progress, bold, dim, print_json, show_memory
 from vecall.demo import load_conversations
 from vecall.embedders import has_local
@@ -71,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
         return _write_then_hang(options)
     check_top_k(options.top_k, Limits())
     if options.path is not None:
+        refuse_database(options.path, "the demo creates a new file")
         if Path(options.path).exists():
             msg = f"{options.path}: exists already; the demo creates a new file"
             raise ConfigError(msg)

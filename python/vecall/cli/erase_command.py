@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vecall.cli.failures import naming
-from vecall.cli.options import add_json, add_path, require_file
+from vecall.cli.options import add_json, add_path, refuse_database, require_file
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, print_json
 from vecall.errors import ConfigError, NotFoundError
@@ -48,6 +48,11 @@ def add_commands(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Erase the user; return 1 if the name is still somewhere in the file."""
+    refuse_database(
+        options.path,
+        "call delete_user(..., forget=True) for each app of the user, then run "
+        "`vecall purge`",
+    )
     require_file(options.path)
     user = options.user
     with naming(options.path):

@@ -13,12 +13,20 @@ from typing import Any
 from vecall.cli.embedders import add_embedder, chosen
 from vecall.cli.failures import naming
 from vecall.cli.findings import print_findings
-from vecall.cli.options import add_json, add_path, expanded, require_file
+from vecall.cli.options import (
+    add_json,
+    add_path,
+    expanded,
+    refuse_database,
+    require_file,
+    shown,
+)
 from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, print_json
 from vecall.errors import ConfigError
 from vecall.service.memory_service import MemoryService
-from vecall.store import examine, recover, repair, reset_clock
+from vecall.store import examine, examine_database, recover, repair, reset_clock
+from vecall.validation import is_database_url
 
 
 def add_commands(commands: Any) -> None:
@@ -111,9 +119,9 @@ def _path(typed: str) -> Path:
 
 @contextmanager
 def _opened(path: str) -> Iterator[MemoryService]:
-    """Open a file for maintenance, without an embedder."""
+    """Open a file or a database for maintenance, without an embedder."""
     require_file(path)
-    with naming(path), warnings.catch_warnings():
+    with naming(shown(path)), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         with MemoryService(path, embedder=None) as memory:
             yield memory
@@ -123,6 +131,8 @@ def run_doctor(options: argparse.Namespace) -> int:
     """Check the file; with the options also repair or recover it."""
     if options.agents is not None:
         return _run_doctor_of_agents(options)
+    if is_database_url(options.path):
+        return _run_doctor_of_database(options)
     path = Path(options.path)
     require_file(options.path)
     done: list[str] = []
@@ -140,6 +150,18 @@ def run_doctor(options: argparse.Namespace) -> int:
     return print_findings(options, done, examine(path))
 
 
+def _run_doctor_of_database(options: argparse.Namespace) -> int:
+    """Do what `vecall pg doctor` does."""
+    if options.repair or options.reset_clock or options.recover is not None:
+        refuse_database(
+            options.path,
+            "--repair, --recover and --reset-clock are for files; restore a backup",
+        )
+    with naming(shown(options.path)):
+        findings = examine_database(options.path)
+    return print_findings(options, [], findings)
+
+
 def _run_doctor_of_agents(options: argparse.Namespace) -> int:
     if options.repair or options.reset_clock or options.recover is not None:
         msg = (
@@ -155,6 +177,7 @@ def _run_doctor_of_agents(options: argparse.Namespace) -> int:
 
 def run_backup(options: argparse.Namespace) -> int:
     """Copy the file."""
+    refuse_database(options.path, "back it up by pg_dump, or by point-in-time recovery")
     with _opened(options.path) as memory, naming(options.target):
         memory.sync.admin.backup(options.target)
     size = Path(options.target).stat().st_size

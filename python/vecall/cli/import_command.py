@@ -44,6 +44,7 @@ from vecall.limits import Limits
 from vecall.service.memory_service import MemoryService
 from vecall.store import require_unrelated
 from vecall.types import AddedIds, Imported
+from vecall.validation import is_database_url
 
 _FORMAT = """\
 Each line is a JSON object: a whole session
@@ -128,11 +129,16 @@ def _source(options: argparse.Namespace) -> Iterator[_Source]:
     if path.is_dir() or not path.exists():
         msg = f"{options.file}: there is no such file"
         raise ConfigError(msg)
-    with naming(options.file):
-        require_unrelated(path, Path(options.path))
+    if not is_database_url(options.path):
+        _require_other_file(options, path)
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         yield _Source(options.file, file, file.readline(limit), size)
+
+
+def _require_other_file(options: argparse.Namespace, path: Path) -> None:
+    with naming(options.file):
+        require_unrelated(path, Path(options.path))
 
 
 def _import_export(options: argparse.Namespace, source: _Source) -> int:

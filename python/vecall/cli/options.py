@@ -18,6 +18,8 @@ from vecall.hooks import WriteHook
 from vecall.index.embedding import model_of
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
+from vecall.store import public_url
+from vecall.validation import is_database_url
 
 
 def add_path(command: argparse.ArgumentParser) -> None:
@@ -26,8 +28,8 @@ def add_path(command: argparse.ArgumentParser) -> None:
         "--path",
         type=expanded,
         default="memory.db",
-        help="the file (%(default)s)",
-        metavar="FILE",
+        help="the file, or the URL of a PostgreSQL database (%(default)s)",
+        metavar="PATH",
     )
 
 
@@ -56,10 +58,34 @@ def expanded(typed: str) -> str:
     return os.path.expanduser(typed)  # noqa: PTH111 - pathlib would remove "./"
 
 
+def shown(path: str) -> str:
+    """Return a path for messages: a URL without user, password and options.
+
+    Raises:
+        ConfigError: The URL is malformed.
+    """
+    return public_url(path) if is_database_url(path) else path
+
+
 def require_file(path: str) -> None:
-    """Require an existing file: a read must not create one."""
-    if not Path(path).is_file():
+    """Require an existing file: a read must not create one. A URL creates nothing."""
+    if not is_database_url(path) and not Path(path).is_file():
         msg = f"{path}: there is no such file"
+        raise ConfigError(msg)
+
+
+def refuse_database(path: str, means: str) -> None:
+    """Refuse the URL of a database.
+
+    Args:
+        path: The path, or the URL.
+        means: What to use instead.
+
+    Raises:
+        ConfigError: The path is the URL of a database.
+    """
+    if is_database_url(path):
+        msg = f"{shown(path)}: is a database; {means}"
         raise ConfigError(msg)
 
 
@@ -67,20 +93,21 @@ def require_file(path: str) -> None:
 def opened(
     path: str, embedder: str, on_write: WriteHook | None = None
 ) -> Iterator[MemoryService]:
-    """Open a service on a file and close it after the block.
+    """Open a service on a file or a database and close it after the block.
 
     Args:
-        path: The file.
+        path: The file, or the URL of a database.
         embedder: The value of --embedder.
         on_write: The hook that accepts, changes or refuses each write.
     """
     given = chosen(embedder)
-    if given not in (None, AUTO) and not Path(path).exists():
+    is_new = not is_database_url(path) and not Path(path).exists()
+    if given not in (None, AUTO) and is_new:
         given = resolve(given)
         if given is not None:
             model_of(given)  # if the embedder fails, create no file
     with (
-        naming(path),
+        naming(shown(path)),
         MemoryService(
             path, embedder=given, writes=WritePolicy(on_write=on_write)
         ) as memory,

@@ -17,6 +17,7 @@ from vecall.errors import InvalidArgumentError
 from vecall.filters.trust import TRUST_TIERS
 from vecall.store import file_facts
 from vecall.types import Filter
+from vecall.validation import is_database_url
 
 
 def add_commands(commands: Any) -> None:
@@ -123,10 +124,13 @@ def _metadata(typed: str | None) -> dict[str, Any] | None:
 
 
 def run_stats(options: argparse.Namespace) -> int:
-    """Print the file's statistics; do not migrate a file of an older schema."""
+    """Print the statistics; do not migrate a file of an older schema."""
     require_file(options.path)
-    with naming(options.path):
-        facts = file_facts(Path(options.path))
+    if is_database_url(options.path):
+        facts = _database_facts(options.path)
+    else:
+        with naming(options.path):
+            facts = file_facts(Path(options.path))
     if options.json:
         print_json(facts)
         return 0
@@ -134,3 +138,11 @@ def run_stats(options: argparse.Namespace) -> int:
         shown = f"{value:,}" if isinstance(value, int) else one_line(value or "none")
         print(f"{name.replace('_', ' '):14} {shown}")
     return 0
+
+
+def _database_facts(url: str) -> dict[str, Any]:
+    """Return the statistics of a database, without those of this process."""
+    with opened(url, "none") as memory:
+        facts = memory.sync.admin.stats()
+    own = ("loaded_users", "loaded_bytes", "cached_text_bytes", "operations")
+    return {name: value for name, value in facts.items() if name not in own}

@@ -15,11 +15,12 @@ from typing import Any, NoReturn, get_args
 
 from vecall.cli import tokens
 from vecall.cli.embedders import chosen
-from vecall.cli.options import add_file, add_on_write, named
+from vecall.cli.options import add_file, add_on_write, named, refuse_database
 from vecall.errors import ConfigError
 from vecall.limits import Eviction, Quota
 from vecall.operations.options import WritePolicy
 from vecall.service.memory_service import MemoryService
+from vecall.validation import is_database_url
 
 # The fields of HttpLimits, which cannot be imported without the extra.
 LIMITS: dict[str, Callable[[str], float]] = {
@@ -48,8 +49,9 @@ def add_commands(commands: Any) -> None:
     """Add both commands."""
     serve = commands.add_parser(
         "serve",
-        help="serve a file over HTTP",
-        description="Serve a file over HTTP, by default to this machine only.",
+        help="serve a file or a database over HTTP",
+        description="Serve a file or a database over HTTP, by default to this machine "
+        "only.",
     )
     add_file(serve)
     tokens.add_tokens(serve)
@@ -166,10 +168,9 @@ def run_serve(options: argparse.Namespace) -> int:
         print(f"vecall: {error}", file=sys.stderr)
         return 2
     if not known:
-        create = f"vecall token create --path {shlex.quote(options.path)} --app APP"
-        if options.tokens is not None:
-            create += f" --tokens {shlex.quote(str(options.tokens))}"
-        if options.path != ":memory:" and not Path(options.path).exists():
+        create = _creating_a_token(options)
+        known_to_exist = options.path == ":memory:" or is_database_url(options.path)
+        if not known_to_exist and not Path(options.path).exists():
             msg = f"path: there is no such file; begin a new one with {create}"
             print(f"vecall: {msg}", file=sys.stderr)
             return 2
@@ -177,6 +178,11 @@ def run_serve(options: argparse.Namespace) -> int:
             "vecall: there is no token yet, so every request is refused; make one with "
             + create,
             file=sys.stderr,
+        )
+    if options.backups is not None:
+        refuse_database(
+            options.path,
+            "back it up by pg_dump, or by point-in-time recovery, not by --backups",
         )
     os.umask(0o077)
     logging.basicConfig(
@@ -199,6 +205,17 @@ def run_serve(options: argparse.Namespace) -> int:
         )
         serve(app, binding, limits, lambda url: print(f"serving {url}", flush=True))
     return 0
+
+
+def _creating_a_token(options: argparse.Namespace) -> str:
+    """Return the command that creates a token, without a password."""
+    command = "vecall token create"
+    if not is_database_url(options.path):
+        command += f" --path {shlex.quote(options.path)}"
+    command += " --app APP"
+    if options.tokens is not None:
+        command += f" --tokens {shlex.quote(str(options.tokens))}"
+    return command
 
 
 def _opened(options: argparse.Namespace) -> MemoryService:

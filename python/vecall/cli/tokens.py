@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vecall.cli.options import add_json, expanded
+from vecall.cli.options import add_json, expanded, refuse_database
 from vecall.cli.terminal import print_json
 from vecall.errors import ConfigError
 from vecall.timestamps import to_seconds
@@ -67,7 +67,9 @@ def add_commands(commands: Any) -> None:
 def add_tokens(command: argparse.ArgumentParser) -> None:
     """Add --tokens."""
     command.add_argument(
-        "--tokens", type=Path, help="the file of tokens (<path>.tokens)"
+        "--tokens",
+        type=Path,
+        help="the file of tokens (<path>.tokens); required with a database",
     )
 
 
@@ -130,6 +132,8 @@ def token_file(options: argparse.Namespace) -> TokenFile:
         from vecall.server import TokenFile
     except ImportError as error:
         raise ConfigError(_NEEDS) from error
+    if options.tokens is None:
+        refuse_database(options.path, "name the file of tokens with --tokens")
     return TokenFile(options.tokens or f"{options.path}.tokens")
 
 

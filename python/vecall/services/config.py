@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -47,8 +47,9 @@ class MemoryConfig:
         embedding: An `Embedder`, a function from texts to vectors, or a name such as
             "local"; or {"provider": one of these, "model": its model}, where "model" is
             optional.
-        vector_store: The path of the SQLite file, your own `VectorStore`, or None for
-            memories that are lost when the process ends.
+        vector_store: The path of the SQLite file, the URL of a PostgreSQL database,
+            your own `VectorStore`, or None for memories that are lost when the process
+            ends.
         search_top_k: The default number of memories that a search returns, at least 1.
 
     Raises:
@@ -58,7 +59,8 @@ class MemoryConfig:
     trigger: Trigger | str | Mapping[str, Any] | None = None
     summarization: SummaryProvider | Mapping[str, Any] | None = None
     embedding: EmbedderLike | Mapping[str, Any] = None
-    vector_store: VectorStore | str | Path | None = None
+    # A URL may contain a password.
+    vector_store: VectorStore | str | Path | None = field(default=None, repr=False)
     search_top_k: int = 5
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
 from vecall.caller_warnings import warn_caller
@@ -63,10 +63,10 @@ class Connections:
         with database_errors():
             # The pool would only say that it timed out.
             self.connect(url.conninfo).close()
-        self._pool = self._made_pool(url.conninfo, url.readers + url.writers)
-        self._keepers = (
-            self._pool if url.keeper is None else self._made_pool(url.keeper, 2)
-        )
+            self._pool = self._made_pool(url.conninfo, url.readers + url.writers)
+            self._keepers = (
+                self._pool if url.keeper is None else self._made_pool(url.keeper, 2)
+            )
         _opened.add(self)
 
     def connect(self, conninfo: str | None = None) -> Connection:
@@ -75,7 +75,7 @@ class Connections:
         Raises:
             psycopg.Error: The database cannot be reached, or refuses access.
         """
-        settings = make_conninfo(conninfo or self.url.conninfo, **self._settings())
+        settings = self._with_settings(conninfo or self.url.conninfo)
         connection: Connection = psycopg.connect(settings, autocommit=True)
         prepare_connection(connection)
         self._single.add(connection)
@@ -149,15 +149,23 @@ class Connections:
         _of_parent.append(self._keepers)
         _of_parent.extend(self._single)
 
-    def _settings(self) -> dict[str, Any]:
-        settings = dict(_SETTINGS)
+    def _with_settings(self, conninfo: str) -> str:
+        """Return a URL with vecall's settings; those that it has take precedence."""
+        given = conninfo_to_dict(conninfo)
+        options: list[Any] = [_SETTINGS["options"]]
         if not self._durable:
-            settings["options"] = f"{settings['options']} -c synchronous_commit=off"
-        return settings
+            options.append("-c synchronous_commit=off")
+        options.append(given.get("options") or "")
+        settings: dict[str, Any] = {
+            **_SETTINGS,
+            **given,
+            "options": " ".join(options).strip(),
+        }
+        return make_conninfo("", **settings)
 
     def _made_pool(self, conninfo: str, most: int) -> ConnectionPool[Connection]:
         return ConnectionPool(
-            make_conninfo(conninfo, **self._settings()),
+            self._with_settings(conninfo),
             min_size=1,
             max_size=most,
             open=True,

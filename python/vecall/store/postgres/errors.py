@@ -77,6 +77,11 @@ def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kin
             f"path: the database refused access{code}; check user, password, database "
             "and schema, and run `vecall pg doctor URL`"
         )
+    if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
+        return ConfigError(
+            "path: the URL of the database is malformed, or has an option or a value "
+            "that libpq does not know"
+        )
     if is_lost(error):
         return StorageError("the database cannot be reached, or ended the connection")
     return StorageError(f"the database refused a statement{code}")

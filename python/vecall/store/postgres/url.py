@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 from vecall.errors import ConfigError
 
 SCHEMES = ("postgresql", "postgres")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _MOST_CONNECTIONS = 64
-_LOCAL = ("localhost", "127.0.0.1", "::1")
+_LOCAL = ("", "localhost", "127.0.0.1", "::1")
+_OWN = ("schema", "writers", "readers", "keeper_url")
 
 
 def is_url(path: object) -> bool:
@@ -43,18 +44,17 @@ class DatabaseUrl:
         """Return the URL without user and password."""
         parts = urlsplit(self.conninfo)
         where = parts.netloc.rpartition("@")[2]
-        return urlunsplit((parts.scheme, where, parts.path, "", ""))
+        return f"{parts.scheme}://{where}{parts.path}"
 
     @property
     def is_checked(self) -> bool:
         """Whether a connection is local, or verifies the server's certificate."""
         parts = urlsplit(self.conninfo)
-        options = dict(parse_qsl(parts.query))
-        try:
-            host = parts.hostname or options.get("host", "")
-        except ValueError:
-            host = ""
-        local = not host or host.startswith("/") or host in _LOCAL
+        options = dict(_options(parts.query))
+        local = all(
+            host.startswith(("/", "@")) or host in _LOCAL
+            for host in _hosts(parts.netloc, options)
+        )
         return local or options.get("sslmode") == "verify-full"
 
 
@@ -64,23 +64,29 @@ def parse_url(url: str) -> DatabaseUrl:
     Args:
         url: "postgresql://user:password@host/database"; options of libpq, and
             `schema`, `writers`, `readers` and `keeper_url`, follow a question mark.
+            Several hosts are separated by commas. The one that accepts writes is
+            used, unless the URL has `target_session_attrs`.
 
     Raises:
         ConfigError: The URL is malformed, or an option has a wrong value.
     """
     try:
         parts = urlsplit(url)
-        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=False)
-        parts.port  # noqa: B018 -- raises ValueError
+        options = _options(parts.query)
+        hosts = _hosts(parts.netloc, dict(options))
+        _require_ports(parts.netloc)
+        _require_no_fragment(parts.fragment)
     except ValueError:
         msg = "path: the URL of the database is malformed"
         raise ConfigError(msg) from None
-    own = {
-        name: value
-        for name, value in options
-        if name in ("schema", "writers", "readers", "keeper_url")
-    }
-    rest = [(name, value) for name, value in options if name not in own]
+    own = {name: value for name, value in options if name in _OWN}
+    rest = [
+        part
+        for part in parts.query.split("&")
+        if part and _decoded(part)[0] not in _OWN
+    ]
+    if len(hosts) > 1 and "target_session_attrs" not in dict(options):
+        rest.append("target_session_attrs=read-write")
     schema = own.get("schema", "vecall")
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         msg = (
@@ -88,13 +94,9 @@ def parse_url(url: str) -> DatabaseUrl:
             "most 63, not beginning with pg_"
         )
         raise ConfigError(msg)
-    keeper = own.get("keeper_url")
-    if keeper is not None and not is_url(keeper):
-        msg = "path: keeper_url: expected the URL of a database"
-        raise ConfigError(msg)
-    conninfo = urlunsplit(
-        ("postgresql", parts.netloc, parts.path, urlencode(rest), parts.fragment)
-    )
+    keeper = _keeper(own["keeper_url"]) if "keeper_url" in own else None
+    query = f"?{'&'.join(rest)}" if rest else ""
+    conninfo = f"postgresql://{parts.netloc}{parts.path}{query}"
     return DatabaseUrl(
         conninfo,
         schema,
@@ -102,6 +104,61 @@ def parse_url(url: str) -> DatabaseUrl:
         _count(own, "readers"),
         keeper,
     )
+
+
+def _keeper(url: str) -> str:
+    """Return the URL of the keeper for libpq."""
+    options = _options(url.partition("?")[2])
+    if not is_url(url) or any(name in _OWN for name, _ in options):
+        msg = (
+            "path: keeper_url: expected the URL of a database, without "
+            f"{', '.join(_OWN)}"
+        )
+        raise ConfigError(msg)
+    return parse_url(url).conninfo
+
+
+def _require_no_fragment(fragment: str) -> None:
+    if fragment:
+        msg = "fragment"
+        raise ValueError(msg)
+
+
+def _decoded(option: str) -> tuple[str, str]:
+    """Decode "name=value" as libpq does, for which "+" is no space."""
+    name, _, value = option.partition("=")
+    return unquote(name), unquote(value)
+
+
+def _options(query: str) -> list[tuple[str, str]]:
+    return [_decoded(part) for part in query.split("&") if part]
+
+
+def _places(netloc: str) -> list[tuple[str, str]]:
+    """Return host and port of each place; both may be empty."""
+    found = []
+    for place in netloc.rpartition("@")[2].split(","):
+        if place.startswith("["):
+            host, _, port = place[1:].partition("]")
+            port = port.removeprefix(":")
+        else:
+            host, _, port = place.partition(":")
+        found.append((unquote(host), port))
+    return found
+
+
+def _hosts(netloc: str, options: dict[str, str]) -> list[str]:
+    """Return the hosts; the option `host` takes precedence, as with libpq."""
+    if "host" in options:
+        return options["host"].split(",")
+    return [host for host, _ in _places(netloc)]
+
+
+def _require_ports(netloc: str) -> None:
+    for _, port in _places(netloc):
+        if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            msg = "port"
+            raise ValueError(msg)
 
 
 def _count(options: dict[str, str], name: str) -> int:
