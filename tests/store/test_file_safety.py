@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -305,3 +306,48 @@ def test_below_its_limit_of_free_space_a_file_only_shrinks(open_service, tmp_pat
         assert service.sync.admin.stats()["memories"] == 0
         service.sync.add_memory(**ALICE, memories=["zebra again"])
         assert texts(service, "zebra") == ["zebra again"]
+
+
+def written_from(open_service, place):
+    """A service on place/m.db that has written once."""
+    service = open_service(place / "m.db")
+    service.sync.add_memory(**ALICE, memories=[f"zebra of {place.absolute().name}"])
+    return service
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_link_that_moves_moves_no_open_service(open_service, tmp_path, read_only):
+    """An open service stays with its file, also for connections that it opens later."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        written_from(open_service, tmp_path / name).close()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "old")
+    service = open_service(link / "m.db", read_only=read_only)
+    link.unlink()
+    link.symlink_to(tmp_path / "new")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: texts(service, "zebra"), range(32)))
+    assert found == [["zebra of old"]] * 32
+    if not read_only:
+        service.sync.add_memory(**ALICE, memories=["zebra again"])
+    service.close()
+    again = open_service(tmp_path / "old" / "m.db")
+    assert len(texts(again, "zebra")) == 2 - read_only
+
+
+def test_a_change_of_the_working_folder_moves_no_open_service(
+    open_service, tmp_path, monkeypatch
+):
+    """A relative path is that of the folder in which the service was opened."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    written_from(open_service, tmp_path / "new").close()
+    monkeypatch.chdir(tmp_path / "old")
+    service = written_from(open_service, Path())
+    monkeypatch.chdir(tmp_path / "new")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: texts(service, "zebra"), range(32)))
+    assert found == [["zebra of old"]] * 32
+    service.close()
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["m.db"]

@@ -34,6 +34,7 @@ from vecall.store.file.filesystem import (
     free_bytes,
     require_local,
     require_plain,
+    with_resolved_folder,
 )
 from vecall.store.file.sqlite_errors import is_io_error, storage_errors
 from vecall.store.partition_lookup import find_part
@@ -79,6 +80,7 @@ class Database:
             IncompatibleFileError: The file is another program's, or has a newer schema.
             CorruptFileError: The file is damaged.
         """
+        path = None if path is None else with_resolved_folder(path)
         self.path = path
         self.expiry_clock = ExpiryClock(clock or Clock())
         self._durability = durability
@@ -380,6 +382,6 @@ class Database:
             yield
 
     def _close_gate(self) -> None:
-        if self._gate is not None and self.path is not None:
-            close_gate(self.path)
+        if self._gate is not None:
+            close_gate(self._gate)
             self._gate = None

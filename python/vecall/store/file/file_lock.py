@@ -45,6 +45,7 @@ class FileLock:
         except OSError as error:
             msg = f"path: the lock file cannot be opened: {error.strerror}"
             raise StorageError(msg) from error
+        self.path = path
         self._mutex = threading.Lock()
         self.holders = 0
 
@@ -120,14 +121,13 @@ def open_gate(database: Path) -> FileLock:
         return gate
 
 
-def close_gate(database: Path) -> None:
+def close_gate(gate: FileLock) -> None:
     """Release a lock object; the last release closes its file."""
-    path = _lock_path(database)
     with _gates_mutex:
-        gate = _gates[path]
         gate.holders -= 1
-        if gate.holders == 0:
-            del _gates[path]
+        # A forked child's table holds none of its parent's locks.
+        if gate.holders == 0 and _gates.get(gate.path) is gate:
+            del _gates[gate.path]
             gate.close()
 
 

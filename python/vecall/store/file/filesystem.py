@@ -19,6 +19,17 @@ _NETWORK = re.compile(
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
+def with_resolved_folder(path: Path) -> Path:
+    """Return the absolute path of a file, without symbolic links in its folder.
+
+    An open storage keeps it: the working folder or a link may change later.
+    """
+    try:
+        return path.parent.resolve() / path.name
+    except (OSError, RuntimeError):  # RuntimeError: a loop of links, before 3.13
+        return path  # `require_plain` refuses it
+
+
 def require_plain(path: Path) -> None:
     """Check that a file and its companion files are not symbolic links.
 
