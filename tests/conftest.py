@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers import references as reference_module
+from helpers.folders import fast_folder
 from helpers.options import grouped
 from vecall import MemoryService
 from vecall.embedders import LocalEmbedder
@@ -42,16 +43,28 @@ def local_weights() -> Iterator[None]:
     del held
 
 
+@pytest.fixture(scope="module")
+def module_folder() -> Iterator[Path]:
+    """A folder in memory where there is room, until the last test of the file ends."""
+    with fast_folder() as folder:
+        yield folder
+
+
 @pytest.fixture
 def tmp_path(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """An empty folder of the test's own.
 
-    That of pytest looks at the folders of all earlier tests to find a free name.
+    It is in memory where there is room: a disk takes milliseconds for each write that
+    is synced. Tests of durability get a folder on the disk.
     """
-    name = re.sub(r"\W", "_", request.node.name)[:30]
-    return tmp_path_factory.mktemp(f"{name}-{next(_numbers)}", numbered=False)
+    name = re.sub(r"\W", "_", request.node.name)[:30] + f"-{next(_numbers)}"
+    if "durability" in request.path.parts:
+        return tmp_path_factory.mktemp(name, numbered=False)
+    folder = Path(request.getfixturevalue("module_folder")) / name
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture

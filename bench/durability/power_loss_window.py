@@ -16,12 +16,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from helpers.folders import fast_folder
 from helpers.power_loss import (
     SYNC,
     Disk,
     build_shim,
     crash_points,
-    fast_folder,
     read_log,
     shimmed,
 )

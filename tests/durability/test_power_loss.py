@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.campaigns import SCALE, scaled
+from helpers.folders import fast_folder
 from helpers.power_loss import (
     MODELS,
     Disk,
@@ -17,7 +18,6 @@ from helpers.power_loss import (
     ShimError,
     build_shim,
     crash_points,
-    fast_folder,
     read_log,
     shimmed,
 )

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 from helpers.campaigns import SCALE, scaled
+from helpers.folders import fast_folder
 from helpers.paths import TESTS
-from helpers.power_loss import ShimError, build_shim, fast_folder, shimmed
+from helpers.power_loss import ShimError, build_shim, shimmed
 from helpers.storage_work import APP, FILE, found_by_search, roomy, stored
 from vecall import MemoryEntry, MemoryService, StorageFullError
 

@@ -19,11 +19,9 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -36,21 +34,6 @@ _SHM_BYTES = 32_768
 WRITE, SYNC, SYNCED, TRUNCATE, CREATE, UNLINK, RENAME, MARK, ALLOCATE = range(1, 10)
 # What the shim can make fail, in its order.
 FAULTS = "open read write short sync truncate unlink rename allocate".split()
-
-
-_MEMORY = Path("/dev/shm")
-_MEMORY_BYTES = 1 << 30  # in a container there may be only 64 MB
-
-
-@contextmanager
-def fast_folder() -> Iterator[Path]:
-    """A folder in memory where there is room: a check there waits for no disk."""
-    roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES
-    folder = tempfile.mkdtemp(dir=_MEMORY if roomy else None)
-    try:
-        yield Path(folder).resolve()
-    finally:
-        shutil.rmtree(folder)
 
 
 class ShimError(Exception):

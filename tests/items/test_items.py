@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.campaigns import campaign
 from helpers.clocks import SettableClock
+from helpers.folders import fastest
 from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -67,7 +68,7 @@ class ItemsMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=fastest())
         self.path = Path(self.folder.name) / "m.db"
         self.clock = SettableClock()
         self.services = [self.opened(), self.opened()]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from helpers.campaigns import campaign
 from helpers.clocks import DAY, START, YEAR, SettableClock, UnnamedClock
+from helpers.folders import fastest
 from helpers.memories import ALICE, texts
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -273,7 +274,7 @@ class ClockPrograms(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=fastest()))
         self.clock = SettableClock()
         self.now = self.clock.wall()
         self.lives: dict[str, Life] = {}

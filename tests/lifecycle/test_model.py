@@ -12,6 +12,7 @@ import pytest
 from helpers.campaigns import campaign
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
+from helpers.folders import fastest
 from helpers.lifecycle import kept
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -128,7 +129,7 @@ class Lives(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=fastest()))
         self.path = self.folder / "m.db"
         self.clock = SettableClock()
         self.service = self.opened()

@@ -12,6 +12,7 @@ import pytest
 from helpers.campaigns import campaign
 from helpers.clocks import SettableClock
 from helpers.embedders import Recorder
+from helpers.folders import fastest
 from helpers.memories import ALICE
 from helpers.observed_sessions import Llm, compaction, due, kept, memories
 from helpers.sessions import session, turn
@@ -58,7 +59,7 @@ class Lives(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=fastest()))
         self.clock = SettableClock()
         self.llm = Llm()
         self.recorder = Recorder()

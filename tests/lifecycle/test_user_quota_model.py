@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from helpers.campaigns import campaign
 from helpers.clocks import DAY, SettableClock
+from helpers.folders import fastest
 from helpers.memories import ALICE, BOB, texts
 from helpers.sessions import session
 from hypothesis import strategies as st
@@ -71,7 +72,7 @@ class LimitPrograms(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=fastest()))
         self.path = self.folder / "m.db"
         self.clock = SettableClock()
         self.live: dict[str, Kept] = {}

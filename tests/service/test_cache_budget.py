@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from helpers.campaigns import campaign
+from helpers.folders import fastest
 from helpers.processes import child, said, tell
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -186,7 +187,7 @@ class Programs(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=fastest()))
         self.services = [self.opened(), self.opened()]
         self.held: dict[int, dict[str, tuple[str, str | None]]] = {}
         self.buried: dict[int, set[str]] = {}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
+from helpers.folders import fast_folder
 from helpers.services import KINDS, PAIRS, scope, turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,5 +97,5 @@ def test_it_remembers_what_was_told_and_not_deleted(kind, steps):
                     model.ids[key]: text for key, text in model.texts[pair].items()
                 }
 
-    with tempfile.TemporaryDirectory() as folder, kind.open(Path(folder)) as service:
+    with fast_folder() as folder, kind.open(folder) as service:
         asyncio.run(live(service))

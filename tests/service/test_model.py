@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.campaigns import campaign
+from helpers.folders import fastest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -42,7 +43,7 @@ class Programs(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=fastest()))
         self.service = MemoryService(
             self.folder / "m.db",
             storage=StorageOptions(durability="process"),

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from helpers.campaigns import campaign
 from helpers.clocks import SettableClock
+from helpers.folders import fastest
 from helpers.storage_contents import APP, applied, replayed, state_of, write
 from helpers.storage_model import (
     DELAY_S,
@@ -64,7 +65,7 @@ class Programs(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.folder = tempfile.mkdtemp()
+        self.folder = tempfile.mkdtemp(dir=fastest())
         self.place = PLACES[self.kind](Path(self.folder))
         self.clock = SettableClock()
         self.storage: Storage = self.place.open(self.clock)
