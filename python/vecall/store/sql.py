@@ -8,6 +8,7 @@ a handful of statements instead of hundreds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import singledispatch
 from typing import Any
 
 from vecall.store.transaction import Statement, Transaction
@@ -15,15 +16,22 @@ from vecall.store.transaction import Statement, Transaction
 _VARIABLES = 900  # per statement; every SQLite allows 999
 
 
+@singledispatch
 def insert_many(
-    connection: Transaction,
+    connection: Any,
     into: str,
     rows: Sequence[tuple[Any, ...]],
     conflict: str = "",
 ) -> None:
-    """Insert rows, for example into "chg (part, seq)", in order.
+    """Insert rows in order.
 
-    `conflict` is the statement's ON CONFLICT clause.
+    A kind of transaction may register its own implementation.
+
+    Args:
+        connection: The transaction.
+        into: The table and its columns, for example "chg (part, seq)".
+        rows: The values of the columns, for each row.
+        conflict: The statement's ON CONFLICT clause.
     """
     if not rows:
         return

@@ -11,7 +11,9 @@ from psycopg.types.numeric import NumericBinaryLoader
 from vecall.clock import ExpiryClock
 from vecall.store.erased_names import hidden_user_under
 from vecall.store.models import ACTIVE_MODEL
+from vecall.store.postgres.bulk_insert import MAX_ROWS, bulk_insert, column_values
 from vecall.store.postgres.dialect import decoded, encoded, translated
+from vecall.store.sql import insert_many
 from vecall.store.transaction import (
     PartitionEntry,
     Statement,
@@ -168,6 +170,14 @@ class PostgresTransaction:
         cursor.execute(query if given else query.replace("%%", "%"), given)
         return PostgresResult(cursor, self)
 
+    def insert(self, into: str, rows: Sequence[tuple[Any, ...]], conflict: str) -> None:
+        """Insert rows, as `insert_many` does."""
+        statement, types = bulk_insert(into, conflict)
+        query: Any = statement
+        for start in range(0, len(rows), MAX_ROWS):
+            values = column_values(rows[start : start + MAX_ROWS], types)
+            self.connection.cursor(binary=True).execute(query, values)
+
     def look(self, app: str, user: str) -> None:
         """Make a user the only one whose data the transaction sees."""
         hidden = hidden_user_under(self.secret, app, user)
@@ -195,6 +205,16 @@ def _enter(
     assert row is not None
     *entry, transaction.number, transaction.head = row
     return _MISSING if entry[0] is None else PartitionEntry(*entry)
+
+
+@insert_many.register
+def _insert_many(
+    connection: PostgresTransaction,
+    into: str,
+    rows: Sequence[tuple[Any, ...]],
+    conflict: str = "",
+) -> None:
+    connection.insert(into, rows, conflict)
 
 
 @read_ahead.register

@@ -1,0 +1,69 @@
+"""Inserts many rows into a PostgreSQL table with one statement of constant length.
+
+Each column is sent as one binary array, and `unnest` makes rows of them. psycopg parses
+a text with a placeholder for each value of each row anew, which takes longer than the
+server takes to insert the rows. COPY is no choice: row-level security refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from vecall.store.postgres.dialect import encoded, translated
+
+MAX_ROWS = 2_000
+"""Rows of one statement, which the client holds as one message."""
+
+_WHOLE = frozenset("part rid seq head uses crc".split())
+_NUMBERS = frozenset(
+    "at pos ts created_at updated_at expires_at valid_until importance_prior "
+    "last_used".split()
+)
+_BYTES = frozenset("hash vec".split())
+# Columns that have another type in one table than elsewhere.
+_OTHER = {("told", "pos"): "int8", ("mem", "model"): "int4"}
+
+
+def column_type(table: str, column: str) -> str:
+    """Return PostgreSQL's name of the type of a column."""
+    other = _OTHER.get((table, column))
+    if other is not None:
+        return other
+    if column in _WHOLE:
+        return "int8"
+    if column in _NUMBERS:
+        return "float8"
+    return "bytea" if column in _BYTES else "text"
+
+
+@lru_cache(maxsize=64)
+def bulk_insert(into: str, conflict: str) -> tuple[str, tuple[str, ...]]:
+    """Return the statement for a table, and the types of its columns.
+
+    Args:
+        into: The table and its columns, for example "chg (part, seq)".
+        conflict: The ON CONFLICT clause, or "".
+    """
+    table, _, names = into.rstrip(")").partition(" (")
+    types = tuple(column_type(table, name) for name in names.split(", "))
+    arrays = ", ".join(f"CAST(? AS {type_}[])" for type_ in types)
+    sql = f"INSERT INTO {into} SELECT * FROM unnest({arrays}) {conflict}"
+    return translated(sql).replace("%s", "%b"), types
+
+
+def column_values(
+    rows: Sequence[tuple[Any, ...]], types: Sequence[str]
+) -> list[list[Any]]:
+    """Return the values of the columns for a statement of `bulk_insert`."""
+    columns = zip(*rows, strict=True)
+    return [_converted(*each) for each in zip(columns, types, strict=True)]
+
+
+def _converted(column: Sequence[Any], type_: str) -> list[Any]:
+    if type_ == "text":
+        return [None if value is None else encoded(value) for value in column]
+    if type_ == "float8":  # psycopg refuses an array of whole and other numbers
+        return [None if value is None else float(value) for value in column]
+    return list(column)
