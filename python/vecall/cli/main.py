@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 
-import vecall
+from vecall import __version__
 from vecall.caller_warnings import RawTurnsWarning
-from vecall.cli import consolidate_command as consolidating
-from vecall.cli import database_commands as databases
-from vecall.cli import demo_command as demo
-from vecall.cli import erase_command as erasing
-from vecall.cli import eval_command as evaluate
-from vecall.cli import file_commands as caring
-from vecall.cli import import_command as importing
-from vecall.cli import search_commands as searching
-from vecall.cli import serve_commands as serving
 from vecall.cli.failures import report
 from vecall.cli.streams import clean_output
 from vecall.errors import VecallError
 
+_HOOK = "hook"
+
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
+    # Here, since a hook does not need them and must start fast.
+    from vecall.cli import coding_agent_commands as agents
+    from vecall.cli import consolidate_command as consolidating
+    from vecall.cli import database_commands as databases
+    from vecall.cli import demo_command as demo
+    from vecall.cli import erase_command as erasing
+    from vecall.cli import eval_command as evaluate
+    from vecall.cli import file_commands as caring
+    from vecall.cli import import_command as importing
+    from vecall.cli import search_commands as searching
+    from vecall.cli import serve_commands as serving
+
     top = argparse.ArgumentParser(
         prog="vecall", description="Long-term memory for AI agents, in one file."
     )
-    top.add_argument("--version", action="version", version=vecall.__version__)
+    top.add_argument("--version", action="version", version=__version__)
     top.add_argument(
         "--debug",
         action="store_true",
@@ -45,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
         evaluate,
         serving,
         databases,
+        agents,
     ):
         module.add_commands(commands)
     return top
@@ -56,12 +63,25 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, or 1 after printing an error."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == [_HOOK]:
+        return _hook(given[1:], own_process=arguments is None)
     with clean_output():
-        options = parser().parse_args(arguments)
+        options = parser().parse_args(given)
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.simplefilter("ignore", RawTurnsWarning)
             return _run(options)
+
+
+def _hook(arguments: list[str], *, own_process: bool) -> int:
+    from vecall.coding_agents.hook import main as hook
+
+    status = hook(arguments)
+    if own_process:
+        sys.stdout.flush()
+        os._exit(status)  # nothing is open; Python would take 20 ms to clean up
+    return status
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -1,0 +1,99 @@
+"""`vecall hook`, `vecall install` and `vecall uninstall`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from vecall.cli.failures import naming
+from vecall.cli.streams import one_line
+from vecall.coding_agents.agents import AGENTS
+from vecall.coding_agents.hook import main as run_hook
+from vecall.coding_agents.install import (
+    install,
+    installed_text,
+    uninstall,
+    vecall_command,
+)
+from vecall.coding_agents.options import add_options, as_arguments
+from vecall.errors import ConfigError
+
+
+def add_commands(commands: Any) -> None:
+    """Add the three commands."""
+    # main.py runs it before this parser is made, unless another option is before it.
+    hook = commands.add_parser(
+        "hook", add_help=False, help="recall or remember for a coding agent"
+    )
+    hook.add_argument("arguments", nargs=argparse.REMAINDER)
+    hook.set_defaults(run=lambda options: run_hook(options.arguments))
+    adding = commands.add_parser(
+        "install",
+        help="add memory to a coding agent",
+        description="Add hooks to the settings of a coding agent: it recalls and "
+        "remembers without a tool call.",
+    )
+    _add_agent(adding)
+    add_options(adding)
+    adding.add_argument(
+        "--print", action="store_true", help="print the hooks, and change nothing"
+    )
+    adding.add_argument(
+        "--uninstall", action="store_true", help="the same as vecall uninstall"
+    )
+    adding.set_defaults(run=run_install)
+    removing = commands.add_parser(
+        "uninstall", help="take memory out of a coding agent; the memories stay"
+    )
+    _add_agent(removing)
+    removing.set_defaults(run=run_uninstall)
+
+
+def _add_agent(command: argparse.ArgumentParser) -> None:
+    command.add_argument("agent", choices=AGENTS, help="the coding agent")
+    command.add_argument(
+        "--settings",
+        type=Path,
+        metavar="FILE",
+        help="the agent's settings (default: those of the user)",
+    )
+
+
+def run_install(options: argparse.Namespace) -> int:
+    """Add the hooks, or print them."""
+    if options.uninstall:
+        return run_uninstall(options)
+    agent = AGENTS[options.agent]
+    hooks = agent.hooks(vecall_command(), as_arguments(options))
+    if options.print:
+        print(installed_text(agent, hooks), end="")
+        return 0
+    path = options.settings or agent.settings()
+    with naming(path), _typed_errors():
+        changed = install(agent, path, hooks)
+    print(f"{one_line(path)}: {'hooks were added' if changed else 'no change'}")
+    if changed and agent.name == "codex":
+        print("Codex asks you to trust new hooks: type /hooks in a session.")
+    return 0
+
+
+def run_uninstall(options: argparse.Namespace) -> int:
+    """Take the hooks out."""
+    agent = AGENTS[options.agent]
+    path = options.settings or agent.settings()
+    with naming(path), _typed_errors():
+        changed = uninstall(agent, path)
+    print(f"{one_line(path)}: {'hooks were removed' if changed else 'no change'}")
+    return 0
+
+
+@contextmanager
+def _typed_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        msg = f"path: {error.strerror}; the settings were not changed"
+        raise ConfigError(msg) from error

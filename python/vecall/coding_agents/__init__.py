@@ -1,0 +1,8 @@
+"""Memory of coding agents: hooks of Claude Code, Codex and Cursor.
+
+`vecall hook` is what an agent runs: `recall` before a prompt, `retain` after an answer,
+`start` when a session begins. `vecall install` writes these hooks into the settings of
+an agent. A hook never disturbs the agent: see `vecall.coding_agents.hook`.
+"""
+
+from __future__ import annotations

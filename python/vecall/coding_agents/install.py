@@ -1,0 +1,269 @@
+"""Adds hooks to the settings of a coding agent, and takes them out again.
+
+The settings are another program's, so an edit is atomic, leaves all else as it is, and
+is refused if the file is not what is expected. The bytes before the first installation
+stay in a backup beside the file, until an uninstallation restores them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from vecall.coding_agents.agents import MARK, Agent
+from vecall.coding_agents.json_text import with_value, without
+from vecall.errors import ConfigError
+
+BACKUP = ".before-vecall"
+"""The suffix of the backup."""
+
+
+def vecall_command() -> str:
+    """Return the command that starts this installation of vecall, quoted for a shell.
+
+    It has absolute paths, since an agent may have another PATH.
+    """
+    script = Path(sys.argv[0])
+    if script.name == "vecall" and os.access(script, os.X_OK):
+        return shlex.quote(str(script.absolute()))
+    if (found := shutil.which("vecall", path=str(Path(sys.executable).parent))) and (
+        os.access(found, os.X_OK)
+    ):
+        return shlex.quote(found)
+    return shlex.join([sys.executable, "-m", "vecall.cli.main"])
+
+
+def install(agent: Agent, path: Path, hooks: Mapping[str, Any]) -> bool:
+    """Add hooks to a settings file, in place of those of an earlier installation.
+
+    Args:
+        agent: The agent.
+        path: Its settings. A symbolic link stays, and its target is written.
+        hooks: The entry of each event.
+
+    Returns:
+        Whether the file was changed; not if it has these hooks already.
+
+    Raises:
+        ConfigError: The file is not a JSON object, its hooks have another form, or it
+            is no regular file. It was not changed.
+        OSError: The file cannot be read or written.
+    """
+    real = Path(os.path.realpath(path))
+    real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(real.parent):
+        before = _read(real)
+        text = _decoded(before)
+        if text is None:
+            text = json.dumps({**agent.first, "hooks": {}}, indent=2) + "\n"
+        settings = _checked(text)
+        if _ours(settings, agent) == {name: [hooks[name]] for name in hooks}:
+            return False
+        cleared = _cleared(text, agent)
+        if before is not None and cleared == text:
+            # An older backup must not survive: what it restores is older than this.
+            _write(real.with_name(real.name + BACKUP), before, real)
+        _write(real, _added(cleared, agent, hooks).encode(), real)
+        return True
+
+
+def uninstall(agent: Agent, path: Path) -> bool:
+    """Take the hooks of `install` out of a settings file.
+
+    The bytes before the installation are restored if nothing else has changed. A file
+    that holds nothing more and was made by `install` is removed.
+
+    Args:
+        agent: The agent.
+        path: Its settings.
+
+    Returns:
+        Whether there were such hooks.
+
+    Raises:
+        ConfigError: As in `install`.
+        OSError: As in `install`.
+    """
+    real = Path(os.path.realpath(path))
+    if not real.parent.is_dir():
+        return False
+    with _locked(real.parent):
+        text = _decoded(_read(real))
+        if text is None or not _ours(_checked(text), agent):
+            return False
+        cleared = _cleared(text, agent)
+        backup = real.with_name(real.name + BACKUP)
+        saved = _read(backup)
+        if saved is None:
+            if json.loads(cleared) in ({}, dict(agent.first)):
+                real.unlink()
+            else:
+                _write(real, cleared.encode(), real)
+        elif _same(agent, saved, cleared):
+            _write(real, saved, real)
+            backup.unlink()
+        else:
+            _write(real, cleared.encode(), real)
+        return True
+
+
+def installed_text(agent: Agent, hooks: Mapping[str, Any]) -> str:
+    """Return what `install` writes into a new file."""
+    text = json.dumps({**agent.first, "hooks": {}}, indent=2) + "\n"
+    return _added(text, agent, hooks)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one installation at a time edit the files of a folder."""
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        msg = "path: the settings are not a regular file"
+        raise ConfigError(msg)
+    with os.fdopen(file, "rb") as stream:
+        return stream.read()
+
+
+def _decoded(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode("utf-8")
+    except UnicodeDecodeError:
+        msg = "path: the settings are not UTF-8; they were not changed"
+        raise ConfigError(msg) from None
+
+
+def _checked(text: str) -> dict[str, Any]:
+    """Return the settings if their hooks can be edited."""
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError):
+        msg = "path: the settings are not valid JSON; they were not changed"
+        raise ConfigError(msg) from None
+    hooks = settings.get("hooks", {}) if isinstance(settings, dict) else None
+    if not isinstance(hooks, dict) or not all(
+        isinstance(entries, list) for entries in hooks.values()
+    ):
+        msg = "path: expected an object, with lists in its hooks; it was not changed"
+        raise ConfigError(msg)
+    found: dict[str, Any] = settings
+    return found
+
+
+def _ours(settings: Mapping[str, Any], agent: Agent) -> dict[str, list[Any]]:
+    """Return the entries of each event that hold a hook of `install`."""
+    return {
+        event: ours
+        for event, entries in settings.get("hooks", {}).items()
+        if (ours := [each for each in entries if _marked(each, agent)])
+    }
+
+
+def _marked(entry: Any, agent: Agent) -> bool:
+    return any(map(_is_ours, _handlers(entry))) if agent.grouped else _is_ours(entry)
+
+
+def _handlers(group: Any) -> list[Any]:
+    handlers = group.get("hooks") if isinstance(group, dict) else None
+    return handlers if isinstance(handlers, list) else []
+
+
+def _is_ours(hook: Any) -> bool:
+    command = hook.get("command") if isinstance(hook, dict) else None
+    return isinstance(command, str) and command.endswith(MARK)
+
+
+def _cleared(text: str, agent: Agent) -> str:
+    """Return the text without our hooks, and without what they leave empty."""
+    for event, entries in json.loads(text).get("hooks", {}).items():
+        left = len(entries)
+        for at in reversed(range(len(entries))):
+            if not _marked(entries[at], agent):
+                continue
+            handlers = _handlers(entries[at]) if agent.grouped else []
+            places = [n for n, each in enumerate(handlers) if _is_ours(each)]
+            if len(places) == len(handlers):
+                text = without(text, ["hooks", event, at])
+                left -= 1
+                continue
+            for n in reversed(places):
+                text = without(text, ["hooks", event, at, "hooks", n])
+        if entries and not left:
+            text = without(text, ["hooks", event])
+            if not json.loads(text)["hooks"]:
+                text = without(text, ["hooks"])
+    return text
+
+
+def _added(text: str, agent: Agent, hooks: Mapping[str, Any]) -> str:
+    for name, value in agent.first.items():
+        if name not in json.loads(text):
+            text = with_value(text, [name], value)
+    if "hooks" not in json.loads(text):
+        text = with_value(text, ["hooks"], {})
+    for event, entry in hooks.items():
+        entries = json.loads(text)["hooks"].get(event)
+        if entries is None:
+            text = with_value(text, ["hooks", event], [entry])
+        else:
+            text = with_value(text, ["hooks", event, len(entries)], entry)
+    return text
+
+
+def _same(agent: Agent, saved: bytes, cleared: str) -> bool:
+    """Tell whether settings differ only in formatting and in what `install` leaves."""
+    try:
+        before = json.loads(saved)
+    except ValueError:
+        return False
+    after = json.loads(cleared)
+    return isinstance(before, dict) and _plain(agent, before) == _plain(agent, after)
+
+
+def _plain(agent: Agent, settings: dict[str, Any]) -> dict[str, Any]:
+    hooks = {name: each for name, each in settings.get("hooks", {}).items() if each}
+    rest = {name: each for name, each in settings.items() if name != "hooks"}
+    return {**agent.first, **rest, "hooks": hooks}
+
+
+def _write(path: Path, data: bytes, like: Path) -> None:
+    """Replace a file, with the permissions of another, if that exists."""
+    mode = stat.S_IMODE(like.stat().st_mode) if like.exists() else 0o600
+    file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(file, "wb") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,132 @@
+"""The options of a hook: which file, which app and user, how much to recall."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+APP = "coding-agents"
+"""The app of all coding agents, so that one knows what another was told."""
+
+USER = "me"
+MAX_TOKENS = 1_500
+MIN_CONFIDENCE = 0.2
+EMBEDDERS = ("none", "auto", "local")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a hook.
+
+    Attributes:
+        path: The file of memories.
+        app: The app.
+        user: The user; None for one of the project's folder.
+        max_tokens: The most tokens of a block.
+        min_confidence: The least confidence of a recalled memory.
+        embedder: "none" searches by words, without loading a model.
+    """
+
+    path: Path
+    app: str
+    user: str | None
+    max_tokens: int
+    min_confidence: float
+    embedder: str
+
+
+def default_path() -> Path:
+    """Return `$VECALL_PATH`, else `memory.db` in the folder of the user's data."""
+    if given := os.environ.get("VECALL_PATH"):
+        return Path(given).expanduser()
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser() / "vecall" / "memory.db"
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options to a command."""
+    command.add_argument(
+        "--path",
+        metavar="FILE",
+        help="the file (default: $VECALL_PATH, else ~/.local/share/vecall/memory.db)",
+    )
+    command.add_argument("--app", default=APP, help="app_name (%(default)s)")
+    who = command.add_mutually_exclusive_group()
+    who.add_argument("--user", default=USER, help="user_id (%(default)s)")
+    who.add_argument(
+        "--user-from",
+        choices=["cwd"],
+        help="cwd: one user for each repository, so that projects share nothing",
+    )
+    command.add_argument(
+        "--max-tokens",
+        type=_positive,
+        default=MAX_TOKENS,
+        metavar="N",
+        help="the most tokens that a prompt gets (%(default)s)",
+    )
+    command.add_argument(
+        "--min-confidence",
+        type=_share,
+        default=MIN_CONFIDENCE,
+        metavar="P",
+        help="the least confidence of a memory, 0 to 1 (%(default)s)",
+    )
+    command.add_argument(
+        "--embedder",
+        choices=EMBEDDERS,
+        default="none",
+        help="none: search by words, without loading a model (%(default)s)",
+    )
+
+
+def options_of(parsed: argparse.Namespace) -> Options:
+    """Return the options that were parsed."""
+    path = default_path() if parsed.path is None else Path(parsed.path).expanduser()
+    return Options(
+        path=path,
+        app=parsed.app,
+        user=None if parsed.user_from else parsed.user,
+        max_tokens=parsed.max_tokens,
+        min_confidence=parsed.min_confidence,
+        embedder=parsed.embedder,
+    )
+
+
+def as_arguments(parsed: argparse.Namespace) -> str:
+    """Return the options that differ from the defaults, for a shell."""
+    given: list[str] = []
+    if parsed.path is not None:
+        given += ["--path", str(Path(parsed.path).expanduser().absolute())]
+    if parsed.app != APP:
+        given += ["--app", parsed.app]
+    if parsed.user_from:
+        given += ["--user-from", parsed.user_from]
+    elif parsed.user != USER:
+        given += ["--user", parsed.user]
+    if parsed.max_tokens != MAX_TOKENS:
+        given += ["--max-tokens", str(parsed.max_tokens)]
+    if parsed.min_confidence != MIN_CONFIDENCE:
+        given += ["--min-confidence", str(parsed.min_confidence)]
+    if parsed.embedder != "none":
+        given += ["--embedder", parsed.embedder]
+    return shlex.join(given)
+
+
+def _positive(typed: str) -> int:
+    number = int(typed)
+    if number < 1:
+        msg = "must be at least 1"
+        raise argparse.ArgumentTypeError(msg)
+    return number
+
+
+def _share(typed: str) -> float:
+    number = float(typed)
+    if not 0 <= number <= 1:
+        msg = "must be within 0 and 1"
+        raise argparse.ArgumentTypeError(msg)
+    return number

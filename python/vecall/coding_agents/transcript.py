@@ -1,0 +1,228 @@
+"""Reads the turns of a session from the transcripts of Claude Code, Codex and Cursor.
+
+A transcript is a file of JSON lines that the agent appends to. Only what the user and
+the assistant said is a turn; thoughts, tool calls, tool results and what the agent put
+into the context itself are not. Each line is recognised by its own form, so no option
+names the agent. The formats are not documented by their makers, except that of Codex,
+whose source is public; a line of another form is skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Of a longer transcript the end is read; earlier hooks have read the beginning."""
+
+MOST_LINE_BYTES = 4 * 1024 * 1024
+"""A longer line is skipped: it holds an image or the output of a tool."""
+
+MOST_TEXT_CHARACTERS = 32_000
+"""A longer text is cut, with a note."""
+
+_ROLES = ("user", "assistant")
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_TIMESTAMP = re.compile(r"<timestamp>.*?</timestamp>", re.DOTALL)
+_QUERY = re.compile(r"\s*<user_query>(.*)</user_query>\s*", re.DOTALL)
+# What Claude Code writes in the name of the user.
+_NOT_SAID = (
+    "<command-",
+    "<local-command-",
+    "<bash-",
+    "<task-notification>",
+    "[Request interrupted",
+    "Caveat: The messages below",
+)
+# What Codex puts before the first prompt in the name of the user.
+_NOT_SAID_IN_CODEX = ("<", "# AGENTS.md")
+
+
+class TranscriptError(ValueError):
+    """A transcript cannot be read; the message has no path and no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the user or the assistant said.
+
+    Attributes:
+        id: Unique in the session, and the same each time the transcript is read.
+        author: "user" or "assistant".
+        text: What was said.
+        timestamp: When, in ISO 8601 with an offset; None if the transcript lacks it.
+        metadata: The agent, and the folder and branch if they are known.
+    """
+
+    id: str
+    author: str
+    text: str
+    timestamp: str | None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+def find_transcript(given: str | None, session_id: str | None) -> Path | None:
+    """Return the path of a transcript; None if there is none.
+
+    Cursor's command line does not name the transcript. It is then looked up by the
+    session below `~/.cursor/projects`.
+    """
+    if given is not None:
+        return Path(given).expanduser()
+    if session_id is None or not re.fullmatch(r"[A-Za-z0-9_-]{8,64}", session_id):
+        return None
+    projects = Path("~/.cursor/projects").expanduser()
+    for name in (f"{session_id}.jsonl", f"{session_id}/{session_id}.jsonl"):
+        for found in projects.glob(f"*/agent-transcripts/{name}"):
+            return found
+    return None
+
+
+def read_turns(path: Path) -> list[Turn]:
+    """Return the turns of a transcript in order.
+
+    Raises:
+        TranscriptError: The path is not that of a regular file.
+        OSError: The file cannot be read.
+    """
+    turns: list[Turn] = []
+    spare: list[Turn] = []  # Codex' messages to the model, if it wrote no events
+    for number, line in _lines(path):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(entry, dict):
+            continue
+        if isinstance(entry.get("payload"), dict):
+            turns += _codex_event(entry)
+            spare += _codex_item(entry)
+        elif entry.get("type") in _ROLES:
+            turns += _claude_code(entry)
+        elif entry.get("role") in _ROLES:
+            turns += _cursor(entry, number)
+    return turns or spare
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole lines of the end of a file with their offsets."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(file, "rb") as stream:
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode):
+            msg = "the transcript is not a regular file"
+            raise TranscriptError(msg)
+        at = max(0, about.st_size - MOST_BYTES)
+        if at:
+            stream.seek(at)
+            at += len(stream.readline())
+        while line := stream.readline():
+            if len(line) <= MOST_LINE_BYTES and line.strip():
+                yield at, line
+            at += len(line)
+
+
+def _claude_code(entry: Mapping[str, Any]) -> Iterator[Turn]:
+    skipped = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")
+    message, uuid = entry.get("message"), entry.get("uuid")
+    if not isinstance(message, dict) or not isinstance(uuid, str):
+        return
+    if any(entry.get(name) for name in skipped):
+        return
+    text = _REMINDER.sub("", _text_of(message.get("content"))).strip()
+    if text and not text.startswith(_NOT_SAID):
+        yield _turn(entry, uuid, entry["type"], text, "claude-code")
+
+
+def _codex_event(entry: Mapping[str, Any]) -> Iterator[Turn]:
+    authors = {"user_message": "user", "agent_message": "assistant"}
+    payload = entry["payload"]
+    author = authors.get(str(payload.get("type")))
+    text = payload.get("message")
+    if entry.get("type") == "event_msg" and author and isinstance(text, str):
+        yield from _codex(entry, author, text.strip())
+
+
+def _codex_item(entry: Mapping[str, Any]) -> Iterator[Turn]:
+    payload = entry["payload"]
+    author = payload.get("role")
+    if entry.get("type") != "response_item" or payload.get("type") != "message":
+        return
+    text = _text_of(payload.get("content")).strip()
+    injected = author == "user" and text.startswith(_NOT_SAID_IN_CODEX)
+    if author in _ROLES and not injected:
+        yield from _codex(entry, str(author), text)
+
+
+def _codex(entry: Mapping[str, Any], author: str, text: str) -> Iterator[Turn]:
+    if text:
+        named = _hashed(str(entry.get("timestamp")), author, text)
+        yield _turn(entry, named, author, text, "codex")
+
+
+def _cursor(entry: Mapping[str, Any], offset: int) -> Iterator[Turn]:
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    text = _TIMESTAMP.sub("", _text_of(content)).strip()
+    if query := _QUERY.fullmatch(text):
+        text = query[1].strip()
+    if text:
+        # Lines have neither ids nor times; the file only grows, so offsets stay.
+        named = _hashed(str(offset), str(entry["role"]), text)
+        yield _turn(entry, named, str(entry["role"]), text, "cursor")
+
+
+def _turn(
+    entry: Mapping[str, Any], named: str, author: str, text: str, agent: str
+) -> Turn:
+    metadata = {"agent": agent}
+    for name, key in (("cwd", "folder"), ("gitBranch", "branch")):
+        value = entry.get(name)
+        if isinstance(value, str) and 0 < len(value) <= 1_024:
+            metadata[key] = _whole(value)
+    moment = entry.get("timestamp")
+    return Turn(
+        id=_whole(named)[:256],
+        author=author,
+        text=_cut(_whole(text)),
+        timestamp=moment if isinstance(moment, str) else None,
+        metadata=metadata,
+    )
+
+
+def _text_of(content: object) -> str:
+    """Return the text blocks of a message; Codex names them input and output text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = [
+        block.get("text")
+        for block in content
+        if isinstance(block, dict)
+        and block.get("type") in ("text", "input_text", "output_text")
+    ]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _hashed(*parts: str) -> str:
+    data = "\0".join(parts).encode("utf-8", "replace")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _cut(text: str) -> str:
+    more = len(text) - MOST_TEXT_CHARACTERS
+    if more <= 0:
+        return text
+    return f"{text[:MOST_TEXT_CHARACTERS]}\n[{more} more characters]"

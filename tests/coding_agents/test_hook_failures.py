@@ -1,0 +1,304 @@
+"""A hook never disturbs the agent: status 0, nothing printed, a line in the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+from helpers import processes
+from helpers.coding_agents import (
+    HOOK,
+    IMPORTS,
+    claude_line,
+    quiet,
+    run_hook,
+    write_lines,
+)
+from vecall import MemoryService
+
+OWNER = {"app_name": "coding-agents", "user_id": "me"}
+SECRET = "xylophone"  # a word of the user, which no log may have
+PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": SECRET}
+FULL = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+
+
+def stop(transcript, session="s1"):
+    return {
+        "hook_event_name": "Stop",
+        "session_id": session,
+        "transcript_path": str(transcript),
+    }
+
+
+@pytest.fixture
+def file(home):
+    path = home / ".local/share/vecall/memory.db"
+    path.parent.mkdir(parents=True)
+    with MemoryService(path, embedder=None) as memory:
+        memory.sync.add_memory(**OWNER, memories=[f"The {SECRET} is loud."])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("", "not JSON"),
+        (f"{SECRET}", "not JSON"),
+        ('{"prompt": "' + SECRET, "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('["' + SECRET + '"]', "not a JSON object"),
+        (json.dumps({"prompt": SECRET}), "no hook_event_name"),
+        (json.dumps({**PROMPT, "hook_event_name": 7}), "no hook_event_name"),
+    ],
+)
+def test_input_that_is_not_a_payload(log, given, why):
+    verb = ("recall", "retain", "start")[len(given) % 3]
+    assert quiet(run_hook(verb, given))
+    (line,) = log()
+    assert re.fullmatch(rf"\d{{4}}-\d\d-\d\dT[\d:]+Z {verb}: the input .*{why}", line)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": None},
+        {"prompt": ["x"]},
+        {"prompt": "  \n"},
+        {"prompt": "\x00 \ud800 \u202e"},
+        {"prompt": f"{SECRET} " * 200_000},
+        {"session_id": None},
+        {"session_id": 5},
+        {"cwd": 5, "workspace_roots": [5]},
+        {"cwd": "/no/such/folder"},
+        {"hook_event_name": "Unknown"},
+    ],
+)
+def test_fields_of_another_form_are_no_failure(file, log, fields):
+    done = run_hook("recall", {**PROMPT, **fields})
+    assert (done.returncode, done.stderr) == (0, "")
+    if done.stdout:
+        json.loads(done.stdout)
+    assert not log()
+
+
+@pytest.mark.parametrize("verb", ["recall", "retain"])
+@pytest.mark.parametrize("name", ["s" * 600, "a\x00b"])
+def test_a_session_with_an_impossible_name_is_a_line_in_the_log(
+    file, log, tmp_path, verb, name
+):
+    path = write_lines(tmp_path / "t.jsonl", [claude_line("1", "user", SECRET)])
+    payload = {**PROMPT, "session_id": name, "transcript_path": str(path)}
+    assert quiet(run_hook(verb, payload))
+    assert log()
+    assert SECRET not in "".join(log())
+
+
+def transcripts(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    return [
+        tmp_path / "fifo",
+        tmp_path / "folder",
+        tmp_path / "loop",
+        tmp_path / "none",
+        "/dev/zero",
+        "a\x00b",
+        "x" * 5_000,
+    ]
+
+
+def test_a_transcript_that_cannot_be_read_is_a_line_in_the_log(file, log, tmp_path):
+    paths = transcripts(tmp_path)
+    for path in paths:
+        assert quiet(run_hook("retain", stop(path))), path
+    assert len(log()) == len(paths)
+    assert quiet(run_hook("retain", {"hook_event_name": "Stop"}))
+    assert log()[-1].endswith("the input names no session with a transcript")
+
+
+def test_broken_lines_of_a_transcript_are_skipped(file, log, tmp_path):
+    lines = [
+        b"\xff\xfe\n",
+        b"[" * 50_000 + b"\n",
+        b"null\n7\n[]\n{}\n\n",
+        json.dumps({"type": "user", "uuid": "1", "message": 5}).encode() + b"\n",
+        json.dumps(claude_line("x", "user", [5, {"type": "text"}])).encode() + b"\n",
+        json.dumps(claude_line("y", "user", "\ud800 ok")).encode() + b"\n",
+        json.dumps(claude_line("z", "user", "a" * 5_000_000)).encode() + b"\n",
+        json.dumps(claude_line("w", "user", "b" * 50_000)).encode() + b"\n",
+        json.dumps({"role": "user", "message": "x"}).encode() + b"\n",
+        json.dumps({"payload": {}, "type": "event_msg"}).encode() + b"\n",
+    ]
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"".join(lines))
+    assert quiet(run_hook("retain", stop(path)))
+    with MemoryService(file, embedder=None) as memory:
+        texts = [each.text for each in memory.sync.list_memories(**OWNER)]
+    assert texts[1:] == ["? ok", "b" * 32_000 + "\n[18000 more characters]"]
+    assert not log()
+
+
+def test_of_a_huge_transcript_the_end_is_read(file, log, tmp_path, monkeypatch):
+    from vecall.coding_agents import transcript
+
+    monkeypatch.setattr(transcript, "MOST_BYTES", 10_000)
+    lines = [claude_line(f"u{n}", "user", f"turn {n}") for n in range(500)]
+    turns = transcript.read_turns(write_lines(tmp_path / "t.jsonl", lines))
+    assert turns[-1].text == "turn 499"
+    assert [each.text for each in turns] == [
+        f"turn {n}" for n in range(500 - len(turns), 500)
+    ]
+    assert 30 < len(turns) < 60
+
+
+def broken_files(tmp_path):
+    (tmp_path / "folder.db").mkdir()
+    (tmp_path / "text.db").write_text(SECRET * 1_000)
+    (tmp_path / "loop.db").symlink_to(tmp_path / "loop.db")
+    (tmp_path / "plain").write_text("x")
+    return [tmp_path / "folder.db", tmp_path / "text.db", tmp_path / "plain/memory.db"]
+
+
+def test_a_file_that_is_not_a_memory_is_a_line_in_the_log(log, tmp_path):
+    path = write_lines(tmp_path / "t.jsonl", [claude_line("1", "user", SECRET)])
+    for file in broken_files(tmp_path):
+        assert quiet(run_hook("retain", stop(path), "--path", file)), file
+        assert quiet(run_hook("recall", PROMPT, "--path", file)), file
+    assert len(log()) >= 4
+    assert SECRET not in "".join(log())
+
+
+@pytest.mark.parametrize("verb", ["recall", "retain", "start"])
+def test_a_locked_file_ends_the_hook_at_its_deadline(file, log, tmp_path, verb):
+    path = write_lines(tmp_path / "t.jsonl", [claude_line("1", "user", SECRET)])
+    with processes.child(processes.HOLDER, file) as holder:
+        assert processes.said(holder) == "held"
+        assert quiet(run_hook(verb, {**PROMPT, **stop(path)}, seconds=0.4))
+    assert [line.partition(" ")[2] for line in log()] == [
+        f"{verb}: ended at its deadline"
+    ]
+
+
+def test_input_that_never_ends_ends_the_hook_at_its_deadline(file, log):
+    with processes.child(HOOK, 0.3, "hook", "recall", imports=IMPORTS) as hook:
+        hook.stdin.write("{")
+        hook.stdin.flush()
+        assert hook.wait(30) == 0
+        assert hook.stdout.read() == ""
+    assert log()[0].endswith("recall: ended at its deadline")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_FSIZE as on Linux")
+def test_a_full_disk_is_no_failure_of_the_agent(file, tmp_path):
+    before = file.read_bytes()
+    path = write_lines(tmp_path / "t.jsonl", [claude_line("1", "user", SECRET)])
+    for verb in ("retain", "recall", "start"):
+        done = processes.run(
+            FULL + HOOK,
+            30,
+            "hook",
+            verb,
+            imports=IMPORTS,
+            stdin=json.dumps({**PROMPT, **stop(path)}),
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), verb
+        assert done.stdout == "" or verb == "recall"
+    assert file.read_bytes() == before
+
+
+def test_a_log_that_cannot_be_written_is_no_failure(file, home):
+    (home / ".local/state").mkdir()
+    (home / ".local/state/vecall").write_text("not a folder")
+    assert quiet(run_hook("recall", "nonsense"))
+
+
+def test_the_log_does_not_grow_without_end(file, home, log):
+    path = home / ".local/state/vecall/hooks.log"
+    path.parent.mkdir(parents=True)
+    path.write_text("x" * 1_000_001)
+    run_hook("recall", "nonsense")
+    assert len(log()) == 1
+    assert path.with_name("hooks.log.1").stat().st_size == 1_000_001
+
+
+@pytest.mark.parametrize("arguments", [[], ["bogus"], ["recall", "--top"]])
+def test_wrong_arguments_do_not_block_the_prompt(log, arguments):
+    done = processes.run(
+        HOOK, 30, "hook", *arguments, imports=IMPORTS, stdin="", check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
+    assert log()[0].endswith("wrong arguments: see vecall hook --help")
+
+
+def test_a_reader_that_is_gone_is_no_failure(file):
+    line = json.dumps({**PROMPT, "session_id": "other"})
+    command = [sys.executable, "-m", "vecall.cli.main", "hook", "recall"]
+    hook = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    hook.stdout.close()
+    hook.stdin.write(line.encode())
+    hook.stdin.close()
+    assert hook.stderr.read() == b""
+    assert hook.wait(60) == 0
+    hook.stderr.close()
+
+
+def test_a_killed_hook_loses_nothing_and_the_next_one_completes_it(file, tmp_path):
+    lines = [claude_line(f"u{n}", "user", f"turn number {n}") for n in range(1_000)]
+    path = write_lines(tmp_path / "t.jsonl", lines)
+    whole = {f"turn number {n}" for n in range(1_000)}
+    seen: set[str] = set()
+    for delay in (0.0, 0.01, 0.02, 0.04, 0.08):
+        with processes.child(HOOK, 30, "hook", "retain", imports=IMPORTS) as hook:
+            hook.stdin.write(json.dumps(stop(path)))
+            hook.stdin.close()
+            hook.stdin = None
+            time.sleep(delay)
+        with MemoryService(file, embedder=None) as memory:
+            page = memory.sync.list_memories(**OWNER, limit=1_000)
+        now = {each.text for each in page} & whole
+        assert seen <= now
+        seen = now
+    assert quiet(run_hook("retain", stop(path)))
+    with MemoryService(file, embedder=None) as memory:
+        first = memory.sync.list_memories(**OWNER, limit=1_000)
+        rest = memory.sync.list_memories(**OWNER, cursor=first[-1].id, limit=1_000)
+    texts = [each.text for each in first + rest][1:]
+    assert texts == [f"turn number {n}" for n in range(1_000)]
+
+
+def test_several_sessions_remember_and_recall_in_one_file_at_once(file, log, tmp_path):
+    running = []
+    for session in range(4):
+        lines = [
+            claude_line(f"{session}-{n}", "user", f"{SECRET} {session} {n}")
+            for n in range(50)
+        ]
+        path = write_lines(tmp_path / f"{session}.jsonl", lines)
+        asked = {**PROMPT, "session_id": f"{session}"}
+        given = {"retain": stop(path, f"{session}"), "recall": asked}
+        for verb, payload in given.items():
+            hook = processes.child(HOOK, 30, "hook", verb, imports=IMPORTS)
+            process = hook.__enter__()
+            running.append((hook, process))
+            process.stdin.write(json.dumps(payload))
+            process.stdin.close()
+            process.stdin = None
+    for hook, process in running:
+        assert process.wait(60) == 0
+        hook.__exit__(None, None, None)
+    assert not log()
+    with MemoryService(file, embedder=None) as memory:
+        texts = [each.text for each in memory.sync.list_memories(**OWNER, limit=500)]
+    assert sorted(texts[1:]) == sorted(
+        f"{SECRET} {session} {n}" for session in range(4) for n in range(50)
+    )
