@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from vecall.concurrency.join import Join
 from vecall.operations.consolidation import Consolidator
 from vecall.operations.session_triggers import SessionObserver
@@ -12,6 +14,8 @@ from vecall.telemetry import observed
 Key = tuple[str, str]
 
 _SWEEP_BATCH = 1_000
+_CLAIMED_USERS = 50
+_LEASE_S = 120.0  # of the process that removes the expired data of users
 
 
 class Housekeeping:
@@ -61,12 +65,26 @@ class Housekeeping:
     async def sweep(self) -> int:
         """Delete expired memories; return the number deleted."""
         cleared = 0
-        partitions = self._memory.search_index.partitions
-        for app, user in await Join(partitions.submit_scan(self._due_users)):
-            while True:
-                job = Sweep(app, user, _SWEEP_BATCH)
-                change: Change = await Join(self._memory.storage.submit(job))
-                cleared += len(change.removed)
-                if len(change.removed) < _SWEEP_BATCH:
-                    break
+        submit = self._memory.search_index.partitions.submit_scan
+        claims = self._memory.storage.claims
+        if claims is None:
+            for app, user in await Join(submit(self._due_users)):
+                cleared += await self._swept(app, user)
+            return cleared
+        while claimed := await Join(
+            submit(partial(claims.users, _CLAIMED_USERS, _LEASE_S))
+        ):
+            for _, app, user in claimed:
+                cleared += await self._swept(app, user)
+            await Join(submit(partial(claims.release_users, claimed)))
         return cleared
+
+    async def _swept(self, app: str, user: str) -> int:
+        """Delete a user's expired memories; return the number deleted."""
+        cleared = 0
+        while True:
+            job = Sweep(app, user, _SWEEP_BATCH)
+            change: Change = await Join(self._memory.storage.submit(job))
+            cleared += len(change.removed)
+            if len(change.removed) < _SWEEP_BATCH:
+                return cleared

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 
 from vecall.embedders import Embedder
+from vecall.errors import ConflictError, VecallError
 from vecall.index.embedding import EmbeddingQueue, embedded_text, model_of
 from vecall.store import (
     Change,
     EmbeddingModel,
     MoveVectors,
     PutNextVectors,
+    RowWithVector,
     Storage,
     SwitchModels,
 )
 
 _BATCH = 64
+_LEASE_S = 120.0  # of the process that embeds some rows
+_PAUSE_S = 0.1
 
 Moving = Callable[[Callable[[], bool]], AbstractContextManager[None]]
 """`Loader.moving` of the search index with the old model."""
@@ -123,20 +128,52 @@ class Reembedding:
     ) -> int:
         count = 0
         while not stopping():
-            with self._storage.read() as reads:
-                active = reads.active_model()
-                if active is not None and active.id == model.id:
-                    break  # another process has finished the migration
-                reads.require_migrating(model.id)
-                rows, cursor = reads.to_be_embedded(_BATCH)
-            if not rows and cursor is None:
-                break
-            vectors: list[bytes | None] = []
-            if rows:
-                vectors = embedding.embed_now(
-                    [embedded_text(row.author, row.text) for row, *_ in rows]
-                )
-            job = PutNextVectors(model.id, rows, vectors, cursor)
-            self._storage.submit(job).result()
+            work = self._next(model)
+            if work is None:
+                break  # all is done, or another process has finished the migration
+            rows, cursor, claimed = work
+            try:
+                vectors: list[bytes | None] = []
+                if rows:
+                    vectors = embedding.embed_now(
+                        [embedded_text(row.author, row.text) for row, *_ in rows]
+                    )
+                if rows or cursor is not None:
+                    job = PutNextVectors(model.id, rows, vectors, cursor)
+                    self._storage.submit(job).result()
+            finally:
+                self._release(claimed)
             count += len(rows)
         return count
+
+    def _next(
+        self, model: EmbeddingModel
+    ) -> tuple[list[RowWithVector], int | None, list[int]] | None:
+        """Return rows to embed, the new cursor, and the numbers of claimed rows."""
+        with self._storage.read() as reads:
+            active = reads.active_model()
+            if active is not None and active.id == model.id:
+                return None
+            reads.require_migrating(model.id)
+            if self._storage.claims is None:
+                rows, cursor = reads.to_be_embedded(_BATCH)
+                return (rows, cursor, []) if rows or cursor is not None else None
+        try:
+            claimed = self._storage.claims.rows_to_embed(model.id, _BATCH, _LEASE_S)
+        except ConflictError:
+            with self._storage.read() as reads:
+                active = reads.active_model()
+            if active is not None and active.id == model.id:
+                return None
+            raise
+        if claimed.is_last:
+            return None
+        if not claimed.rids:
+            time.sleep(_PAUSE_S)  # other processes embed the last rows
+        return claimed.rows, None, claimed.rids
+
+    def _release(self, claimed: list[int]) -> None:
+        """Let other processes claim those of the rows that are not done."""
+        if claimed and self._storage.claims is not None:
+            with suppress(VecallError):  # the claim ends with its lease
+                self._storage.claims.release_rows(claimed)

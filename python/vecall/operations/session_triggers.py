@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from vecall.concurrency.join import Join
@@ -156,14 +157,11 @@ class SessionObserver:
         """Make memories of the sessions that are due; return the number of sessions."""
         memory = self._memory
         consumed_turns = 0
-        due: list[DueSession] = await Join(
-            memory.search_index.partitions.submit(self._due)
-        )
-        for session in due:
-            claim = ClaimSession(*session, _LEASE_S)
-            claimed: Change = await Join(memory.storage.submit(claim))
-            if not claimed.ids:
-                continue
+        listed: list[DueSession] = []
+        if memory.storage.claims is None:
+            listed = await Join(memory.search_index.partitions.submit(self._due))
+            listed.reverse()
+        while (session := await self._claimed(listed)) is not None:
             try:
                 await self._flush(session)
                 consumed_turns += 1
@@ -177,6 +175,29 @@ class SessionObserver:
                 later = PostponeSession(*session, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
                 await Join(memory.storage.submit(later))
         return consumed_turns
+
+    async def _claimed(self, listed: list[DueSession]) -> DueSession | None:
+        """Claim a due session for this process; None if none is left.
+
+        Args:
+            listed: The due sessions, the last one first, of a storage without claims.
+                Those that are looked at are removed.
+        """
+        storage = self._memory.storage
+        if storage.claims is not None:
+            claim = partial(storage.claims.session, _LEASE_S)
+            session: DueSession | None = await Join(
+                self._memory.search_index.partitions.submit(claim)
+            )
+            return session
+        while listed:
+            session = listed.pop()
+            change: Change = await Join(
+                storage.submit(ClaimSession(*session, _LEASE_S))
+            )
+            if change.ids:
+                return session
+        return None
 
     def _due(self) -> list[DueSession]:
         storage = self._memory.storage

@@ -1,6 +1,7 @@
 -- Schema 1 of vecall in PostgreSQL 15 or later. `vecall pg migrate` runs it as the owner.
 -- Columns are those of the file (docs/reference/file-format.md), with these differences:
--- part.head and chg.head are random bits of a change; the file has none.
+-- part.head and chg.head are random bits of a change; part.sweep_until and vec_next.until
+-- are leases. The file has none of them.
 CREATE TABLE meta (key text COLLATE "C" PRIMARY KEY, value text NOT NULL);
 CREATE TABLE model (
   id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, dim int NOT NULL,
@@ -16,7 +17,7 @@ CREATE TABLE part (
   "user" text COLLATE "C" NOT NULL, seq bigint NOT NULL DEFAULT 0,
   head bigint NOT NULL DEFAULT 0, live bigint NOT NULL DEFAULT 0,
   bytes bigint NOT NULL DEFAULT 0, created_at float8 NOT NULL, snap bytea, crc bigint,
-  item text,
+  item text, sweep_until float8, -- when another server may remove its expired data
   UNIQUE (app, "user")
 ) WITH (fillfactor = 50);
 CREATE TABLE mem (
@@ -39,7 +40,8 @@ CREATE INDEX mem_valid ON mem (valid_until)
 CREATE INDEX mem_bare ON mem (rid) WHERE vec IS NULL;
 CREATE INDEX mem_hash ON mem (part, hash);
 CREATE TABLE vec_next (
-  rid bigint PRIMARY KEY, model int NOT NULL, vec bytea NOT NULL, crc bigint
+  rid bigint PRIMARY KEY, model int NOT NULL, vec bytea NOT NULL, crc bigint,
+  until float8 -- when another server may embed the row
 );
 CREATE INDEX vec_todo ON vec_next (rid) WHERE vec = ''::bytea;
 CREATE TABLE chg (

@@ -15,6 +15,7 @@ from vecall.errors import (
     VecallError,
 )
 from vecall.store.models import active_model, adopt, require_same
+from vecall.store.postgres.claims import PostgresClaims
 from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.errors import database_errors
 from vecall.store.postgres.maintenance import PostgresMaintenance
@@ -103,6 +104,7 @@ class PostgresStorage:
         self.maintenance = PostgresMaintenance(
             self._reading, self._altering, self._connections.vacuum
         )
+        self.claims: PostgresClaims | None = PostgresClaims(self._claiming, self.submit)
         self.snapshots: PostgresSnapshots | None = PostgresSnapshots(
             connections, self._reading, self.submit
         )
@@ -164,6 +166,15 @@ class PostgresStorage:
             if app is not None and user is not None:
                 transaction.look(app, user)
             yield transaction
+
+    @contextmanager
+    def _claiming(self) -> Iterator[PostgresTransaction]:
+        """Begin a transaction across users, and commit it."""
+        with self._connections.transaction(
+            keeper=True, role="vecall_keeper"
+        ) as connection:
+            yield PostgresTransaction(connection, self.expiry_clock, self._secret)
+            connection.execute(b"COMMIT")
 
     @contextmanager
     def _altering(self) -> Iterator[PostgresTransaction]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vecall.clock import ExpiryClock
+from vecall.store.protocol.claims import Claims
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.results import EmbeddingModel, Version
 from vecall.store.rows import Change
@@ -175,6 +176,11 @@ class Storage(Protocol):
     @property
     def snapshots(self) -> Snapshots | None:
         """The snapshots; None if the storage does not support them."""
+        ...
+
+    @property
+    def claims(self) -> Claims | None:
+        """How processes share periodic work; None if every process tries all of it."""
         ...
 
     @property

@@ -75,6 +75,7 @@ class SqliteStorage:
         self._database = database
         self._writer = Writer(database)
         self.maintenance = SqliteMaintenance(database)
+        self.claims = None
         self.snapshots: SqliteSnapshots | None = None
         if database.path is not None:
             folder = SnapshotFolder(database.path)
