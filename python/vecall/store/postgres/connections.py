@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg_pool import ConnectionPool
 
 from vecall.caller_warnings import warn_caller
 from vecall.errors import ClosedError
-from vecall.store.postgres.errors import database_errors
-from vecall.store.postgres.transaction import Connection, prepare_connection
+from vecall.store.postgres.bounded_connection import BoundedConnection
+from vecall.store.postgres.errors import database_errors, is_lost
+from vecall.store.postgres.pool import Pool
+from vecall.store.postgres.transaction import prepare_connection
 from vecall.store.postgres.url import DatabaseUrl
 
 _SETTINGS = {
-    "connect_timeout": 10,
-    "tcp_user_timeout": 20_000,  # milliseconds
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "application_name": "vecall",
-    "options": (
-        "-c statement_timeout=25s -c lock_timeout=25s "
-        "-c idle_in_transaction_session_timeout=60s"
-    ),
 }
-_WAIT_S = 25.0
+_OF_SERVER = 0.9  # of the time: the server ends a statement before the client does
+_OF_CONNECTING = 0.4  # of the time, for all hosts of the URL
 
 _opened: weakref.WeakSet[Connections] = weakref.WeakSet()
 _of_parent: list[Any] = []  # connections that a forked child must not close
@@ -54,43 +52,53 @@ class Connections:
         self.url = url
         self._durable = durable
         self._closed = False
-        self._single: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._single: weakref.WeakSet[BoundedConnection] = weakref.WeakSet()
         if not url.is_checked:
             warn_caller(
                 "path: the connection to the database does not verify the server; use "
                 "sslmode=verify-full"
             )
+        self._pool = Pool(self.connect, url.readers + url.writers)
+        self._keepers = self._pool
+        if url.keeper is not None:
+            self._keepers = Pool(lambda: self.connect(url.keeper), 2)
         with database_errors():
-            # The pool would only say that it timed out.
-            self.connect(url.conninfo).close()
-            self._pool = self._made_pool(url.conninfo, url.readers + url.writers)
-            self._keepers = (
-                self._pool if url.keeper is None else self._made_pool(url.keeper, 2)
-            )
+            for pool in (self._pool, self._keepers):
+                with pool.borrowed(url.timeout):
+                    pass  # the first connection, or why there is none
         _opened.add(self)
 
-    def connect(self, conninfo: str | None = None) -> Connection:
-        """Return a new connection outside of the pool.
+    def connect(self, conninfo: str | None = None) -> BoundedConnection:
+        """Return a new connection outside of the pools.
 
         Raises:
             psycopg.Error: The database cannot be reached, or refuses access.
         """
         settings = self._with_settings(conninfo or self.url.conninfo)
-        connection: Connection = psycopg.connect(settings, autocommit=True)
+        connection = BoundedConnection.connect(settings, autocommit=True)
+        connection.allow(self.url.timeout, each=True)
         prepare_connection(connection)
         self._single.add(connection)
         return connection
 
     @contextmanager
     def transaction(
-        self, *, keeper: bool, role: str, how: str = ""
-    ) -> Iterator[Connection]:
+        self,
+        *,
+        keeper: bool,
+        role: str,
+        how: str = "",
+        seconds: float | None = None,
+    ) -> Iterator[BoundedConnection]:
         """Begin a transaction in a pipeline. The caller commits it; else it ends.
 
         Args:
             keeper: Whether it concerns several users.
             role: The role whose rights it has.
             how: More for BEGIN, such as "READ ONLY".
+            seconds: How long it waits for the database in total. Default: the
+                `timeout` of the URL, and that for each wait if it concerns several
+                users, because its data may be large.
 
         Raises:
             psycopg.Error: The database cannot be reached, or refuses access.
@@ -99,7 +107,10 @@ class Connections:
             msg = "the memory service is closed"
             raise ClosedError(msg)
         pool = self._keepers if keeper else self._pool
-        with pool.connection() as connection:
+        each = keeper and seconds is None
+        begin, limit = monotonic(), self.url.timeout if seconds is None else seconds
+        with pool.borrowed(limit) as connection:
+            connection.allow(limit - (0 if each else monotonic() - begin), each=each)
             try:
                 with connection.pipeline():
                     connection.execute(f"BEGIN {how}".encode())
@@ -110,16 +121,14 @@ class Connections:
                         ).format(role, self.url.schema)
                     )
                     yield connection
+            except psycopg.Error as error:
+                if is_lost(error):
+                    pool.lose(connection)
+                raise
             finally:
                 if connection.pgconn.transaction_status:  # not idle
                     with suppress(psycopg.Error):
                         connection.execute("ROLLBACK")
-
-    def renew(self) -> None:
-        """Replace the idle connections that a lost server has left behind."""
-        for pool in {self._pool, self._keepers}:
-            with suppress(psycopg.Error):
-                pool.check()
 
     def vacuum(self) -> None:
         """Return the space of deleted rows, as far as the keeper may."""
@@ -127,6 +136,7 @@ class Connections:
             database_errors(),
             self.connect(self.url.keeper or self.url.conninfo) as connection,
         ):
+            connection.allow(math.inf, each=True)
             connection.execute(b"SET statement_timeout = 0")
             connection.execute(b"SET ROLE vecall_keeper")
             for table in ("mem", "item", "chg", "tomb", "told", "hist", "idem", "part"):
@@ -139,43 +149,34 @@ class Connections:
     def close(self) -> None:
         """Close all connections; idempotent."""
         self._closed = True
-        for pool in {self._pool, self._keepers}:
-            pool.close(timeout=5.0)
+        for pool in (self._pool, self._keepers):
+            pool.close()
 
     def drop(self) -> None:
         """In a forked child: use and close none of the parent's connections."""
         self._closed = True
-        _of_parent.append(self._pool)
-        _of_parent.append(self._keepers)
         _of_parent.extend(self._single)
 
     def _with_settings(self, conninfo: str) -> str:
         """Return a URL with vecall's settings; those that it has take precedence."""
         given = conninfo_to_dict(conninfo)
-        options: list[Any] = [_SETTINGS["options"]]
+        timeout, hosts = self.url.timeout, str(given.get("host") or "").count(",") + 1
+        limit = f"{max(1, round(1000 * timeout * _OF_SERVER))}ms"
+        options: list[Any] = [
+            f"-c statement_timeout={limit} -c lock_timeout={limit}",
+            "-c idle_in_transaction_session_timeout=60s",
+        ]
         if not self._durable:
             options.append("-c synchronous_commit=off")
         options.append(given.get("options") or "")
         settings: dict[str, Any] = {
+            "connect_timeout": max(2, math.ceil(timeout * _OF_CONNECTING / hosts)),
+            "tcp_user_timeout": math.ceil(1000 * timeout),
             **_SETTINGS,
             **given,
             "options": " ".join(options).strip(),
         }
         return make_conninfo("", **settings)
-
-    def _made_pool(self, conninfo: str, most: int) -> ConnectionPool[Connection]:
-        return ConnectionPool(
-            self._with_settings(conninfo),
-            min_size=1,
-            max_size=most,
-            open=True,
-            timeout=_WAIT_S,
-            kwargs={"autocommit": True},
-            configure=prepare_connection,
-            check=None,
-            reconnect_timeout=5.0,
-            num_workers=1,
-        )
 
 
 def _after_fork() -> None:

@@ -7,12 +7,10 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg import errors
-from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from vecall.concurrency.freed_frames import free_frames
 from vecall.errors import (
     BusyError,
-    ClosedError,
     ConfigError,
     CorruptFileError,
     ReadOnlyError,
@@ -21,14 +19,22 @@ from vecall.errors import (
     VecallError,
 )
 
+
+class NoAnswerError(psycopg.OperationalError):
+    """The server did not answer in time; the connection is closed."""
+
+
+class NoConnectionFreeError(psycopg.OperationalError):
+    """All connections of the process were in use for too long."""
+
+
 _BUSY = (
     errors.LockNotAvailable,
     errors.QueryCanceled,
     errors.IdleInTransactionSessionTimeout,
     errors.TooManyConnections,
     errors.CannotConnectNow,
-    PoolTimeout,
-    TooManyRequests,
+    NoConnectionFreeError,
 )
 _FULL = (errors.DiskFull, errors.OutOfMemory)
 _DAMAGED = (errors.DataCorrupted, errors.IndexCorrupted)
@@ -60,9 +66,7 @@ def is_lost(error: BaseException) -> bool:
 def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kind
     """Return vecall's error for one of psycopg's. It has no value of the statement."""
     code = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
-    if isinstance(error, PoolClosed):
-        return ClosedError("the memory service is closed")
-    if isinstance(error, _BUSY):
+    if isinstance(error, (*_BUSY, NoAnswerError)):
         return BusyError(f"the database did not answer in time{code}; try again")
     if isinstance(error, _FULL):
         return StorageFullError(f"the database has no room left{code}")

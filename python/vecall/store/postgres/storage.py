@@ -35,6 +35,7 @@ from vecall.store.write_job import WriteJob
 from vecall.store.writes.model_migration import begin_migration
 
 Durability = Literal["full", "process"]
+_CLOSING_S = 2.0  # to store the clock at the end
 _ONE_STATE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -177,14 +178,14 @@ class PostgresStorage:
             connection.execute(b"COMMIT")
 
     @contextmanager
-    def _altering(self) -> Iterator[PostgresTransaction]:
+    def _altering(self, seconds: float | None = None) -> Iterator[PostgresTransaction]:
         if self._read_only:
             msg = "the service is open read-only"
             raise ReadOnlyError(msg)
         with (
             database_errors(),
             self._connections.transaction(
-                keeper=True, role="vecall_keeper"
+                keeper=True, role="vecall_keeper", seconds=seconds
             ) as connection,
         ):
             # Alone, because every write of a user has read this table.
@@ -224,7 +225,7 @@ class PostgresStorage:
         """End the writes and close all connections."""
         self._writers.close()
         with suppress(VecallError):
-            self._save_clock()
+            self._save_clock(min(_CLOSING_S, self._connections.url.timeout))
         self._closed = True
         self._checker.close()
         self._connections.close()
@@ -239,11 +240,11 @@ class PostgresStorage:
 
         return end
 
-    def _save_clock(self) -> None:
+    def _save_clock(self, seconds: float | None = None) -> None:
         """Store the time by which memories expire, unless a later one is stored."""
         if self._read_only or self._closed:
             return
-        with self._altering() as transaction:
+        with self._altering(seconds) as transaction:
             row = transaction.execute(
                 "SELECT value FROM meta WHERE key = 'clock'"
             ).fetchone()

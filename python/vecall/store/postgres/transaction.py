@@ -25,6 +25,9 @@ from vecall.store.transaction import (
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+SERVER_STARTED = (
+    "CAST(1000000 * extract(epoch FROM pg_postmaster_start_time()) AS BIGINT)"
+)
 _TEXT = 25  # PostgreSQL's number of the type
 _MISSING = PartitionEntry(0, 0, 0, 0)
 
@@ -124,6 +127,7 @@ class PostgresTransaction:
         expiry_clock: The clock by which memories expire.
         secret: The key of the digests of names.
         number: PostgreSQL's number of the transaction; None before `enter`.
+        server_started: When its server started, in microseconds; 0 before `enter`.
         head: Random bits that identify its changes.
         round_trips: How often it waited for the server, without the end.
     """
@@ -138,6 +142,7 @@ class PostgresTransaction:
         self.expiry_clock = expiry_clock
         self.secret = secret
         self.number: int | None = None
+        self.server_started = 0
         self.head = 0
         self.round_trips = 0
         self._ahead: dict[Statement, PostgresResult] = {}
@@ -196,14 +201,15 @@ def _enter(
     found = transaction.execute(
         "SELECT id, seq, live, bytes, head, is_hidden, "
         "CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT), "
-        "CAST(current_setting('vecall.head') AS BIGINT) "
+        "CAST(current_setting('vecall.head') AS BIGINT), "
+        f"{SERVER_STARTED} "
         "FROM enter(?, ?, ?, ?, ?)",
         (app, user, hidden, create, now),
     )
     transaction.send_ahead([(ACTIVE_MODEL, ())])
     row = found.fetchone()
     assert row is not None
-    *entry, transaction.number, transaction.head = row
+    *entry, transaction.number, transaction.head, transaction.server_started = row
     return _MISSING if entry[0] is None else PartitionEntry(*entry)
 
 

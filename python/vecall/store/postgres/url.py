@@ -12,7 +12,8 @@ SCHEMES = ("postgresql", "postgres")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _MOST_CONNECTIONS = 64
 _LOCAL = ("", "localhost", "127.0.0.1", "::1")
-_OWN = ("schema", "writers", "readers", "keeper_url")
+_OWN = ("schema", "writers", "readers", "keeper_url", "timeout")
+_SHORTEST_S, _LONGEST_S = 0.1, 3600.0
 
 
 def is_url(path: object) -> bool:
@@ -32,6 +33,7 @@ class DatabaseUrl:
         writers: The number of connections that write.
         readers: The number of connections that read.
         keeper: The URL for work across users; None uses `conninfo`.
+        timeout: The time, in seconds, that a transaction waits for the database.
     """
 
     conninfo: str = field(repr=False)
@@ -39,6 +41,7 @@ class DatabaseUrl:
     writers: int = 4
     readers: int = 4
     keeper: str | None = field(default=None, repr=False)
+    timeout: float = 18.0
 
     def __str__(self) -> str:
         """Return the URL without user and password."""
@@ -63,7 +66,8 @@ def parse_url(url: str) -> DatabaseUrl:
 
     Args:
         url: "postgresql://user:password@host/database"; options of libpq, and
-            `schema`, `writers`, `readers` and `keeper_url`, follow a question mark.
+            `schema`, `writers`, `readers`, `keeper_url` and `timeout`, follow a
+            question mark.
             Several hosts are separated by commas. The one that accepts writes is
             used, unless the URL has `target_session_attrs`.
 
@@ -103,6 +107,7 @@ def parse_url(url: str) -> DatabaseUrl:
         _count(own, "writers"),
         _count(own, "readers"),
         keeper,
+        _seconds(own.get("timeout", "18")),
     )
 
 
@@ -159,6 +164,17 @@ def _require_ports(netloc: str) -> None:
         if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             msg = "port"
             raise ValueError(msg)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        msg = f"path: timeout: expected seconds from {_SHORTEST_S:g} to {_LONGEST_S:g}"
+        raise ConfigError(msg)
+    return seconds
 
 
 def _count(options: dict[str, str], name: str) -> int:

@@ -14,15 +14,16 @@ from psycopg import sql
 
 from vecall.concurrency.interruptible import InterruptibleFuture
 from vecall.errors import ClosedError
+from vecall.store.postgres.bounded_connection import BoundedConnection
 from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.dialect import encoded
-from vecall.store.postgres.errors import as_typed, is_lost
-from vecall.store.postgres.transaction import Connection
+from vecall.store.postgres.errors import NoAnswerError, as_typed, is_lost
 from vecall.store.results import Version
 
 Names = tuple[str, str]
 _Waiting = tuple[Names, "Future[Version | None]"]
 _MOST = 1_000  # versions in one statement
+_OF_THE_TIME = 0.25  # of the URL's `timeout`: a check is a small part of a call
 
 
 class VersionChecker:
@@ -42,7 +43,7 @@ class VersionChecker:
         self._query = sql.SQL(
             "SELECT n, part, seq, head FROM {}.heads(%s::text[], %s::text[])"
         ).format(sql.Identifier(connections.url.schema))
-        self._connection: Connection | None = None
+        self._connection: BoundedConnection | None = None
         self._max_staleness = max_staleness
         self._recent: dict[Names, tuple[float, Version | None]] = {}
         # A caller that is interrupted inside a C call leaves no lock behind.
@@ -136,9 +137,8 @@ class VersionChecker:
         try:
             rows = self._ask_database(apps, users)
         except psycopg.Error as error:
-            if not is_lost(error):
+            if not is_lost(error) or isinstance(error, NoAnswerError):
                 raise
-            self._connections.renew()
             rows = self._ask_database(apps, users)  # on a new connection
         found: dict[Names, Version | None] = dict.fromkeys(names)
         for place, part, seq, head in rows:
@@ -154,6 +154,8 @@ class VersionChecker:
     ) -> list[tuple[int, int, int, int]]:
         if self._connection is None or self._connection.closed:
             self._connection = self._connections.connect()
+            seconds = self._connections.url.timeout * _OF_THE_TIME
+            self._connection.allow(seconds, each=True)
         self.statements += 1
         try:
             rows: list[tuple[int, int, int, int]] = self._connection.execute(

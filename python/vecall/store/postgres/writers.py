@@ -9,17 +9,17 @@ import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from time import monotonic
 
 import psycopg
 
 from vecall.clock import ExpiryClock
 from vecall.concurrency.freed_frames import free_frames
 from vecall.concurrency.interruptible import InterruptibleFuture
-from vecall.errors import ClosedError, StorageError
+from vecall.errors import ClosedError
+from vecall.store.postgres.attempt import Attempt
 from vecall.store.postgres.connections import Connections
-from vecall.store.postgres.errors import AGAIN, as_typed, is_lost
-from vecall.store.postgres.transaction import PostgresTransaction
+from vecall.store.postgres.errors import AGAIN, NoAnswerError, as_typed, is_lost
 from vecall.store.rows import Change
 from vecall.store.write_job import WriteJob
 
@@ -34,6 +34,7 @@ class _Pending:
 
     def __init__(self, job: WriteJob, then: Callable[[Change], None] | None) -> None:
         self.job = job
+        self.submitted = monotonic()
         self.then = then
         self.future: Future[Change] = InterruptibleFuture()
         self.future.set_running_or_notify_cancel()
@@ -60,7 +61,10 @@ class Writers:
         ]
         self._threads = [
             threading.Thread(
-                target=self._work, args=(each,), name=f"vecall-writer-{n}", daemon=True
+                target=self._work,
+                args=(each, [0.0]),
+                name=f"vecall-writer-{n}",
+                daemon=True,
             )
             for n, each in enumerate(self._queues)
         ]
@@ -102,20 +106,34 @@ class Writers:
 
         return end
 
-    def _work(self, jobs: queue.SimpleQueue[_Pending | None]) -> None:
+    def _work(
+        self, jobs: queue.SimpleQueue[_Pending | None], answered: list[float]
+    ) -> None:
         while (pending := jobs.get()) is not None:
             try:
-                self._write(pending)
+                self._write(pending, answered)
             except BaseException as error:
                 if not pending.future.done():
                     pending.future.set_exception(error)
                 _log.critical("a writer failed with %s", type(error).__name__)
             pending = None
 
-    def _write(self, pending: _Pending) -> None:
+    def _write(self, pending: _Pending, answered: list[float]) -> None:
+        """Run a job, and resolve its future.
+
+        Args:
+            pending: The job.
+            answered: When the database last answered this thread. A job has its time
+                from then on, so that those behind one that got no answer do not wait
+                as long again, but those in a long queue all have their turn.
+        """
+        begin = max(pending.submitted, answered[0])
         try:
-            change = self._committed(pending.job)
+            change = self._committed(pending.job, begin + self._connections.url.timeout)
+            answered[0] = monotonic()
         except psycopg.Error as error:
+            if not is_lost(error):
+                answered[0] = monotonic()
             free_frames(error)
             pending.future.set_exception(as_typed(error))
             return
@@ -135,8 +153,12 @@ class Writers:
             )
         pending.future.set_result(change)
 
-    def _committed(self, job: WriteJob) -> Change:
+    def _committed(self, job: WriteJob, deadline: float) -> Change:
         """Run a job until it is committed.
+
+        Args:
+            job: The job.
+            deadline: When it has waited for the database long enough.
 
         Raises:
             psycopg.Error: The database refused it; nothing was written.
@@ -145,9 +167,13 @@ class Writers:
         """
         pause = _PAUSE_S
         for attempt in range(_TRIES):
-            attempted = _Attempt(self._connections, self._expiry_clock, self._secret)
+            seconds = deadline - monotonic()
+            if seconds <= 0:
+                msg = "the server did not answer in time"
+                raise NoAnswerError(msg)
+            attempted = Attempt(self._connections, self._expiry_clock, self._secret)
             try:
-                return attempted.run(job)
+                return attempted.run(job, seconds)
             except psycopg.Error as error:
                 last = attempt == _TRIES - 1
                 if is_lost(error):
@@ -158,92 +184,9 @@ class Writers:
                         # It was rolled back.
                     if last:
                         raise
-                    self._connections.renew()
                 elif not isinstance(error, AGAIN) or last:
                     raise
                 free_frames(error)
             time.sleep(pause)
             pause *= 2
         raise AssertionError  # the last attempt returns or raises
-
-
-class _Attempt:
-    """One transaction of a job."""
-
-    def __init__(
-        self, connections: Connections, expiry_clock: ExpiryClock, secret: bytes
-    ) -> None:
-        self._connections = connections
-        self._expiry_clock = expiry_clock
-        self._secret = secret
-        self._transaction: PostgresTransaction | None = None
-        self._change: Change | None = None
-        self.is_committing = False
-
-    def run(self, job: WriteJob) -> Change:
-        keeper = not hasattr(job, "app")
-        role = "vecall_keeper" if keeper else "vecall_app"
-        with self._connections.transaction(keeper=keeper, role=role) as connection:
-            transaction = PostgresTransaction(
-                connection, self._expiry_clock, self._secret
-            )
-            self._transaction = transaction
-            if keeper:
-                # Every write of a user has read this table: none runs meanwhile.
-                connection.execute(b"LOCK TABLE model IN ACCESS EXCLUSIVE MODE")
-            self._change = job.run(transaction)
-            self.is_committing = True
-            connection.execute(b"COMMIT")
-        return self._change
-
-    def outcome(self) -> Change | None:
-        """Return the change if it was committed, None if it was rolled back.
-
-        Raises:
-            StorageError: The database does not say.
-        """
-        transaction, change = self._transaction, self._change
-        assert transaction is not None
-        assert change is not None
-        deadline = time.monotonic() + 15.0
-        while time.monotonic() < deadline:
-            try:
-                status = self._status(transaction, change)
-            except psycopg.Error as error:
-                free_frames(error)
-                status = "in progress"
-            if status == "committed":
-                return change
-            if status == "aborted":
-                return None
-            if status != "in progress":
-                break
-            time.sleep(0.2)
-        msg = (
-            "the connection to the database ended while the write was committed; "
-            "whether it was is unknown: read before you repeat it, or repeat it with "
-            "the same ids or idempotency key"
-        )
-        raise StorageError(msg)
-
-    def _status(self, transaction: PostgresTransaction, change: Change) -> str | None:
-        with self._connections.transaction(
-            keeper=True, role="vecall_keeper", how="READ ONLY"
-        ) as connection:
-            asking: Any = PostgresTransaction(
-                connection, self._expiry_clock, self._secret
-            )
-            if change.part and change.seq > change.seq_before:
-                found = asking.execute(
-                    "SELECT head FROM chg WHERE part = ? AND seq = ?",
-                    (change.part, change.seq),
-                ).fetchone()
-                if found is not None and found[0] == transaction.head:
-                    return "committed"
-            if transaction.number is None:
-                return None
-            # The server's process of the lost connection may still run.
-            row = asking.execute(
-                "SELECT txid_status(CAST(? AS BIGINT))", (transaction.number,)
-            ).fetchone()
-            return None if row is None else row[0]
