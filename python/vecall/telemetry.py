@@ -58,6 +58,7 @@ OPERATIONS: Mapping[str, str | None] = {
     "update": None,
     "history": "returned",
     "list": "returned",
+    "count": None,
     "archive": None,
     "restore": "written",
     "propose_forget": None,

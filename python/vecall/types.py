@@ -16,8 +16,8 @@ Content = str | Mapping[str, Any]
 Scalar = str | int | float | bool | None
 """A JSON value that is neither an array nor an object."""
 
-Condition = Scalar | Mapping[str, Scalar | Collection[Scalar]]
-"""A value, or operands by operator: {"$gte": 2025, "$lt": 2027}."""
+Condition = Scalar | Mapping[str, Any] | Collection[Mapping[str, Any]]
+"""A value, or operands by operator: {"$gte": 2025, "$lt": 2027}; or conditions."""
 
 Names = str | Collection[str]
 """One name, or several."""
@@ -168,17 +168,18 @@ class Filter:
             "unknown" passes all memories. Any other tier excludes memories without a
             tier or with one of your own.
         metadata: Only memories whose custom_metadata has each of these 1 to 16 keys
-            with this value. Values compare as in JSON: 1 equals 1.0 but not true, and
-            None is null, not a missing key. A value may be a mapping of operators to
-            operands: $eq, $ne, $gt, $gte, $lt, $lte, $in. All must hold. $in takes 1 to
-            64 values. Numbers are ordered by value, strings by code points; other
-            values have no order and do not pass. A memory without the key passes $ne
-            only.
+            with this value. A key that the metadata lack is a path: dots separate the
+            keys of nested mappings. Values compare as in JSON: 1 equals 1.0 but not
+            true; None is null. A value may be a mapping of operators to operands: $eq,
+            $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $not. All must hold. $in and
+            $nin take 1 to 64 values. Numbers are ordered by value, strings by code
+            points, other values not at all. A missing key passes $ne, $nin and
+            {"$exists": False}. In place of a key, $and and $or take 1 to 64 such
+            mappings, and $not takes one.
 
-    A memory without a timestamp has the time when it was stored. A memory without an
-    author, kind, trust or source does not pass a condition on that field. Deleting by
-    filter refuses metadata. Services over other vector stores have session_id, after
-    and before, and refuse other fields unless the store applies them.
+    A memory without a timestamp has the time when it was stored. One without an author,
+    kind, trust or source does not pass a condition on that field. Other vector stores
+    have session_id, after and before, and refuse fields that they do not apply.
     """
 
     session_id: str | None = None
@@ -208,11 +209,7 @@ def several(names: Names | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SearchMemoryResponse:
-    """The result of a search.
-
-    Attributes:
-        memories: At most top_k memories, best first.
-    """
+    """The result of a search: at most top_k memories, best first."""
 
     memories: list[MemoryEntry] = field(default_factory=list)
 

@@ -29,6 +29,8 @@ MOST_NAMES = 64
 MOST_IDS = 512
 """Maximum number of ids in `Filter.not_id`."""
 
+MOST_OFFSET = 10_000
+"""Maximum of the offset of a search."""
 
 _DATABASES = ("postgresql://", "postgres://")
 
@@ -130,6 +132,22 @@ def check_min_similarity(value: object) -> float:
     return float(value)
 
 
+def check_offset(offset: object) -> int:
+    """Return the number of results that a search leaves out.
+
+    Raises:
+        InvalidTypeError: Not an integer.
+        InvalidArgumentError: Not within 0 to 10,000.
+    """
+    if not isinstance(offset, int) or isinstance(offset, bool):
+        msg = "offset: expected an integer"
+        raise InvalidTypeError(msg)
+    if not 0 <= offset <= MOST_OFFSET:
+        msg = f"offset: must be from 0 to {MOST_OFFSET}"
+        raise InvalidArgumentError(msg)
+    return offset
+
+
 def check_path(path: object) -> Path | None:
     """Return the path of a file as a `Path`; None for a database in memory.
 
@@ -205,7 +223,7 @@ def check_filter(
         if value is not None:
             to_seconds(value, name)
     if filter_.metadata is not None and not by_metadata:
-        msg = "filter.metadata: only a search of a MemoryService filters by metadata"
+        msg = "filter.metadata: this call does not filter by metadata"
         raise InvalidArgumentError(msg)
     changed: dict[str, Any] = {
         name: _check_names(getattr(filter_, name), f"filter.{name}", limits)

@@ -47,6 +47,7 @@ READING: dict[str, dict[str, Any]] = {
     "expand_session": {**ALICE, "memory_id": "f"},
     "memory_history": {**ALICE, "memory_id": "f"},
     "list_memories": {**ALICE},
+    "count_memories": {**ALICE},
     "admin.warm": {**ALICE},
     "admin.stats": {},
     "admin.list_apps": {},

@@ -55,7 +55,14 @@ FACTORS = {
 }
 FILTERS = {
     "none": None,
-    "fields": {"not_kind": "x", "metadata": {"x": {"$ne": 1}}},
+    "fields": {
+        "not_kind": "x",
+        "metadata": {
+            "x": {"$ne": 1},
+            "$or": [{"x": {"$exists": False}}, {"x.y": {"$nin": [1]}}],
+            "$not": {"z.z": {"$gt": 1}},
+        },
+    },
     "floor": {"min_trust": "unknown"},
     "left_out": {"not_session_id": ["other", "none"]},
 }

@@ -20,6 +20,7 @@ BOUND = {
     "get_many": "get_memories",
     "expand_session": "expand_session",
     "list": "list_memories",
+    "count": "count_memories",
     "history": "memory_history",
     "update": "update_memory",
     "archive": "archive_memory",

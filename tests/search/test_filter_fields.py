@@ -6,11 +6,12 @@ A model in plain Python says which of the memories that are listed pass.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from helpers.embedders import Recorder
+from helpers.filter_model import ASKED, ENTRY, LABELS, passes
 from helpers.memories import ALICE, SECRET, refuses
 from helpers.vector_stores.reference import ReferenceVectorStore
 from hypothesis import given, settings
@@ -27,112 +28,6 @@ from vecall import (
 )
 from vecall.services.vector import VectorMemoryService
 from vecall.services.vector_store import VectorStoreMemoryService
-
-LABELS = ("author", "kind", "source", "trust")
-WORDS = ("user", "guide", "a,b", "O'Neil", "Ünï")
-LABEL = st.sampled_from([None, *WORDS])
-IDS = st.sampled_from([f"m{n}" for n in range(8)])
-NAMES = st.one_of(
-    st.none(),
-    st.sampled_from([*WORDS, "absent"]),
-    st.lists(st.sampled_from([*WORDS, "absent"]), min_size=1, max_size=3),
-    st.sets(st.sampled_from(WORDS), min_size=1).map(frozenset),
-)
-VALUES: list[Any] = [None, True, False, 0, 1, 1.0, 2**53 + 1, -3.5, "", "1", "b", "ä"]
-VALUE = st.sampled_from(VALUES)
-ORDERED = st.sampled_from([v for v in VALUES if v is not None and v is not True])
-ORDERED = ORDERED.filter(lambda value: not isinstance(value, bool))
-OPERATORS = st.fixed_dictionaries(
-    {},
-    optional={
-        "$eq": VALUE,
-        "$ne": VALUE,
-        "$gt": ORDERED,
-        "$gte": ORDERED,
-        "$lt": ORDERED,
-        "$lte": ORDERED,
-        "$in": st.lists(VALUE, min_size=1, max_size=3),
-    },
-).filter(bool)
-CONDITION = st.one_of(VALUE, OPERATORS)
-WANTED = st.one_of(
-    st.none(),
-    st.dictionaries(st.sampled_from("pq"), CONDITION, min_size=1, max_size=2),
-)
-ENTRY = st.fixed_dictionaries(
-    {
-        **dict.fromkeys((*LABELS, "session_id"), LABEL),
-        "custom_metadata": st.dictionaries(
-            st.sampled_from("pqr"), st.one_of(VALUE, st.just([1])), max_size=2
-        ),
-    }
-)
-ASKED = st.fixed_dictionaries(
-    {
-        **dict.fromkeys((*LABELS, "not_kind", "not_session_id"), NAMES),
-        "not_id": st.one_of(
-            st.none(), st.sampled_from(["m0", "absent"]), st.sets(IDS, min_size=1)
-        ),
-        "metadata": WANTED,
-    }
-)
-
-
-def listed(names: Any) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
-
-
-def is_same(one: Any, other: Any) -> bool:
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def holds(there: bool, value: Any, operator: str, operand: Any) -> bool:
-    """The reference: one comparison."""
-    if operator == "$ne":
-        return not there or not is_same(value, operand)
-    if not there:
-        return False
-    if operator == "$eq":
-        return is_same(value, operand)
-    if operator == "$in":
-        return any(is_same(value, each) for each in operand)
-    comparable = (isinstance(value, str) and isinstance(operand, str)) or (
-        is_number(value) and is_number(operand)
-    )
-    if not comparable:
-        return False
-    return {
-        "$gt": value > operand,
-        "$gte": value >= operand,
-        "$lt": value < operand,
-        "$lte": value <= operand,
-    }[operator]
-
-
-def passes(memory: MemoryEntry, asked: dict[str, Any]) -> bool:
-    """The reference: what a filter says, of one memory as it is listed."""
-    for name in LABELS:
-        if asked.get(name) is not None and getattr(memory, name) not in listed(
-            asked[name]
-        ):
-            return False
-    if asked.get("not_kind") is not None and memory.kind in listed(asked["not_kind"]):
-        return False
-    for name in ("id", "session_id"):
-        hidden = asked.get(f"not_{name}")
-        if hidden is not None and getattr(memory, name) in listed(hidden):
-            return False
-    for key, condition in (asked.get("metadata") or {}).items():
-        wanted = condition if isinstance(condition, dict) else {"$eq": condition}
-        there = key in memory.custom_metadata
-        value = memory.custom_metadata.get(key)
-        if not all(holds(there, value, *each) for each in wanted.items()):
-            return False
-    return True
 
 
 def expected(service: MemoryService, asked: dict[str, Any]) -> list[str]:
@@ -179,26 +74,41 @@ def test_exactly_the_memories_that_pass_are_found(told, filters, make, top_k):
             some = found(service, asked, top_k=top_k)
             assert len(some) == min(top_k, len(right))
             assert set(some) <= set(right)
+            user = service.sync.user(*ALICE.values())
+            assert user.count(filter=asked) == len(right)
+            pages = list(paged(service, asked, top_k))
+            assert sorted(pages) == right
+            order = {text: n for n, text in enumerate(all_texts(service))}
+            assert pages == sorted(pages, key=order.__getitem__)
 
 
-@settings(max_examples=15, deadline=None)
+def all_texts(service: MemoryService) -> list[str]:
+    return [each.text for each in service.sync.list_memories(**ALICE, limit=1000)]
+
+
+def paged(service: MemoryService, asked: Any, limit: int) -> Iterator[str]:
+    """The texts of all pages of a list."""
+    cursor = None
+    while page := service.sync.list_memories(
+        **ALICE, filter=asked, limit=limit, cursor=cursor
+    ):
+        yield from (memory.text for memory in page)
+        cursor = page[-1].id
+
+
+@settings(max_examples=25, deadline=None)
 @given(told=st.lists(ENTRY, min_size=1, max_size=8), asked=ASKED)
 def test_exactly_the_memories_that_pass_are_deleted(told, asked):
-    """By labels; a condition on metadata is refused, and nothing is deleted."""
+    """By labels and metadata."""
     with MemoryService(embedder=None) as service:
         tell(service, told)
         before = expected(service, {})
-        if asked["metadata"] is not None:
-            with pytest.raises(InvalidArgumentError, match=r"filter\.metadata"):
-                service.sync.delete_where(**ALICE, filter=asked)
-            assert expected(service, {}) == before
-        labels = {**asked, "metadata": None}
-        if all(value is None for value in labels.values()):
+        if all(value is None for value in asked.values()):
             with pytest.raises(InvalidArgumentError, match="at least one condition"):
-                service.sync.delete_where(**ALICE, filter=labels)
+                service.sync.delete_where(**ALICE, filter=asked)
             return
-        gone = expected(service, labels)
-        assert service.sync.delete_where(**ALICE, filter=labels) == len(gone)
+        gone = expected(service, asked)
+        assert service.sync.delete_where(**ALICE, filter=asked) == len(gone)
         assert expected(service, {}) == sorted(set(before) - set(gone))
         assert found(service, None) == sorted(set(before) - set(gone))
 
@@ -303,6 +213,10 @@ def test_names_that_cannot_be_are_refused_with_the_name_of_the_field(
     assert found(service, {}) == ["zebra 0"]
 
 
+def nested(depth: int) -> dict[str, Any]:
+    return {"$not": nested(depth - 1)} if depth else {"k": 1}
+
+
 @pytest.mark.parametrize(
     ("wrong", "kind"),
     [
@@ -320,6 +234,17 @@ def test_names_that_cannot_be_are_refused_with_the_name_of_the_field(
         ({"k": {"$gte": float("nan")}}, InvalidArgumentError),
         ({"k": {"$eq": {"$eq": 1}}}, InvalidTypeError),
         ({"k": {1: 1}}, InvalidArgumentError),
+        ({"$and": []}, InvalidArgumentError),
+        ({"$or": {"k": 1}}, InvalidTypeError),
+        ({"$or": [SECRET]}, InvalidTypeError),
+        ({"$nor": [{"k": 1}]}, InvalidArgumentError),
+        ({"$not": SECRET}, InvalidTypeError),
+        ({"$not": {}}, InvalidArgumentError),
+        ({"k": {"$not": [SECRET]}}, InvalidTypeError),
+        ({"k": {"$exists": 1}}, InvalidTypeError),
+        ({"k": {"$nin": []}}, InvalidArgumentError),
+        ({"$and": [{f"k{n}": 1 for n in range(17)}]}, InvalidArgumentError),
+        (nested(40), LimitExceededError),
     ],
 )
 def test_operators_that_cannot_be_used_are_refused(open_service, wrong, kind):
@@ -329,6 +254,11 @@ def test_operators_that_cannot_be_used_are_refused(open_service, wrong, kind):
     refuses(kind, lambda: found(service, Filter(metadata=wrong)))
     with pytest.raises(kind, match=r"filter\.metadata"):
         found(service, {"metadata": wrong})
+    sync = service.sync
+    for call in (sync.list_memories, sync.count_memories, sync.delete_where):
+        with pytest.raises(kind, match=r"filter\.metadata"):
+            call(**ALICE, filter={"metadata": wrong})
+    assert found(service, {}) == ["zebra 0"]
 
 
 def test_a_mapping_has_the_fields_of_a_filter_and_no_other(open_service):

@@ -318,25 +318,18 @@ def test_services_with_one_way_of_searching_filter_by_metadata(make):
         assert found(service, {"p": None}, top_k=1) == ["zebra 2"]
 
 
-def test_nothing_that_cannot_filter_by_metadata_ignores_it(open_service):
-    """S1.22: deleting and vector stores refuse it, with or without more conditions."""
-    service = open_service()
-    tell(service, {"p": 1}, {"p": 2})
-    for asked in (Filter(metadata={"p": SECRET}), Filter(metadata={"p": 1}, kind="x")):
-        refuses(
-            InvalidArgumentError,
-            lambda asked=asked: service.sync.delete_where(**ALICE, filter=asked),
-        )
-    assert len(found(service, Filter())) == 2
+def test_a_vector_store_that_cannot_filter_by_metadata_refuses_it():
+    """S1.22: with or without operators."""
     with VectorStoreMemoryService(ReferenceVectorStore(), Recorder(16)) as stored:
-        refuses(
-            InvalidArgumentError,
-            lambda: asyncio.run(
-                stored.search_memory(
-                    **ALICE, query="zebra", filter=Filter(metadata={"p": SECRET})
-                )
-            ),
-        )
+        for wanted in ({"p": SECRET}, {"$not": {"p": SECRET}}):
+            refuses(
+                InvalidArgumentError,
+                lambda wanted=wanted: asyncio.run(
+                    stored.search_memory(
+                        **ALICE, query="zebra", filter=Filter(metadata=wanted)
+                    )
+                ),
+            )
 
 
 @pytest.mark.parametrize(

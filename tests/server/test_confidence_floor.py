@@ -78,6 +78,14 @@ def test_pages_lead_past_what_is_below_the_floor(door, limit):
     assert seen == ["high"]
 
 
+@pytest.mark.parametrize("filter_", [{}, {"min_trust": "unknown"}, {"not_kind": "x"}])
+def test_lists_and_counts_by_a_filter_do_not_reach_below_the_floor(door, filter_):
+    for body in ({"filter": filter_}, {"filter": filter_, "limit": 1}):
+        assert ids(door.ask("POST", f"{MEMORIES}/list", json=body)) == ["high"]
+    counted = door.ask("POST", f"{MEMORIES}/count", json={"filter": filter_})
+    assert counted.json() == {"count": 1}
+
+
 def test_what_is_below_the_floor_is_not_there(door, memory):
     """One by one, in histories, after a change, in exports."""
     for id_ in ("low", "none"):

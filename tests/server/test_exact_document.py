@@ -24,7 +24,8 @@ from vecall.filters.metadata import check_conditions
 from vecall.server import HttpLimits, Tokens, create_app, mint
 from vecall.server.responses import _OF, CODES
 from vecall.server.routing import Operation
-from vecall.server.schemas import ref, shared_schemas
+from vecall.server.schema_parts import ref
+from vecall.server.schemas import shared_schemas
 from vecall.server.table import all_operations
 from vecall.server.validation import HttpError, Validator
 
@@ -66,7 +67,11 @@ REQUESTS: list[tuple[str, dict[str, str], str, Any]] = [
     ("endSession", {"session": "o"}, "", {}),
     ("searchMemories", {}, "", {"query": "zebra tea", "k": 9, "explain": True}),
     ("searchMemories", {}, "", {"query": "x", "filter": {"metadata": {"a": 1}}}),
+    ("searchMemories", {}, "", {"query": "zebra", "k": 1, "offset": 1}),
     ("listMemories", {}, "?limit=2", None),
+    ("listWhere", {}, "", {"filter": {"metadata": {"years": {"$exists": True}}}}),
+    ("listWhere", {}, "", {"limit": 1, "state": "live", "cursor": "old"}),
+    ("countMemories", {}, "", {"filter": {"kind": "fact"}, "state": "live"}),
     ("listMemories", {}, "?state=quarantined", None),
     ("getMemory", {"id": "full"}, "", None),
     ("updateMemory", {"id": "full"}, "", {"content": "zebra coffee"}),
@@ -248,15 +253,24 @@ def test_parts_are_accepted_as_the_document_says(door, more):
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
 operands = scalars | st.floats(allow_nan=False, allow_infinity=False)
-operators = st.sampled_from("$eq $ne $gt $gte $lt $lte $in $near k".split())
-conditions = st.dictionaries(
-    st.text(max_size=3),
-    operands
-    | st.lists(operands, max_size=2)
-    | st.dictionaries(
-        operators, operands | st.lists(operands, max_size=66), max_size=3
+operators = st.sampled_from(
+    "$eq $ne $gt $gte $lt $lte $in $nin $exists $not $near k".split()
+)
+names = st.sampled_from(["a", "a.b", "$", "$and", "$or", "$not", "$nor", "$and\n"])
+conditions = st.recursive(
+    st.dictionaries(
+        st.text(max_size=3) | names,
+        operands
+        | st.lists(operands, max_size=2)
+        | st.dictionaries(
+            operators, operands | st.lists(operands, max_size=66), max_size=3
+        ),
+        max_size=17,
     ),
-    max_size=17,
+    lambda inner: st.dictionaries(
+        names, inner | st.lists(inner, max_size=3), min_size=1, max_size=2
+    ),
+    max_leaves=4,
 )
 
 

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from vecall import MemoryService, Session
 from vecall.server import HttpLimits, Tokens, create_app, mint
 from vecall.server.responses import HttpError
-from vecall.server.schemas import ref, shared_schemas
+from vecall.server.schema_parts import ref
+from vecall.server.schemas import shared_schemas
 from vecall.server.validation import Validator
 
 schemathesis = pytest.importorskip("schemathesis")
@@ -74,8 +75,9 @@ PUBLIC = "health openapi".split()
 ADMINS = "adminDeleteApp adminDeleteUser backup metrics".split()
 ASKED = "deleteUser exportUser listMemories".split()  # with a query
 TOLD = (  # with a body
-    "addEvents addMemories consolidate deleteWhere endSession ingestSession markUsed "
-    "observeSession releaseMemory searchMemories updateMemory"
+    "addEvents addMemories consolidate countMemories deleteWhere endSession "
+    "ingestSession listWhere markUsed observeSession releaseMemory searchMemories "
+    "updateMemory"
 ).split()
 NAMED = (  # by their paths alone
     "archiveMemory deleteMemory deleteSession getMemory memoryHistory restoreMemory"

@@ -166,6 +166,11 @@ def found(run: Run, service: MemoryService, query: str) -> list[MemoryEntry]:
 def ask(run: Run, service: MemoryService) -> None:
     """Each fact is found by its words, by a search and by the tools."""
     assert texts_of(service) == run.texts
+    if run["service"] != "stored":
+        only = {**ALICE, "filter": FILTERS[run["filter"]]}
+        passing = [entry.text for entry in service.sync.list_memories(**only)]
+        assert set(passing) == run.texts
+        assert service.sync.count_memories(**only) == len(passing)
     ask_by_vector(run, service)
     for text in sorted(run.texts & {TEA, CAR, HELD, "Alice prefers black tea"}):
         query = " ".join(text.split()[-2:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,8 @@ FILTERS: list[dict[str, Any]] = [
     {"metadata": {"n": 1}},
     {"metadata": {"n": {"$gte": 1}}, "not_kind": ["fact"]},
     {"metadata": {"n": {"$ne": 1}, "other": {"$ne": 1}}},
+    {"metadata": {"$or": [{"n": 2}, {"deep.a": {"$exists": False}}]}},
+    {"metadata": {"n": {"$nin": [1, 2], "$not": {"$gt": 0}}}},
     {"author": "user", "session_id": "s1"},
     {"kind": "note", "after": 1, "before": 3},
     {"author": "absent"},
@@ -292,3 +294,30 @@ def test_a_field_that_such_a_service_lacks_is_refused_by_its_name(options, named
     store = InMemoryVectorStore()
     with pytest.raises(ConfigError, match=f"{named}: VectorStoreMemoryService has"):
         VectorStoreMemoryService(store, Recorder(16), **grouped(**options))
+
+
+def test_pages_are_one_search(service):
+    whole = found(service, filter={"author": "user"})
+    pages = [
+        found(service, filter={"author": "user"}, top_k=3, offset=n)
+        for n in range(0, len(whole) + 3, 3)
+    ]
+    assert [len(page) for page in pages] == [3, 3, 2, 0]
+    assert list(chain(*pages)) == whole
+
+
+def test_a_store_that_applies_only_a_part_of_the_conditions_returns_no_others():
+    class Partial(Filtering):
+        """A store that does not know the operators around conditions."""
+
+        def let_in(self, asked: Any) -> list[Any]:
+            return ReferenceVectorStore.let_in(self, asked)
+
+    with VectorStoreMemoryService(Partial(), Recorder(16)) as opened:
+        opened.sync.add_memory(**ALICE, memories=ENTRIES)
+        assert len(found(opened)) == len(ENTRIES)
+        (asked,) = [each for each in FILTERS if "$or" in each.get("metadata", {})]
+        assert 0 < len(found(opened, filter=asked)) < len(ENTRIES)
+        assert set(found(opened, filter=asked)) == {
+            entry.text for entry in ENTRIES if entry.custom_metadata.get("n", 2) == 2
+        }

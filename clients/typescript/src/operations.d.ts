@@ -9,6 +9,8 @@ import type {
   Change,
   Consolidate,
   Consolidation,
+  CountWhere,
+  Counted,
   DeleteWhere,
   Deleted,
   Document,
@@ -18,6 +20,7 @@ import type {
   History,
   Ids,
   Ingest,
+  ListWhere,
   Marked,
   Memory,
   Name,
@@ -116,6 +119,15 @@ export declare class UserMemory {
 
   /** Search a user's memories, best first. Retried after a failure. */
   searchMemories(body: Search, options?: CallOptions): Promise<Found>;
+
+  /**
+   * List the memories that pass a filter, in the order of storing. Retried after a
+   * failure.
+   */
+  listWhere(body?: ListWhere, options?: CallOptions): Promise<Page>;
+
+  /** Count the memories that pass a filter. Retried after a failure. */
+  countMemories(body?: CountWhere, options?: CallOptions): Promise<Counted>;
 
   /** Record that memories were used. Not retried after a failure. */
   markUsed(body: Used, options?: CallOptions): Promise<Marked>;

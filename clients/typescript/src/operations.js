@@ -13,6 +13,8 @@ const operations = {
   listMemories: { method: "GET", path: "/apps/{app}/users/{user}/memories", repeat: "always", answer: "json" },
   deleteUser: { method: "DELETE", path: "/apps/{app}/users/{user}/memories", repeat: "never", answer: "json" },
   searchMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/search", repeat: "always", answer: "json" },
+  listWhere: { method: "POST", path: "/apps/{app}/users/{user}/memories/list", repeat: "always", answer: "json" },
+  countMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/count", repeat: "always", answer: "json" },
   markUsed: { method: "POST", path: "/apps/{app}/users/{user}/memories/used", repeat: "never", answer: "json" },
   deleteWhere: { method: "POST", path: "/apps/{app}/users/{user}/memories/delete", repeat: "never", answer: "json" },
   exportUser: { method: "GET", path: "/apps/{app}/users/{user}/export", repeat: "always", answer: "lines" },
@@ -112,6 +114,14 @@ export class UserMemory {
 
   searchMemories(body, options) {
     return this.#transport.call(operations.searchMemories, { ...this.#names }, undefined, body, options);
+  }
+
+  listWhere(body = {}, options) {
+    return this.#transport.call(operations.listWhere, { ...this.#names }, undefined, body, options);
+  }
+
+  countMemories(body = {}, options) {
+    return this.#transport.call(operations.countMemories, { ...this.#names }, undefined, body, options);
   }
 
   markUsed(body, options) {

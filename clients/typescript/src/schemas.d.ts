@@ -36,6 +36,57 @@ export interface Operators {
   "$lte"?: number | bigint | string;
   /** At least 1 item(s); at most 64 items. */
   "$in"?: readonly Scalar[];
+  /** At least 1 item(s); at most 64 items. */
+  "$nin"?: readonly Scalar[];
+  "$exists"?: boolean;
+  "$not"?: string | number | bigint | boolean | null | Operators;
+}
+
+/**
+ * Keys of custom_metadata, or dotted paths, and the value of each, or operators with
+ * operands; $and, $or and $not around such conditions. At least 1 field(s); at most 16
+ * field(s).
+ */
+export interface MetadataConditions {
+  /** At least 1 item(s); at most 64 items. */
+  "$and"?: readonly MetadataConditions[];
+  /** At least 1 item(s); at most 64 items. */
+  "$or"?: readonly MetadataConditions[];
+  "$not"?: MetadataConditions;
+  readonly [key: string]: string | number | bigint | boolean | null | Operators | readonly MetadataConditions[] | MetadataConditions | undefined;
+}
+
+export interface Filter {
+  session_id?: Name;
+  after?: Time;
+  before?: Time;
+  author?: Name | readonly Name[];
+  kind?: Name | readonly Name[];
+  not_kind?: Name | readonly Name[];
+  trust?: Name | readonly Name[];
+  source?: Name | readonly Name[];
+  not_session_id?: Name | readonly Name[];
+  not_id?: Name | readonly Name[];
+  metadata?: MetadataConditions;
+  min_trust?: "first-party" | "third-party-private" | "third-party-public" | "unverified" | "unknown";
+}
+
+export interface DeleteWhere {
+  /** At least 1 field(s). */
+  filter: {
+    session_id?: Name;
+    after?: Time;
+    before?: Time;
+    author?: Name | readonly Name[];
+    kind?: Name | readonly Name[];
+    not_kind?: Name | readonly Name[];
+    trust?: Name | readonly Name[];
+    source?: Name | readonly Name[];
+    not_session_id?: Name | readonly Name[];
+    not_id?: Name | readonly Name[];
+    metadata?: MetadataConditions;
+    min_trust?: "first-party" | "third-party-private" | "third-party-public" | "unverified" | "unknown";
+  };
 }
 
 export type NewContent = string | readonly JsonObject[] | {
@@ -229,39 +280,17 @@ export interface Turns {
   messages?: readonly NewEvent[];
 }
 
-export interface Filter {
-  session_id?: Name;
-  after?: Time;
-  before?: Time;
-  author?: Name | readonly Name[];
-  kind?: Name | readonly Name[];
-  not_kind?: Name | readonly Name[];
-  trust?: Name | readonly Name[];
-  source?: Name | readonly Name[];
-  not_session_id?: Name | readonly Name[];
-  not_id?: Name | readonly Name[];
-  /**
-   * Keys of custom_metadata, and the value of each, or operators with operands. At least
-   * 1 field(s); at most 16 field(s).
-   */
-  metadata?: { readonly [key: string]: string | number | bigint | boolean | null | Operators };
-  min_trust?: "first-party" | "third-party-private" | "third-party-public" | "unverified" | "unknown";
+export interface ListWhere {
+  filter?: Filter;
+  state?: "live" | "archived" | "quarantined";
+  cursor?: Name;
+  /** At least 1; at most 1000. */
+  limit?: number;
 }
 
-export interface DeleteWhere {
-  /** At least 1 field(s). */
-  filter: {
-    session_id?: Name;
-    after?: Time;
-    before?: Time;
-    author?: Name | readonly Name[];
-    kind?: Name | readonly Name[];
-    not_kind?: Name | readonly Name[];
-    trust?: Name | readonly Name[];
-    source?: Name | readonly Name[];
-    not_session_id?: Name | readonly Name[];
-    not_id?: Name | readonly Name[];
-  };
+export interface CountWhere {
+  filter?: Filter;
+  state?: "live" | "archived" | "quarantined";
 }
 
 export interface Search {
@@ -276,6 +305,8 @@ export interface Search {
   explain?: boolean;
   /** The query's vector by the model of the file. At least 1 item(s); at most 8192 items. */
   vector?: readonly (number | bigint)[];
+  /** At least 0; at most 10000; default: 0. */
+  offset?: number;
 }
 
 export interface Memory {
@@ -354,6 +385,11 @@ export interface Added {
     index: number;
     reason: "partial" | "no_text" | "rewound" | "deleted" | "expired" | "evicted" | "rejected";
   })[];
+}
+
+export interface Counted {
+  /** At least 0. */
+  count: number;
 }
 
 export interface Marked {

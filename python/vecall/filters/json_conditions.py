@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
 
@@ -11,11 +13,58 @@ Test = Callable[[Any], bool]
 
 _MISSING = object()
 _DEPTH = 32
-_MAX_VALUES = 1_000
+_IS_OPERATOR = re.compile(r"\$[A-Za-z]")
+AROUND = ("$and", "$or", "$not")
+"""Operators around whole conditions."""
+
+
+class Rules(NamedTuple):
+    """What conditions may contain.
+
+    Attributes:
+        name: The argument's name, for error messages.
+        most_fields: Maximum number of fields of one mapping of conditions.
+        least_values: Minimum number of values in a list of operands.
+        most_values: Maximum number of values in a list of operands.
+        scalars_only: Whether operands must be scalars. Then a mapping that is not of
+            operators is refused too.
+    """
+
+    name: str = "where"
+    most_fields: int | None = None
+    least_values: int = 0
+    most_values: int = 1_000
+    scalars_only: bool = False
+
+
+class Conditions(dict[str, Any]):
+    """A checked copy of conditions.
+
+    Attributes:
+        test: Says whether a JSON value meets them.
+    """
+
+    __slots__ = ("test",)
+    test: Test
 
 
 def compiled(where: object, name: str = "where") -> Test:
     """Return a function that says whether a JSON value meets conditions.
+
+    Args:
+        where: The conditions, see `parsed`; None or {} is met by every value.
+        name: The argument's name, for error messages.
+
+    Raises:
+        InvalidArgumentError: As `parsed`.
+    """
+    if where is None:
+        return lambda _: True
+    return parsed(where, Rules(name)).test
+
+
+def parsed(where: object, rules: Rules) -> Conditions:
+    """Return checked conditions.
 
     `{"kind": "note", "size": {"$gt": 3}}` needs all its fields to match. A field is a
     key of the value; if the value has no such key, dots separate the keys of nested
@@ -28,102 +77,164 @@ def compiled(where: object, name: str = "where") -> Test:
     `$not` of a condition that it does not meet, and `{"$exists": False}`.
 
     Args:
-        where: The conditions; None or {} is met by every value.
-        name: The argument's name, for error messages.
+        where: The conditions.
+        rules: What they may contain.
 
     Raises:
         InvalidTypeError: Not a mapping, or an operand of a wrong type.
-        InvalidArgumentError: An unknown operator.
-        LimitExceededError: Nested more than 32 levels, or a list of more than 1,000.
+        InvalidArgumentError: An unknown operator, a number that is not finite, or too
+            few or too many values or fields.
+        LimitExceededError: Nested more than 32 levels, or more than 1,000 values.
     """
-    if where is None:
-        return lambda _: True
-    return _whole(where, name, _DEPTH)
+    return _whole(where, rules, _DEPTH)
 
 
-def _whole(where: object, name: str, depth: int) -> Test:
-    if not depth:
-        msg = f"{name}: at most {_DEPTH} levels"
-        raise LimitExceededError(msg)
-    if not isinstance(where, Mapping) or not all(isinstance(k, str) for k in where):
-        msg = f"{name}: expected a mapping from fields to conditions"
+def _whole(where: object, rules: Rules, depth: int) -> Conditions:
+    _check_depth(rules, depth)
+    if not isinstance(where, Mapping):
+        msg = f"{rules.name}: expected a mapping from fields to conditions"
         raise InvalidTypeError(msg)
+    if rules.most_fields is not None and not 1 <= len(where) <= rules.most_fields:
+        msg = f"{rules.name}: must have 1 to {rules.most_fields} keys"
+        raise InvalidArgumentError(msg)
+    if not all(isinstance(field, str) for field in where):
+        msg = f"{rules.name}: expected string keys"
+        raise InvalidTypeError(msg)
+    conditions = Conditions()
     tests: list[Test] = []
     for field, condition in where.items():
-        if field in ("$and", "$or"):
-            parts = [_whole(each, name, depth - 1) for each in _list(condition, name)]
-            among = all if field == "$and" else any
-            tests.append(
-                lambda value, parts=parts, among=among: among(  # type: ignore[misc]
-                    test(value) for test in parts
-                )
-            )
-        elif field == "$not":
-            inner = _whole(condition, name, depth - 1)
-            tests.append(lambda value, inner=inner: not inner(value))  # type: ignore[misc]
-        elif field.startswith("$"):
-            raise InvalidArgumentError(_unknown(name))
+        if field == "$not":
+            inner = _whole(condition, rules, depth - 1)
+            conditions[field] = inner
+            tests.append(_negated(inner.test))
+        elif field in AROUND:
+            parts = [_whole(each, rules, depth - 1) for each in _list(condition, rules)]
+            conditions[field] = parts
+            among = _all if field == "$and" else _any
+            tests.append(among([part.test for part in parts]))
+        elif _IS_OPERATOR.match(field):
+            raise InvalidArgumentError(_unknown(rules))
         else:
-            test = _field(condition, name, depth)
-            tests.append(
-                lambda value, field=field, test=test: test(_found(value, field))  # type: ignore[misc]
-            )
-    return lambda value: all(test(value) for test in tests)
+            conditions[field], test = _field(condition, rules, depth)
+            tests.append(_at(field, test))
+    conditions.test = tests[0] if len(tests) == 1 else _all(tests)
+    return conditions
 
 
-def _field(condition: object, name: str, depth: int) -> Test:
-    if not depth:
-        msg = f"{name}: at most {_DEPTH} levels"
-        raise LimitExceededError(msg)
+def _field(condition: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    """Return a copy of a condition on one field, and its test."""
+    _check_depth(rules, depth)
     if not isinstance(condition, Mapping):
-        return lambda stored: _is_equal(stored, condition)
-    operators = [key for key in condition if str(key).startswith("$")]
-    if not operators:
+        return _equals(condition, rules, depth)
+    operators = [key for key in condition if _is_operator(key)]
+    if not operators and not rules.scalars_only:
         if not condition:
-            return lambda stored: stored == {}
-        nested = {key: _field(each, name, depth - 1) for key, each in condition.items()}
-        return lambda stored: isinstance(stored, Mapping) and all(
-            test(_found(stored, key)) for key, test in nested.items()
+            return {}, lambda stored: stored == {}
+        if not all(isinstance(key, str) for key in condition):
+            msg = f"{rules.name}: expected string keys"
+            raise InvalidTypeError(msg)
+        nested = {k: _field(each, rules, depth - 1) for k, each in condition.items()}
+        inner = _all([_at(key, test) for key, (_, test) in nested.items()])
+        return {key: copy for key, (copy, _) in nested.items()}, lambda stored: (
+            isinstance(stored, Mapping) and inner(stored)
         )
+    if not condition:
+        msg = (
+            f"{rules.name}: expected JSON scalars, or mappings from operators to "
+            "operands"
+        )
+        raise InvalidTypeError(msg)
     if len(operators) < len(condition) or not _OPERATORS.keys() >= set(operators):
-        raise InvalidArgumentError(_unknown(name))
-    tests = [_OPERATORS[op](condition[op], name, depth) for op in operators]
-    return lambda stored: all(test(stored) for test in tests)
+        raise InvalidArgumentError(_unknown(rules))
+    made = {op: _OPERATORS[op](condition[op], rules, depth) for op in operators}
+    tests = [test for _, test in made.values()]
+    copies = {op: copy for op, (copy, _) in made.items()}
+    return copies, tests[0] if len(tests) == 1 else _all(tests)
 
 
-def _found(value: object, field: str) -> object:
-    if not isinstance(value, Mapping):
-        return _MISSING
-    if field in value:
-        return value[field]
-    for key in field.split("."):
-        if not isinstance(value, Mapping) or key not in value:
-            return _MISSING
-        value = value[key]
-    return value
+def _is_operator(key: object) -> bool:
+    return isinstance(key, str) and _IS_OPERATOR.match(key) is not None
 
 
-def _is_equal(stored: object, wanted: object) -> bool:
+def _check_depth(rules: Rules, depth: int) -> None:
+    if depth <= 0:
+        msg = f"{rules.name}: at most {_DEPTH} levels"
+        raise LimitExceededError(msg)
+
+
+def _all(tests: list[Test]) -> Test:
+    def test(value: Any) -> bool:
+        return all(each(value) for each in tests)
+
+    return test
+
+
+def _any(tests: list[Test]) -> Test:
+    def test(value: Any) -> bool:
+        return any(each(value) for each in tests)
+
+    return test
+
+
+def _negated(inner: Test) -> Test:
+    return lambda value: not inner(value)
+
+
+def _at(field: str, test: Test) -> Test:
+    """Return a test of the value of a field."""
+    path = field.split(".")
+
+    def at(value: Any) -> bool:
+        if not isinstance(value, Mapping):
+            return test(_MISSING)
+        if field in value:
+            return test(value[field])
+        for key in path:
+            if not isinstance(value, Mapping) or key not in value:
+                return test(_MISSING)
+            value = value[key]
+        return test(value)
+
+    return at
+
+
+def _is_equal(stored: Any, wanted: Any) -> bool:
+    """Whether JSON values are equal; true and 1 are not."""
     if isinstance(stored, bool) or isinstance(wanted, bool):
         return stored is wanted
-    if isinstance(wanted, tuple):
-        wanted = list(wanted)
-    return stored == wanted
+    if isinstance(wanted, list):
+        return (
+            isinstance(stored, list)
+            and len(stored) == len(wanted)
+            and all(map(_is_equal, stored, wanted))
+        )
+    if isinstance(wanted, dict):
+        return (
+            isinstance(stored, Mapping)
+            and stored.keys() == wanted.keys()
+            and all(_is_equal(stored[key], each) for key, each in wanted.items())
+        )
+    return bool(stored == wanted)
 
 
-def _equals(wanted: object, _name: str, _depth: int) -> Test:
-    return lambda stored: _is_equal(stored, wanted)
+def _equals(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    wanted = _value(given, rules, depth)
+    return wanted, lambda stored: _is_equal(stored, wanted)
 
 
-def _differs(wanted: object, _name: str, _depth: int) -> Test:
-    return lambda stored: not _is_equal(stored, wanted)
+def _differs(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    wanted = _value(given, rules, depth)
+    return wanted, lambda stored: not _is_equal(stored, wanted)
 
 
-def _ordered(holds: Callable[[int], bool]) -> Callable[[object, str, int], Test]:
-    def made(wanted: Any, name: str, _depth: int) -> Test:
-        if isinstance(wanted, bool) or not isinstance(wanted, int | float | str):
-            msg = f"{name}: an order comparison expects a number or a string"
+def _ordered(
+    holds: Callable[[int], bool],
+) -> Callable[[Any, Rules, int], tuple[Any, Test]]:
+    def made(given: Any, rules: Rules, depth: int) -> tuple[Any, Test]:
+        if isinstance(given, bool) or not isinstance(given, int | float | str):
+            msg = f"{rules.name}: an order comparison expects a number or a string"
             raise InvalidTypeError(msg)
+        wanted = _value(given, rules, depth)
         kinds: Any = str if isinstance(wanted, str) else int | float
 
         def test(stored: Any) -> bool:
@@ -131,49 +242,78 @@ def _ordered(holds: Callable[[int], bool]) -> Callable[[object, str, int], Test]
                 return False
             return holds((stored > wanted) - (stored < wanted))
 
-        return test
+        return wanted, test
 
     return made
 
 
-def _among(wanted: object, name: str, _depth: int) -> Test:
-    values = _list(wanted, name)
-    return lambda stored: any(_is_equal(stored, each) for each in values)
+def _among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    values = [_value(each, rules, depth) for each in _list(given, rules)]
+    return values, lambda stored: any(_is_equal(stored, each) for each in values)
 
 
-def _not_among(wanted: object, name: str, depth: int) -> Test:
-    test = _among(wanted, name, depth)
-    return lambda stored: not test(stored)
+def _not_among(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    values, test = _among(given, rules, depth)
+    return values, _negated(test)
 
 
-def _exists(wanted: object, name: str, _depth: int) -> Test:
-    if not isinstance(wanted, bool):
-        msg = f"{name}: $exists expects True or False"
+def _exists(given: object, rules: Rules, _depth: int) -> tuple[Any, Test]:
+    if not isinstance(given, bool):
+        msg = f"{rules.name}: $exists expects True or False"
         raise InvalidTypeError(msg)
-    return lambda stored: (stored is not _MISSING) is wanted
+    return given, lambda stored: (stored is not _MISSING) is given
 
 
-def _not(wanted: object, name: str, depth: int) -> Test:
-    test = _field(wanted, name, depth - 1)
-    return lambda stored: not test(stored)
+def _not(given: object, rules: Rules, depth: int) -> tuple[Any, Test]:
+    condition, test = _field(given, rules, depth - 1)
+    return condition, _negated(test)
 
 
-def _list(given: object, name: str) -> list[Any]:
+def _value(given: object, rules: Rules, depth: int) -> Any:
+    """Return a copy of an operand.
+
+    Raises:
+        InvalidTypeError: Not a JSON value, or not a scalar where one is needed.
+        InvalidArgumentError: A number that is not finite.
+        LimitExceededError: Nested too deeply.
+    """
+    _check_depth(rules, depth)
+    if isinstance(given, float) and not math.isfinite(given):
+        msg = f"{rules.name}: must not contain NaN or Inf"
+        raise InvalidArgumentError(msg)
+    if given is None or isinstance(given, str | int | float):
+        return given
+    if rules.scalars_only:
+        msg = f"{rules.name}: expected JSON scalars as operands"
+        raise InvalidTypeError(msg)
+    if isinstance(given, list | tuple):
+        return [_value(each, rules, depth - 1) for each in given]
+    if isinstance(given, Mapping) and all(isinstance(key, str) for key in given):
+        return {key: _value(each, rules, depth - 1) for key, each in given.items()}
+    msg = f"{rules.name}: expected JSON values as operands"
+    raise InvalidTypeError(msg)
+
+
+def _list(given: object, rules: Rules) -> list[Any]:
     if not isinstance(given, list | tuple | set | frozenset):
-        msg = f"{name}: $in, $nin, $and and $or expect a list"
+        msg = f"{rules.name}: $in, $nin, $and and $or expect a list"
         raise InvalidTypeError(msg)
-    if len(given) > _MAX_VALUES:
-        msg = f"{name}: at most {_MAX_VALUES} values in a list"
-        raise LimitExceededError(msg)
+    least, most = rules.least_values, rules.most_values
+    if not least <= len(given) <= most:
+        if not least:
+            msg = f"{rules.name}: at most {most} values in a list"
+            raise LimitExceededError(msg)
+        msg = f"{rules.name}: a list must have {least} to {most} values"
+        raise InvalidArgumentError(msg)
     return list(given)
 
 
-def _unknown(name: str) -> str:
+def _unknown(rules: Rules) -> str:
     fields = ", ".join(_OPERATORS)
-    return f"{name}: operators are {fields}, and $and and $or around conditions"
+    return f"{rules.name}: operators are {fields}, and $and and $or around conditions"
 
 
-_OPERATORS: dict[str, Callable[[Any, str, int], Test]] = {
+_OPERATORS: dict[str, Callable[[Any, Rules, int], tuple[Any, Test]]] = {
     "$eq": _equals,
     "$ne": _differs,
     "$gt": _ordered(lambda sign: sign > 0),

@@ -8,6 +8,9 @@ from typing import Protocol
 from vecall.filters.metadata import has_values
 from vecall.types import Filter, several
 
+EVERY = Filter()
+"""The filter that every memory passes."""
+
 
 class Labelled(Protocol):
     """The labels of a row or a memory."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, cast, get_args
 
 from vecall.concurrency.join import Join
 from vecall.concurrency.time_slices import in_slices
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from vecall.filters.labels import EVERY
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.drafts import CallMetadata, entry_drafts
 from vecall.operations.write_request import WriteRequest
@@ -24,8 +26,8 @@ from vecall.store import (
 )
 from vecall.telemetry import observed
 from vecall.timestamps import to_seconds
-from vecall.types import MemoryEntry, Revision
-from vecall.validation import check_name, check_top_k
+from vecall.types import Filter, MemoryEntry, Revision
+from vecall.validation import check_filter, check_name, check_top_k
 
 Key = tuple[str, str]
 
@@ -159,28 +161,69 @@ class Corrections:
         cursor: str | None,
         limit: int,
         scope: str,
+        filter_: object = None,
     ) -> list[MemoryEntry]:
         """Return a user's memories in one state, in the order of creation."""
         key = self._memory.key(app_name, user_id, scope, write=False)
-        if state not in get_args(State):
-            msg = f"state: must be one of {', '.join(get_args(State))}"
-            raise InvalidArgumentError(msg)
+        conditions = self._conditions(state, filter_)
         check_top_k(limit, self._memory.limits)
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
-        partitions = self._memory.search_index.partitions
         found: list[MemoryEntry] = await Join(
-            partitions.submit(self._listed, key, state, cursor, limit, scope)
+            self._submit_for(conditions)(
+                self._listed, key, state, cursor, limit, scope, conditions
+            )
         )
         return found
 
+    def _submit_for(self, conditions: Filter) -> Callable[..., Future[Any]]:
+        """Return how to read: metadata are read row by row, which may take long."""
+        partitions = self._memory.search_index.partitions
+        if conditions.metadata is None:
+            return partitions.submit
+        return partitions.submit_scan
+
+    def _conditions(self, state: str, filter_: object) -> Filter:
+        """Return the checked conditions of a listing."""
+        if state not in get_args(State):
+            msg = f"state: must be one of {', '.join(get_args(State))}"
+            raise InvalidArgumentError(msg)
+        if filter_ is None:
+            return EVERY
+        return check_filter(filter_, self._memory.limits, by_metadata=True)
+
+    @observed("count")
+    async def count(
+        self, app_name: str, user_id: str, state: str, filter_: object, scope: str
+    ) -> int:
+        """Return the number of a user's memories that pass a filter."""
+        key = self._memory.key(app_name, user_id, scope, write=False)
+        conditions = self._conditions(state, filter_)
+        partitions = self._memory.search_index.partitions
+        count: int = await Join(
+            partitions.submit_scan(self._count, key, state, conditions)
+        )
+        return count
+
+    def _count(self, key: Key, state: str, conditions: Filter) -> int:
+        storage = self._memory.storage
+        with storage.read(*key) as reads:
+            now = storage.expiry_clock.now()
+            return reads.count_listed(*key, state, now, conditions)
+
     def _listed(
-        self, key: Key, state: str, cursor: str | None, limit: int, scope: str
+        self,
+        key: Key,
+        state: str,
+        cursor: str | None,
+        limit: int,
+        scope: str,
+        conditions: Filter,
     ) -> list[MemoryEntry]:
         storage = self._memory.storage
         with storage.read(*key) as reads:
             now = storage.expiry_clock.now()
-            rows = reads.listed(*key, state, cursor, limit, now)
+            rows = reads.listed(*key, state, cursor, limit, now, conditions)
         return [
             replace(entry_from_row(row, prior_of(row)), scope=scope)
             for row in in_slices(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vecall.concurrency.join import Join
 from vecall.content import as_list
@@ -16,7 +17,6 @@ from vecall.store import (
     WriteJob,
 )
 from vecall.telemetry import observed
-from vecall.timestamps import to_seconds
 from vecall.types import Filter
 from vecall.validation import check_filter, check_name
 
@@ -84,18 +84,13 @@ class Deletion:
     ) -> int:
         """Delete the memories that match a filter; return the number deleted."""
         key = self._runtime.key(app_name, user_id, scope, write=True)
-        conditions = check_filter(filter_, self._runtime.limits)
+        conditions = check_filter(filter_, self._runtime.limits, by_metadata=True)
         if conditions == Filter():
             msg = "filter: must name at least one condition; delete_user deletes all"
             raise InvalidArgumentError(msg)
-        after, before = conditions.after, conditions.before
-        job = DeleteMemories(
-            *key,
-            session=conditions.session_id,
-            labels=conditions,
-            after=None if after is None else to_seconds(after, "filter.after"),
-            before=None if before is None else to_seconds(before, "filter.before"),
-        )
+        session = conditions.session_id
+        rest = replace(conditions, session_id=None)
+        job = DeleteMemories(*key, session=session, filter=rest)
         return len((await self._delete(job, *key)).removed)
 
     @observed("delete_user", int)

@@ -38,6 +38,7 @@ from vecall.types import (
 from vecall.validation import (
     check_filter,
     check_min_similarity,
+    check_offset,
     check_query,
     check_top_k,
 )
@@ -59,6 +60,7 @@ class SearchArguments(NamedTuple):
     explain: bool = False
     scopes: object = None
     vector: object = None
+    offset: int = 0
 
 
 def _found(response: SearchMemoryResponse) -> int:
@@ -112,11 +114,12 @@ class Searches(Runtime):
                 raise ConfigError(FLOOR_OF_WORDS)
             min_similarity = None
         top_k, limits = arguments.top_k, self.limits
+        offset = check_offset(arguments.offset) if arguments.offset != 0 else 0
         query = arguments.query[: limits.max_query_chars]
         request = SearchRequest(
             key,
             query,
-            self.top_k if top_k is None else check_top_k(top_k, limits),
+            (self.top_k if top_k is None else check_top_k(top_k, limits)) + offset,
             min_similarity,
             min_confidence,
             None
@@ -133,13 +136,14 @@ class Searches(Runtime):
             request = request._replace(query=text[: limits.max_query_chars])
         found = await self._search_one(search_index, request)
         if not others:
-            return found
+            return SearchMemoryResponse(found.memories[offset:]) if offset else found
         responses = {"user": found}
         for scope, other in others.items():
             responses[scope] = await self._search_one(
                 search_index, request._replace(key=other)
             )
-        return merge_scopes(responses, request.top_k)
+        merged = merge_scopes(responses, request.top_k)
+        return SearchMemoryResponse(merged.memories[offset:]) if offset else merged
 
     async def _search_one(
         self, search_index: SearchIndex, request: SearchRequest

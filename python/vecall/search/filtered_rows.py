@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import CorruptFileError
-from vecall.filters.metadata import has_values
-from vecall.store import Storage, stored_object
+from vecall.store import Storage, meets_metadata
 from vecall.types import Condition, Filter, several
 
 
@@ -80,12 +78,5 @@ def _passing(
         if wanted is None:
             yield rid
             continue
-        try:
-            if has_values({} if meta is None else stored_object(meta), wanted):
-                yield rid
-        except (TypeError, ValueError):
-            msg = (
-                f"the file is damaged: the metadata of memory row {rid} is not JSON; "
-                "`vecall doctor --repair` sets it aside"
-            )
-            raise CorruptFileError(msg) from None
+        if meets_metadata(rid, meta, wanted):
+            yield rid

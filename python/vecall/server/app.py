@@ -40,7 +40,8 @@ from vecall.server.routing import (
     ServerState,
     SessionLoader,
 )
-from vecall.server.schemas import ref, shared_schemas
+from vecall.server.schema_parts import ref
+from vecall.server.schemas import shared_schemas
 from vecall.server.table import all_operations
 from vecall.server.tokens import Token, TokenSource
 from vecall.server.turns import Turns

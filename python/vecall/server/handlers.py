@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from io import TextIOWrapper
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from starlette.responses import Response
 
@@ -132,6 +132,7 @@ async def search(call: RequestContext) -> Response:
             filter=condition,
             explain=body.get("explain", False),
             vector=body.get("vector"),
+            offset=body.get("offset", 0),
         )
         return answer.memories
 
@@ -140,16 +141,34 @@ async def search(call: RequestContext) -> Response:
 
 async def list_memories(call: RequestContext) -> Response:
     """Return a page of memories, in the order in which they were stored."""
-    memory = call.memory
-    if call.query.get("state") == "quarantined":
+    return await _page(call, call.query)
+
+
+async def list_where(call: RequestContext) -> Response:
+    """Return a page of the memories that pass a filter."""
+    condition = floored(call.by, call.body.get("filter"))
+    return await _page(call, {**call.body, "filter": condition})
+
+
+async def _page(call: RequestContext, asked: dict[str, Any]) -> Response:
+    if asked.get("state") == "quarantined":
         check_reviewer(call.by)
-    limit = call.query.get("limit", min(DEFAULT_PAGE, memory.limits.max_top_k))
-    query = {**call.query, "limit": limit}
+    limit = asked.get("limit", min(DEFAULT_PAGE, call.memory.limits.max_top_k))
+    asked = {**asked, "limit": int(limit)}
 
     async def ask() -> list[MemoryEntry]:
-        return await call.user.list(**query)
+        return await call.user.list(**asked)
 
     return await answered(call, limit, ask, partial(page, limit=limit))
+
+
+async def count_memories(call: RequestContext) -> Response:
+    """Return the number of memories that pass a filter."""
+    if call.body.get("state") == "quarantined":
+        check_reviewer(call.by)
+    condition = floored(call.by, call.body.get("filter"))
+    count = await call.user.count(**{**call.body, "filter": condition})
+    return json_response({"count": count})
 
 
 async def get_memory(call: RequestContext) -> Response:

@@ -9,7 +9,8 @@ from typing import Any
 import vecall
 from vecall.server.request_checks import changes
 from vecall.server.routing import Operation
-from vecall.server.schemas import NAME, Schema, error_schema, ref
+from vecall.server.schema_parts import Schema, ref
+from vecall.server.schemas import NAME, error_schema
 
 _SAYS = {
     200: "Done.",

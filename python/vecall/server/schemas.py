@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, get_args
+from typing import get_args
 
-from vecall.filters.metadata import MOST_KEYS, MOST_VALUES
-from vecall.filters.trust import TRUST_TIERS
 from vecall.ingest.fields import ENTRY, EVENT
+from vecall.server.filter_schemas import FILTER_SCHEMAS
 from vecall.server.limits import HttpLimits
 from vecall.server.responses import CODES
+from vecall.server.schema_parts import Schema, closed, ref
 from vecall.types import LeftOutReason
-from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
-
-Schema = dict[str, Any]
+from vecall.validation import MOST_OFFSET
 
 _WORD: Schema = {"type": "string"}
 _LABEL: Schema = {"type": "string", "maxLength": 512}
@@ -51,11 +49,6 @@ FLAG: Schema = {"type": "boolean"}
 YES: Schema = {"type": "boolean", "enum": [True]}
 
 
-def ref(name: str) -> Schema:
-    """Refer to a shared schema."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
 NAME = _NAME = ref("Name")
 _META = ref("Metadata")
 _TIME = ref("Time")
@@ -64,15 +57,6 @@ _TIME = ref("Time")
 def page_size(limit: int) -> Schema:
     """Return the schema of a number of memories."""
     return {"type": "integer", "minimum": 1, "maximum": limit}
-
-
-def _closed(properties: dict[str, Schema], *required: str) -> Schema:
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": False,
-    }
-    return {**schema, "required": list(required)} if required else schema
 
 
 def _or_null(schema: Schema) -> Schema:
@@ -117,61 +101,6 @@ _TOLD = {
     "custom_metadata": _META,
     "importance": _SHARE,
 }
-_NAMES: Schema = {
-    "anyOf": [
-        _NAME,
-        {"type": "array", "items": _NAME, "minItems": 1, "maxItems": MOST_NAMES},
-    ]
-}
-_IDS: Schema = {
-    "anyOf": [
-        _NAME,
-        {"type": "array", "items": _NAME, "minItems": 1, "maxItems": MOST_IDS},
-    ]
-}
-_CONDITIONS = {
-    "session_id": _NAME,
-    "after": _TIME,
-    "before": _TIME,
-    **dict.fromkeys(LABEL_FIELDS, _NAMES),
-    "not_id": _IDS,
-}
-_SCALARS: list[Schema] = [
-    {"type": "string"},
-    {"type": "number"},
-    {"type": "boolean"},
-    _NULL,
-]
-_ORDERED: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
-_OPERATORS: Schema = {
-    **_closed(
-        {
-            "$eq": ref("Scalar"),
-            "$ne": ref("Scalar"),
-            "$gt": _ORDERED,
-            "$gte": _ORDERED,
-            "$lt": _ORDERED,
-            "$lte": _ORDERED,
-            "$in": {
-                "type": "array",
-                "items": ref("Scalar"),
-                "minItems": 1,
-                "maxItems": MOST_VALUES,
-            },
-        }
-    ),
-    "minProperties": 1,
-}
-_VALUES: Schema = {
-    "type": "object",
-    "description": "Keys of custom_metadata, and the value of each, or operators with "
-    "operands.",
-    "additionalProperties": {"anyOf": [*_SCALARS, ref("Operators")]},
-    "minProperties": 1,
-    "maxProperties": MOST_KEYS,
-}
-_FLOOR: Schema = {"type": "string", "enum": list(TRUST_TIERS)}
-_FILTER = _closed({**_CONDITIONS, "metadata": _VALUES, "min_trust": _FLOOR})
 _CHANGES = {
     "content": _NEW_CONTENT,
     "author": _or_null(_LABEL),
@@ -189,7 +118,7 @@ _OF = {
     "app_name": _NAME,
     "user_id": _NAME,
 }
-_NEW_MEMORY = _closed(
+_NEW_MEMORY = closed(
     {
         **_TOLD,
         **_OF,
@@ -199,7 +128,7 @@ _NEW_MEMORY = _closed(
         **{name: {} for name in ENTRY.ignored},
     }
 )
-_NEW_EVENT = _closed(
+_NEW_EVENT = closed(
     {
         **{name: {} for name in (*EVENT.names, *EVENT.ignored)},
         **_TOLD,
@@ -291,31 +220,30 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
     )
     turn = ref("NewEvent")
     turns = {"events": _batch(turn, limits), "messages": _batch(turn, limits)}
-    ingest = _closed({"sessionId": _NAME, "session_id": _NAME})
+    ingest = closed({"sessionId": _NAME, "session_id": _NAME})
     new_memory = {"anyOf": [{"type": "string", "minLength": 1}, ref("NewMemory")]}
     new_content = [
         {"type": "string", "minLength": 1},
         _PART_LIST,
-        _closed(_PARTS, "parts"),
+        closed(_PARTS, "parts"),
     ]
     return {
         **_SHARED,
-        "Scalar": {"anyOf": _SCALARS},
-        "Operators": _OPERATORS,
+        **FILTER_SCHEMAS,
         "NewContent": {"anyOf": new_content},
         "Content": {"anyOf": [_WORD, _open(_PARTS, "parts")]},
         "Ingest": {**ingest, "minProperties": 1, "maxProperties": 1},
         "NewMemory": _NEW_MEMORY,
         "NewEvent": _NEW_EVENT,
-        "AddMemories": _closed(
+        "AddMemories": closed(
             {"memories": _batch(new_memory, limits), **_HOW}, "memories"
         ),
-        "AddEvents": _closed(
+        "AddEvents": closed(
             {**turns, "session_id": _NAME, **_HOW},
         ),
-        "Change": {**_closed(_CHANGES), "minProperties": 1},
-        "Release": _closed({"updated_at": _SECONDS}),
-        "Consolidate": _closed(
+        "Change": {**closed(_CHANGES), "minProperties": 1},
+        "Release": closed({"updated_at": _SECONDS}),
+        "Consolidate": closed(
             {
                 "merge": {"type": "boolean", "default": True},
                 "similarity": {"type": "number", "minimum": 0.5, "maximum": 1},
@@ -332,13 +260,18 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
                 "dry_run": {"type": "boolean", "default": True},
             }
         ),
-        "Used": _closed({"ids": _batch(_NAME, limits)}, "ids"),
-        "Turns": _closed(turns),
-        "Filter": _FILTER,
-        "DeleteWhere": _closed(
-            {"filter": {**_closed(_CONDITIONS), "minProperties": 1}}, "filter"
+        "Used": closed({"ids": _batch(_NAME, limits)}, "ids"),
+        "Turns": closed(turns),
+        "ListWhere": closed(
+            {
+                "filter": ref("Filter"),
+                "state": STATE,
+                "cursor": NAME,
+                "limit": page_size(max_top_k),
+            }
         ),
-        "Search": _closed(
+        "CountWhere": closed({"filter": ref("Filter"), "state": STATE}),
+        "Search": closed(
             {
                 "query": {"type": "string"},
                 "k": {**page_size(max_top_k), "default": 5},
@@ -347,6 +280,12 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
                 "filter": ref("Filter"),
                 "explain": FLAG,
                 "vector": _VECTOR,
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": MOST_OFFSET,
+                    "default": 0,
+                },
             },
             "query",
         ),
@@ -385,6 +324,7 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         ),
         "Ids": ids,
         "Added": added,
+        "Counted": _open({"count": _DONE}, "count"),
         "Marked": _open({"marked": _DONE}, "marked"),
         "Deleted": _open({"deleted": _DONE}, "deleted"),
         "Backup": _open({"name": _WORD, "bytes": _DONE}, "name", "bytes"),

@@ -6,6 +6,7 @@ rule, never a value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,9 @@ class Validator:
     def _check_fields(self, value: dict[str, Any], schema: Schema, where: str) -> None:
         known = schema.get("properties", {})
         more = schema.get("additionalProperties", True)
+        names = schema.get("propertyNames", {}).get("pattern")
+        if names is not None and not all(re.search(names, name) for name in value):
+            raise _broken(where, f"an unknown operator; known are {', '.join(known)}")
         for name in schema.get("required", ()):
             if name not in value:
                 field = f"{where}.{name}"

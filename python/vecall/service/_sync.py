@@ -255,6 +255,7 @@ class SyncMemoryService(ClosesBlocking):
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
+        offset: int = 0,
     ) -> SearchMemoryResponse:
         """Return a user's memories that are relevant to a query.
 
@@ -277,6 +278,10 @@ class SyncMemoryService(ClosesBlocking):
             vector: The query's vector by the file's model: shape (dimensions,), finite
                 and not zero. The embedder is not called. With query="" the search uses
                 the vector alone.
+            offset: Number of the best results to leave out, 0 to 10,000: the result is
+                that of the same search with `top_k + offset`, without its first
+                `offset` memories. A ranking that reorders more than `depth` results
+                may order them differently for another offset.
 
         Returns:
             The memories, best first; none for an unknown user.
@@ -304,6 +309,7 @@ class SyncMemoryService(ClosesBlocking):
             explain,
             scopes,
             vector,
+            offset,
         )
         return run_sync(self._memory.search(arguments))
 
@@ -594,6 +600,7 @@ class SyncMemoryService(ClosesBlocking):
         cursor: str | None = None,
         limit: int = 100,
         scope: Scope = "user",
+        filter: FilterLike | None = None,
     ) -> list[MemoryEntry]:
         """Return a page of a user's memories in order of creation.
 
@@ -604,13 +611,46 @@ class SyncMemoryService(ClosesBlocking):
             cursor: The id of the last memory of the previous page.
             limit: Maximum number of memories.
             scope: The memories' scope.
+            filter: Only memories that pass it: a `Filter`, or a mapping with its
+                fields.
 
         Raises:
             NotFoundError: The user has no memory, or none any more, with the id
                 `cursor`.
+            InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return run_sync(
-            self._corrections.listed(app_name, user_id, state, cursor, limit, scope)
+            self._corrections.listed(
+                app_name, user_id, state, cursor, limit, scope, filter
+            )
+        )
+
+    def count_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: State = "live",
+        filter: FilterLike | None = None,
+        scope: Scope = "user",
+    ) -> int:
+        """Return the number of a user's memories that pass a filter.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            state: As in `list_memories`.
+            filter: A `Filter`, or a mapping with its fields; None counts all.
+            scope: The memories' scope.
+
+        Returns:
+            As many as all pages of `list_memories` have.
+
+        Raises:
+            InvalidArgumentError: An invalid name, state or filter.
+        """
+        return run_sync(
+            self._corrections.count(app_name, user_id, state, filter, scope)
         )
 
     def archive_memory(

@@ -116,6 +116,7 @@ class SyncUserMemory:
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
+        offset: int = 0,
     ) -> SearchMemoryResponse:
         """Return the user's memories that are relevant to a query.
 
@@ -132,6 +133,7 @@ class SyncUserMemory:
             explain=explain,
             scopes=scopes,
             vector=vector,
+            offset=offset,
         )
 
     def get(self, memory_id: str, *, scope: Scope = "user") -> MemoryEntry:
@@ -171,13 +173,31 @@ class SyncUserMemory:
         cursor: str | None = None,
         limit: int = 100,
         scope: Scope = "user",
+        filter: FilterLike | None = None,
     ) -> builtins.list[MemoryEntry]:
         """Return a page of memories in order of creation.
 
         See `MemoryService.list_memories`.
         """
         return self._service.list_memories(
-            **self._owner, state=state, cursor=cursor, limit=limit, scope=scope
+            **self._owner,
+            state=state,
+            cursor=cursor,
+            limit=limit,
+            scope=scope,
+            filter=filter,
+        )
+
+    def count(
+        self,
+        *,
+        state: State = "live",
+        filter: FilterLike | None = None,
+        scope: Scope = "user",
+    ) -> int:
+        """Return the number of memories; see `MemoryService.count_memories`."""
+        return self._service.count_memories(
+            **self._owner, state=state, filter=filter, scope=scope
         )
 
     def history(

@@ -407,6 +407,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
+        offset: int = 0,
     ) -> SearchMemoryResponse:
         """Return a user's memories that are relevant to a query.
 
@@ -429,6 +430,10 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             vector: The query's vector by the file's model: shape (dimensions,), finite
                 and not zero. The embedder is not called. With query="" the search uses
                 the vector alone.
+            offset: Number of the best results to leave out, 0 to 10,000: the result is
+                that of the same search with `top_k + offset`, without its first
+                `offset` memories. A ranking that reorders more than `depth` results
+                may order them differently for another offset.
 
         Returns:
             The memories, best first; none for an unknown user.
@@ -456,6 +461,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             explain,
             scopes,
             vector,
+            offset,
         )
         return await run_async(self._memory.search(arguments))
 
@@ -760,6 +766,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         cursor: str | None = None,
         limit: int = 100,
         scope: Scope = "user",
+        filter: FilterLike | None = None,
     ) -> list[MemoryEntry]:
         """Return a page of a user's memories in order of creation.
 
@@ -770,13 +777,46 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             cursor: The id of the last memory of the previous page.
             limit: Maximum number of memories.
             scope: The memories' scope.
+            filter: Only memories that pass it: a `Filter`, or a mapping with its
+                fields.
 
         Raises:
             NotFoundError: The user has no memory, or none any more, with the id
                 `cursor`.
+            InvalidArgumentError: An invalid name, state, limit or filter.
         """
         return await run_async(
-            self._corrections.listed(app_name, user_id, state, cursor, limit, scope)
+            self._corrections.listed(
+                app_name, user_id, state, cursor, limit, scope, filter
+            )
+        )
+
+    async def count_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: State = "live",
+        filter: FilterLike | None = None,
+        scope: Scope = "user",
+    ) -> int:
+        """Return the number of a user's memories that pass a filter.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            state: As in `list_memories`.
+            filter: A `Filter`, or a mapping with its fields; None counts all.
+            scope: The memories' scope.
+
+        Returns:
+            As many as all pages of `list_memories` have.
+
+        Raises:
+            InvalidArgumentError: An invalid name, state or filter.
+        """
+        return await run_async(
+            self._corrections.count(app_name, user_id, state, filter, scope)
         )
 
     async def archive_memory(

@@ -117,6 +117,7 @@ class UserMemory:
         explain: bool = False,
         scopes: Sequence[Scope] | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
+        offset: int = 0,
     ) -> SearchMemoryResponse:
         """Return the user's memories that are relevant to a query.
 
@@ -133,6 +134,7 @@ class UserMemory:
             explain=explain,
             scopes=scopes,
             vector=vector,
+            offset=offset,
         )
 
     async def get(self, memory_id: str, *, scope: Scope = "user") -> MemoryEntry:
@@ -174,13 +176,31 @@ class UserMemory:
         cursor: str | None = None,
         limit: int = 100,
         scope: Scope = "user",
+        filter: FilterLike | None = None,
     ) -> builtins.list[MemoryEntry]:
         """Return a page of memories in order of creation.
 
         See `MemoryService.list_memories`.
         """
         return await self._service.list_memories(
-            **self._owner, state=state, cursor=cursor, limit=limit, scope=scope
+            **self._owner,
+            state=state,
+            cursor=cursor,
+            limit=limit,
+            scope=scope,
+            filter=filter,
+        )
+
+    async def count(
+        self,
+        *,
+        state: State = "live",
+        filter: FilterLike | None = None,
+        scope: Scope = "user",
+    ) -> int:
+        """Return the number of memories; see `MemoryService.count_memories`."""
+        return await self._service.count_memories(
+            **self._owner, state=state, filter=filter, scope=scope
         )
 
     async def history(

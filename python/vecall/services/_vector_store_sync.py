@@ -96,6 +96,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         min_similarity: float | None = None,
         filter: FilterLike | None = None,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
+        offset: int = 0,
     ) -> SearchMemoryResponse:
         """Find this user's memories for a query; see `MemoryService`.
 
@@ -109,6 +110,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
                 time, one whose `applies_where` is True by all other fields, too.
             vector: The query's vector, shape (dimensions,), finite and not zero; the
                 embedder is not called then.
+            offset: Number of the best memories to leave out, 0 to 10,000.
 
         Raises:
             InvalidArgumentError: A condition that this store cannot apply, or another
@@ -120,7 +122,7 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         """
         return run_sync(
             self._memory.search(
-                app_name, user_id, query, top_k, min_similarity, filter, vector
+                app_name, user_id, query, top_k, min_similarity, filter, vector, offset
             )
         )
 

@@ -20,6 +20,7 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.content import to_valid_utf8
 from vecall.embedders import Vectors
 from vecall.errors import ClosedError, EmbedderError
+from vecall.filters.labels import passes
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.aligned_ids import Written, aligned
 from vecall.ingest.conversation import Parted, parted_by_rewind
@@ -49,6 +50,7 @@ from vecall.validation import (
     check_filter,
     check_min_similarity,
     check_name,
+    check_offset,
     check_query,
     check_top_k,
 )
@@ -197,6 +199,7 @@ class VectorStoreMemory:
         min_similarity: float | None,
         filter_: FilterLike | None,
         vector: object,
+        offset: object = 0,
     ) -> SearchMemoryResponse:
         """Find the memories nearest to a query, or to its vector."""
         self.check(app, user)
@@ -212,9 +215,10 @@ class VectorStoreMemory:
         embedder = self._embedding.embedder
         model = EmbeddingModel(embedder.model_id, embedder.dimensions)
         given = checked_query_vector(vector, model, _BY_VECTORS)
-        found = await self.near(scope, query, count, given)
+        left_out = check_offset(offset)
+        found = await self.near(scope, query, count + left_out, given)
         near = [each for each in found if floor is None or (each.score or 0.0) >= floor]
-        return SearchMemoryResponse(near)
+        return SearchMemoryResponse(near[left_out:])
 
     async def near(
         self,
@@ -238,10 +242,14 @@ class VectorStoreMemory:
         now = self.expiry_clock.wall()
         best = hits[0].score if hits else 0.0
         chance = self._weights.probability
-        return [
+        found = [
             from_hit(hit, now, chance(cosine_signals(hit.score, best, place)))
             for place, hit in enumerate(hits)
         ]
+        where = scope.where  # which a store may know only in part
+        if where is None:
+            return found
+        return [each for each in found if passes(each, each.custom_metadata, where)]
 
     async def delete(
         self, app: str, user: str, ids: Sequence[str], who: str = "delete"

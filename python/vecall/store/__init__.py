@@ -44,6 +44,7 @@ from vecall.store.opening import open_storage
 from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.reads.export import free_lines, header_model
+from vecall.store.reads.metadata_filter import meets_metadata
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,
@@ -157,6 +158,7 @@ __all__ = [
     "is_hidden",
     "is_well_formed",
     "json_object",
+    "meets_metadata",
     "memory_id",
     "migrate_database",
     "namespace_range",

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from vecall.errors import ClosedError
+from vecall.filters.labels import EVERY
 from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.store.erased_names import hidden_in_app
 from vecall.store.item_records import ItemRow, ItemVectors
@@ -17,6 +18,7 @@ from vecall.store.reads import (
     export,
     history,
     item_reads,
+    listing,
     metadata_filter,
     owners,
     partition_reads,
@@ -108,8 +110,16 @@ class SqlReads(Generic[T]):
         cursor: str | None,
         limit: int,
         now: float,
+        conditions: Filter = EVERY,
     ) -> list[Row]:
-        return history.listed(self._connection, app, user, state, cursor, limit, now)
+        return listing.listed(
+            self._connection, app, user, state, cursor, limit, now, conditions
+        )
+
+    def count_listed(
+        self, app: str, user: str, state: str, now: float, conditions: Filter
+    ) -> int:
+        return listing.count_listed(self._connection, app, user, state, now, conditions)
 
     def old_sessions(
         self, app: str, user: str, before: float, now: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Protocol
 
+from vecall.filters.labels import EVERY
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,
@@ -145,6 +146,7 @@ class MemoryReads(Protocol):
         cursor: str | None,
         limit: int,
         now: float,
+        conditions: Filter = EVERY,
     ) -> list[Row]:
         """Return a page of a user's memories in one state, in order of creation.
 
@@ -156,10 +158,17 @@ class MemoryReads(Protocol):
                 beginning.
             limit: Maximum number of memories; -1 returns all.
             now: The time by which memories expire.
+            conditions: Only memories that pass this filter.
 
         Raises:
             NotFoundError: The user has no memory with the id `cursor`.
         """
+        ...
+
+    def count_listed(
+        self, app: str, user: str, state: str, now: float, conditions: Filter
+    ) -> int:
+        """Return the number of memories that `listed` returns without a limit."""
         ...
 
     def old_sessions(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from vecall.errors import NotFoundError
 from vecall.store.erased_names import is_hidden
 from vecall.store.reads.partition_reads import END, load_rows
 from vecall.store.results import RevisionRow
@@ -108,56 +107,6 @@ def _was_held(old: dict[str, Any]) -> bool:
 def _as_it_was(now: Row, old: dict[str, Any]) -> Row:
     known = {name: value for name, value in old.items() if name in Row._fields}
     return now._replace(**known)
-
-
-def listed(
-    connection: Transaction,
-    app: str,
-    user: str,
-    state: str,
-    cursor: str | None,
-    limit: int,
-    now: float,
-) -> list[Row]:
-    """Return a user's memories in one state, in order of creation.
-
-    Expired memories, and memories quarantined as damaged, are left out.
-
-    Args:
-        connection: The file.
-        app: The app.
-        user: The user.
-        state: Only memories in this state.
-        cursor: The id of a memory; only memories created after it.
-        limit: Maximum number of memories; -1 returns all.
-        now: The time of the expiry clock, in seconds.
-
-    Raises:
-        NotFoundError: This user has no memory with the id `cursor`.
-    """
-    own = "part = (SELECT id FROM part WHERE app = :app AND user = :user)"
-    named = {"app": app, "user": user, "cursor": cursor}
-    begin = connection.execute(
-        f"SELECT rid FROM mem WHERE {own} AND id = :cursor", named
-    ).fetchone()
-    if cursor is not None and begin is None:
-        msg = "cursor: this user has no such memory any more; begin without a cursor"
-        raise NotFoundError(msg)
-    rids = connection.execute(
-        f"SELECT rid FROM mem WHERE {own} AND state = :state "
-        "AND rid > :begin AND coalesce(expires_at, 9e99) > :now "
-        "AND (state <> 'live' OR coalesce(valid_until, 9e99) > :now) "
-        "ORDER BY rid LIMIT :limit",
-        {
-            **named,
-            "state": state,
-            "begin": begin[0] if begin else 0,
-            "now": now,
-            "limit": limit,
-        },
-    )
-    found = load_rows(connection, [rid for (rid,) in rids], any_state=True)
-    return sorted((stored.row for stored in found), key=lambda row: row.rid)
 
 
 def old_sessions(

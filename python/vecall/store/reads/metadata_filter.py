@@ -6,14 +6,68 @@ SQL excludes most rows that cannot match. The caller then evaluates the parsed m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from vecall.filters.metadata import comparisons, needs_key
+from vecall.errors import CorruptFileError
+from vecall.filters.metadata import has_values, needed
 from vecall.store.sql import select_in
 from vecall.store.transaction import Transaction
+from vecall.store.values import stored_object
+from vecall.timestamps import to_seconds
 from vecall.types import Condition, Filter, several
 
 _LITERALS = {True: "true", False: "false", None: "null"}
 _LABELS = ("author", "kind", "source", "trust")
+_TIME = "coalesce(ts, created_at)"
+
+
+def filter_conditions(conditions: Filter) -> tuple[str, list[Any]]:
+    """Return conditions on `mem` that all rows of a filter meet.
+
+    Args:
+        conditions: A filter that `check_filter` returned.
+
+    Returns:
+        SQL that is empty or begins with AND, and its values. A row that meets it
+        passes the filter if its metadata do, see `meets_metadata`.
+    """
+    after, before = (
+        None if value is None else to_seconds(value, "filter")
+        for value in (conditions.after, conditions.before)
+    )
+    sql, values = "", list[Any]()
+    for condition, value in (
+        (" AND session = ?", conditions.session_id),
+        (f" AND {_TIME} >= ?", after),
+        (f" AND {_TIME} < ?", before),
+    ):
+        if value is not None:
+            sql += condition
+            values.append(value)
+    labels, names = label_conditions(conditions)
+    needles, texts = _metadata_condition(conditions)
+    return sql + labels + needles, [*values, *names, *texts]
+
+
+def meets_metadata(rid: int, meta: str | None, wanted: Mapping[str, Any]) -> bool:
+    """Whether the stored metadata of a row meet conditions.
+
+    Args:
+        rid: The number of the row.
+        meta: The metadata as JSON; None if there are none.
+        wanted: Conditions that `check_conditions` returned.
+
+    Raises:
+        CorruptFileError: The metadata are not a JSON object.
+    """
+    try:
+        return has_values({} if meta is None else stored_object(meta), wanted)
+    except (TypeError, ValueError):
+        msg = (
+            f"the file is damaged: the metadata of memory row {rid} is not JSON; "
+            "`vecall doctor --repair` sets it aside"
+        )
+        raise CorruptFileError(msg) from None
 
 
 def label_conditions(wanted_labels: Filter) -> tuple[str, list[str]]:
@@ -53,16 +107,9 @@ def likely_rows(
     All labels match. The metadata is None if the filter has no condition on metadata.
     """
     condition, values = label_conditions(conditions)
-    meta = "NULL"
-    if conditions.metadata is not None:
-        meta = "meta"
-        needles = list(_needles(conditions.metadata))
-        if needles:
-            literally = " AND ".join(["instr(meta, ?) > 0"] * len(needles))
-            condition += (
-                f" AND meta IS NOT NULL AND (instr(meta, '\\') > 0 OR ({literally}))"
-            )
-            values += needles
+    needles, texts = _metadata_condition(conditions)
+    condition, values = condition + needles, [*values, *texts]
+    meta = "NULL" if conditions.metadata is None else "meta"
     found = connection.execute(
         f"SELECT rid, {meta} FROM mem "
         f"WHERE rid BETWEEN ? AND ? AND state = 'live'{condition}",
@@ -71,15 +118,28 @@ def likely_rows(
     return iter(found)
 
 
+def _metadata_condition(conditions: Filter) -> tuple[str, list[str]]:
+    """Return a condition that the rows with passing metadata meet, and its values."""
+    needles = list(_needles(conditions.metadata or {}))
+    if not needles:
+        return "", []
+    literally = " AND ".join(["instr(meta, ?) > 0"] * len(needles))
+    escaped = "instr(meta, '\\') > 0"
+    return f" AND meta IS NOT NULL AND ({escaped} OR ({literally}))", needles
+
+
 def _needles(wanted: Mapping[str, Condition]) -> Iterator[str]:
     """Yield the texts that the JSON of a matching row contains, unless it has escapes.
 
     JSON always escapes a lone surrogate, so its replacement here never matches.
     """
-    for name, operator, value in comparisons(wanted):
-        if not needs_key(operator):
-            continue
-        yield _quoted(name)
+    for name, operator, value in needed(wanted):
+        keys = name.split(".")  # of one key with dots, or of nested mappings
+        if len(keys) == 1:
+            yield _quoted(name)
+        else:
+            yield _quoted(keys[0])[:-1]
+            yield _quoted(keys[-1])[1:]
         if operator != "$eq":
             continue
         if isinstance(value, str):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vecall.store.erased_names import Why
-from vecall.store.reads.metadata_filter import label_conditions
+from vecall.store.reads.metadata_filter import filter_conditions, meets_metadata
 from vecall.store.rows import Change
 from vecall.store.sql import execute_in, insert_many, select_in
 from vecall.store.transaction import Transaction, retire
@@ -43,10 +43,7 @@ class DeleteMemories:
         user: The user.
         ids: Only memories with these ids.
         session: Only memories of this session.
-        labels: Only memories with the author, kind, trust and source of this filter;
-            its other conditions are ignored.
-        after: Only memories of this time or later, in seconds since 1970.
-        before: Only memories before this time, in seconds since 1970.
+        filter: Only memories that pass this filter, which `check_filter` returned.
         token: The token of a proposal, which must contain the ids. Without ids, all
             ids of the proposal are deleted.
     """
@@ -55,9 +52,7 @@ class DeleteMemories:
     user: str
     ids: Sequence[str] | None = None
     session: str | None = None
-    labels: Filter | None = None
-    after: float | None = None
-    before: float | None = None
+    filter: Filter | None = None
     token: str | None = None
     estimated_bytes: int = 0
 
@@ -68,7 +63,7 @@ class DeleteMemories:
             self.ids = take_proposal(partition, self.token, self.ids)
         query, values = self._conditions(partition.id)
         if self.ids is None:
-            found = [RowToDelete(*row) for row in connection.execute(query, values)]
+            found = list(self._passing(connection, query, values))
         else:
             rows = select_in(connection, f"{query} AND id IN", values, self.ids)
             found = [RowToDelete(*row) for row in rows]
@@ -86,9 +81,7 @@ class DeleteMemories:
     @property
     def _is_narrowed(self) -> bool:
         """Whether conditions may exclude memories of the session, or of the user."""
-        narrowed = (self.ids, self.after, self.before)
-        by_labels, _ = label_conditions(self.labels or Filter())
-        return bool(by_labels) or any(condition is not None for condition in narrowed)
+        return self.ids is not None or self.filter not in (None, Filter())
 
     def _predecessors(
         self, partition: PartitionWriter, found: Sequence[RowToDelete]
@@ -127,18 +120,24 @@ class DeleteMemories:
         execute(f"DELETE FROM trig WHERE {where}", values)
 
     def _conditions(self, part: int) -> tuple[str, list[Any]]:
-        query, values = _DOOMED, [part]
-        time = "coalesce(ts, created_at)"
-        for condition, value in (
-            ("session = ?", self.session),
-            (f"{time} >= ?", self.after),
-            (f"{time} < ?", self.before),
-        ):
-            if value is not None:
-                query += f" AND {condition}"
-                values.append(value)  # type: ignore[arg-type]
-        condition, labels = label_conditions(self.labels or Filter())
-        return query + condition, [*values, *labels]
+        query, values = _DOOMED, list[Any]([part])
+        if self.session is not None:
+            query += " AND session = ?"
+            values.append(self.session)
+        condition, more = filter_conditions(self.filter or Filter())
+        return query + condition, [*values, *more]
+
+    def _passing(
+        self, connection: Transaction, query: str, values: Sequence[Any]
+    ) -> Iterator[RowToDelete]:
+        wanted = self.filter.metadata if self.filter else None
+        if wanted is None:
+            yield from (RowToDelete(*row) for row in connection.execute(query, values))
+            return
+        with_metadata = query.replace(" FROM ", ", meta FROM ", 1)
+        for *row, meta in connection.execute(with_metadata, values):
+            if meets_metadata(row[0], meta, wanted):
+                yield RowToDelete(*row)
 
 
 def rows_of_session(partition: PartitionWriter, session: str) -> list[RowToDelete]:

@@ -1,0 +1,93 @@
+"""The schemas of filters."""
+
+from __future__ import annotations
+
+from vecall.filters.metadata import MOST_KEYS, MOST_VALUES
+from vecall.filters.trust import TRUST_TIERS
+from vecall.server.schema_parts import Schema, closed, ref
+from vecall.validation import LABEL_FIELDS, MOST_IDS, MOST_NAMES
+
+_NAMES: Schema = {
+    "anyOf": [
+        ref("Name"),
+        {"type": "array", "items": ref("Name"), "minItems": 1, "maxItems": MOST_NAMES},
+    ]
+}
+_IDS: Schema = {
+    "anyOf": [
+        ref("Name"),
+        {"type": "array", "items": ref("Name"), "minItems": 1, "maxItems": MOST_IDS},
+    ]
+}
+_CONDITIONS = {
+    "session_id": ref("Name"),
+    "after": ref("Time"),
+    "before": ref("Time"),
+    **dict.fromkeys(LABEL_FIELDS, _NAMES),
+    "not_id": _IDS,
+}
+SCALARS: list[Schema] = [
+    {"type": "string"},
+    {"type": "number"},
+    {"type": "boolean"},
+    {"type": "null"},
+]
+_ORDERED: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+_SEVERAL: Schema = {
+    "type": "array",
+    "items": ref("Scalar"),
+    "minItems": 1,
+    "maxItems": MOST_VALUES,
+}
+_OPERATORS: Schema = {
+    **closed(
+        {
+            "$eq": ref("Scalar"),
+            "$ne": ref("Scalar"),
+            "$gt": _ORDERED,
+            "$gte": _ORDERED,
+            "$lt": _ORDERED,
+            "$lte": _ORDERED,
+            "$in": _SEVERAL,
+            "$nin": _SEVERAL,
+            "$exists": {"type": "boolean"},
+            "$not": {"anyOf": [*SCALARS, ref("Operators")]},
+        }
+    ),
+    "minProperties": 1,
+}
+_PARTS_OF: Schema = {
+    "type": "array",
+    "items": ref("MetadataConditions"),
+    "minItems": 1,
+    "maxItems": MOST_VALUES,
+}
+_VALUES: Schema = {
+    "type": "object",
+    "description": "Keys of custom_metadata, or dotted paths, and the value of each, "
+    "or operators with operands; $and, $or and $not around such conditions.",
+    "properties": {
+        "$and": _PARTS_OF,
+        "$or": _PARTS_OF,
+        "$not": ref("MetadataConditions"),
+    },
+    "propertyNames": {
+        "pattern": r"^(?!\$[A-Za-z])|^\$(and|or|not)(?![\s\S])",
+    },
+    "additionalProperties": {"anyOf": [*SCALARS, ref("Operators")]},
+    "minProperties": 1,
+    "maxProperties": MOST_KEYS,
+}
+_FLOOR: Schema = {"type": "string", "enum": list(TRUST_TIERS)}
+FILTER = closed(
+    {**_CONDITIONS, "metadata": ref("MetadataConditions"), "min_trust": _FLOOR}
+)
+
+FILTER_SCHEMAS: dict[str, Schema] = {
+    "Scalar": {"anyOf": SCALARS},
+    "Operators": _OPERATORS,
+    "MetadataConditions": _VALUES,
+    "Filter": FILTER,
+    "DeleteWhere": closed({"filter": {**FILTER, "minProperties": 1}}, "filter"),
+}
+"""The schemas by name."""
