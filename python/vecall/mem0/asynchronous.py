@@ -1,0 +1,399 @@
+"""`AsyncMemory`: mem0's asynchronous interface."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+from vecall.embedders.resolve import AUTO, EmbedderLike
+from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
+from vecall.filters.metadata import has_values
+from vecall.mem0 import entries
+from vecall.mem0.arguments import (
+    Extract,
+    check_extract,
+    check_query,
+    checked_config,
+    checked_count,
+    checked_facts,
+    refuse_unsupported,
+)
+from vecall.mem0.conditions import scope_and_conditions
+from vecall.mem0.ids import (
+    MemoryIdError,
+    MemoryNotFoundError,
+    Owner,
+    packed,
+    scope_of,
+    unpacked,
+)
+from vecall.service.memory_service import MemoryService
+from vecall.types import UNSET, Filter, MemoryEntry, Unset
+
+APP = "mem0"
+_PAGE = 1_000
+
+
+class AsyncMemory:
+    """mem0's `AsyncMemory` over one file.
+
+    A memory belongs to its user; without a user to its agent; without both to its run.
+    The ids of results hold the owner. Arguments that are invalid or not supported raise
+    `InvalidArgumentError`.
+
+    Args:
+        memory: The memory service, or the path of a file, which `close` then closes.
+        app_name: The app of all memories.
+        embedder: As in `MemoryService`, for a path.
+        extract: Extracts facts from messages, for `add` with `infer`. It may be a
+            coroutine function; another one runs on a thread.
+
+    Raises:
+        ConfigError: `extract` is not a function, or an error of the service.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService | str | Path = "memory.db",
+        *,
+        app_name: str = APP,
+        embedder: EmbedderLike = AUTO,
+        extract: Extract | None = None,
+    ) -> None:
+        """Open the file, if a path is given."""
+        check_extract(extract)
+        self._owned = not isinstance(memory, MemoryService)
+        self._memory = (
+            memory
+            if isinstance(memory, MemoryService)
+            else MemoryService(memory, embedder=embedder)
+        )
+        self._app = app_name
+        self._whole_app: Any = {"app_name": app_name, "confirm": True, "forget": True}
+        self._extract = extract
+
+    @classmethod
+    def from_config(cls, config_dict: Mapping[str, Any]) -> AsyncMemory:
+        """Return a memory of a mapping with the arguments of the class.
+
+        Raises:
+            ConfigError: A key that is no argument, such as mem0's "vector_store".
+        """
+        return cls(**checked_config(config_dict))
+
+    async def add(
+        self,
+        messages: object,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        timestamp: Any = None,
+        expiration_date: Any = None,
+        infer: bool | None = None,
+        memory_type: str | None = None,
+        prompt: str | None = None,
+    ) -> dict[str, Any]:
+        """Store messages, or the facts in them, in one transaction.
+
+        Args:
+            messages: A text, a message with role and content, or a list of messages.
+            user_id: The user.
+            agent_id: The agent.
+            run_id: The run.
+            metadata: JSON values by name.
+            timestamp: When it was said, as in `MemoryEntry`.
+            expiration_date: The last day on which it is there: YYYY-MM-DD, UTC.
+            infer: True stores the facts that `extract` returns; False stores the
+                messages. None is True with `extract` and False without.
+            memory_type: Not supported.
+            prompt: Not supported; `extract` has its own.
+
+        Returns:
+            {"results": [{"id", "memory", "event": "ADD", "actor_id", "role"}, ...]}.
+
+        Raises:
+            ConfigError: infer=True without `extract`, memory_type or prompt.
+            InvalidArgumentError: An invalid argument; nothing was stored.
+        """
+        if memory_type is not None or prompt is not None:
+            msg = "memory_type and prompt are not supported; see extract"
+            raise ConfigError(msg)
+        names = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+        scope = scope_of(names, "add")
+        expires = entries.expiration(expiration_date)
+        given = entries.messages_of(messages)
+        if infer or (infer is None and self._extract is not None):
+            given = await self._facts(given)
+        own = {} if metadata is None else metadata
+        made = [
+            entries.entry_of(each, scope, own, timestamp, expires) for each in given
+        ]
+        ids = await self._call("add_memory", user_id=scope.owner.user_id, memories=made)
+        return {
+            "results": [
+                {
+                    "id": packed(scope.owner, memory_id),
+                    "memory": message.text,
+                    "event": "ADD",
+                    "actor_id": message.actor,
+                    "role": message.role,
+                }
+                for memory_id, message in zip(ids, given, strict=True)
+                if memory_id is not None
+            ]
+        }
+
+    async def search(
+        self,
+        query: str,
+        *,
+        top_k: int = 20,
+        filters: Mapping[str, Any] | None = None,
+        threshold: float = 0.1,
+        rerank: bool = False,
+        explain: bool = False,
+        reference_date: Any = None,
+        show_expired: bool = False,
+        **names: object,
+    ) -> dict[str, Any]:
+        """Return the memories that are relevant to a query, best first.
+
+        Args:
+            query: The question.
+            top_k: The most memories; 0 returns none.
+            filters: user_id, agent_id or run_id, and conditions on metadata.
+            threshold: The least score; a score is vecall's confidence, in [0, 1].
+            rerank: Not supported; see the service's ranking.
+            explain: Whether each memory has its "score_details".
+            reference_date: Not supported.
+            show_expired: Not supported.
+            **names: Refused: names are in `filters`.
+        """
+        refuse_unsupported(names, rerank, reference_date, show_expired)
+        scope, wanted = self._wanted(filters)
+        check_query(query)
+        if checked_count(top_k) == 0:
+            return {"results": []}
+        found = await self._call(
+            "search_memory",
+            user_id=scope.owner.user_id,
+            query=query,
+            top_k=top_k,
+            min_confidence=threshold,
+            explain=explain,
+            filter=Filter(metadata=wanted) if wanted else None,
+        )
+        return {
+            "results": [
+                entries.shown(each, scope.owner, explain=explain) for each in found
+            ]
+        }
+
+    async def get(self, memory_id: str) -> dict[str, Any] | None:
+        """Return one memory; None if there is none with this id."""
+        try:
+            owner, own = unpacked(memory_id)
+        except MemoryIdError:
+            return None
+        found = await self._found(owner, own)
+        return None if found is None else entries.shown(found, owner)
+
+    async def get_all(
+        self,
+        *,
+        filters: Mapping[str, Any] | None = None,
+        top_k: int = 20,
+        show_expired: bool = False,
+        **names: object,
+    ) -> dict[str, Any]:
+        """Return memories in the order in which they were added.
+
+        Args:
+            filters: As in `search`.
+            top_k: The most memories.
+            show_expired: Not supported.
+            **names: Refused: names are in `filters`.
+        """
+        refuse_unsupported(names, False, None, show_expired)
+        scope, wanted = self._wanted(filters)
+        found = await self._matching(scope.owner, wanted, checked_count(top_k))
+        return {"results": [entries.shown(each, scope.owner) for each in found]}
+
+    async def update(
+        self,
+        memory_id: str,
+        text: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expiration_date: Any = UNSET,
+        data: str | None = None,
+    ) -> dict[str, str]:
+        """Change a memory.
+
+        Args:
+            memory_id: Its id.
+            text: The new text.
+            metadata: Values to add to the metadata, or to replace.
+            expiration_date: As in `add`; None removes it.
+            data: Another name for `text`.
+
+        Raises:
+            MemoryNotFoundError: There is none with this id.
+            InvalidArgumentError: Nothing to change, or an invalid value.
+        """
+        owner, own = unpacked(memory_id)
+        new = data if text is None else text
+        set_expiry = not isinstance(expiration_date, Unset)
+        if new is None and metadata is None and not set_expiry:
+            msg = "update: expected text, metadata or expiration_date"
+            raise InvalidArgumentError(msg)
+        expires = entries.expiration(expiration_date) if set_expiry else None
+        changed: dict[str, Any] = {} if new is None else {"content": new}
+        if metadata is not None or set_expiry:
+            entry = await self._found(owner, own)
+            if entry is None:
+                raise _not_found()
+            changed["custom_metadata"] = entries.changed_metadata(
+                entry, metadata, expires, set_expiry
+            )
+        if set_expiry:
+            changed["valid_until"] = entries.end_of(expires)
+        try:
+            await self._call(
+                "update_memory", user_id=owner.user_id, memory_id=own, **changed
+            )
+        except NotFoundError:
+            raise _not_found() from None
+        return {"message": "Memory updated successfully!"}
+
+    async def delete(self, memory_id: str) -> dict[str, str]:
+        """Delete a memory permanently.
+
+        Raises:
+            MemoryNotFoundError: There is none with this id.
+        """
+        owner, own = unpacked(memory_id)
+        if not await self._call("delete_memory", user_id=owner.user_id, memory_id=own):
+            raise _not_found()
+        return {"message": "Memory deleted successfully!"}
+
+    async def delete_all(
+        self,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+    ) -> dict[str, str]:
+        """Delete all memories of a user, an agent or a run permanently.
+
+        At least one name is required.
+        """
+        names = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+        scope, wanted = self._wanted({k: v for k, v in names.items() if v is not None})
+        if not wanted or scope.owner.kind == "run_id":
+            await self._call("delete_user", user_id=scope.owner.user_id, forget=True)
+        else:
+            found = await self._matching(scope.owner, wanted, None)
+            for at in range(0, len(found), _PAGE):
+                await self._call(
+                    "delete_memories",
+                    user_id=scope.owner.user_id,
+                    memory_ids=[str(each.id) for each in found[at : at + _PAGE]],
+                )
+        return {"message": "Memories deleted successfully!"}
+
+    async def history(self, memory_id: str) -> list[dict[str, Any]]:
+        """Return the changes of a memory, oldest first; none of a deleted one."""
+        try:
+            owner, own = unpacked(memory_id)
+            found = await self._call(
+                "memory_history", user_id=owner.user_id, memory_id=own
+            )
+        except (NotFoundError, MemoryIdError):
+            return []
+        return entries.changes(found, memory_id)
+
+    async def reset(self) -> None:
+        """Delete all memories of the app permanently."""
+        await self._delete_app()
+
+    def close(self) -> None:
+        """Close the file, if this object opened it."""
+        if self._owned:
+            self._memory.close()
+
+    async def __aenter__(self) -> AsyncMemory:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await asyncio.to_thread(self.close)
+
+    async def _call(self, method: str, **arguments: Any) -> Any:
+        return await getattr(self._memory, method)(app_name=self._app, **arguments)
+
+    async def _delete_app(self) -> None:
+        await self._memory.admin.delete_app(
+            app_name=self._app, confirm=True, forget=True
+        )
+
+    async def _extracted(self, messages: list[dict[str, Any]]) -> object:
+        extract = cast("Extract", self._extract)
+        if inspect.iscoroutinefunction(extract):
+            return await extract(messages)
+        found = await asyncio.to_thread(extract, messages)
+        return await found if inspect.isawaitable(found) else found
+
+    async def _found(self, owner: Owner, memory_id: str) -> MemoryEntry | None:
+        (found,) = await self._call(
+            "get_memories", user_id=owner.user_id, memory_ids=[memory_id]
+        )
+        return cast("MemoryEntry | None", found)
+
+    async def _matching(
+        self, owner: Owner, wanted: Mapping[str, Any], most: int | None
+    ) -> list[MemoryEntry]:
+        found: list[MemoryEntry] = []
+        cursor: str | None = None
+        while most is None or len(found) < most:
+            page = await self._call(
+                "list_memories", user_id=owner.user_id, cursor=cursor, limit=_PAGE
+            )
+            found += [
+                entries.without_scores(each)
+                for each in page
+                if has_values(each.custom_metadata, wanted)
+            ]
+            if len(page) < _PAGE:
+                break
+            cursor = page[-1].id
+        return found[:most]
+
+    def _wanted(self, filters: object) -> Any:
+        return scope_and_conditions(filters, self._memory.limits.max_metadata_bytes)
+
+    async def _facts(self, given: list[entries.Message]) -> list[entries.Message]:
+        if self._extract is None:
+            msg = (
+                "infer: needs a model; give extract=, a function from messages to "
+                "facts, or infer=False to store the messages"
+            )
+            raise ConfigError(msg)
+        messages = [{"role": each.role, "content": each.text} for each in given]
+        role = given[0].role if given else "user"
+        found = checked_facts(await self._extracted(messages))
+        return [entries.Message(role, fact) for fact in found]
+
+
+def _not_found() -> MemoryNotFoundError:
+    return MemoryNotFoundError("memory_id: there is no such memory")
