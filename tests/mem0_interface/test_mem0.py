@@ -105,6 +105,12 @@ def test_filters_on_metadata_are_those_of_mem0(memory):
         ({"kind": {"in": ["cat", "cow"]}}, {"2023", "2026"}),
         ({"AND": [{"kind": "dog"}, {"year": {"gt": 2024}}]}, {"2025"}),
         ({"role": "assistant"}, {"without"}),
+        ({"kind": {"nin": ["cat", "cow"]}}, {"2024", "2025", "without"}),
+        ({"kind": "*"}, {"2023", "2024", "2025", "2026"}),
+        ({"OR": [{"kind": "cat"}, {"year": {"gt": 2025}}]}, {"2023", "2026"}),
+        ({"NOT": [{"kind": "cat"}, {"year": 2026}]}, {"2024", "2025", "without"}),
+        ({"OR": [{"AND": [{"kind": "dog"}, {"year": 2024}]}]}, {"2024"}),
+        ({"AND": [{"year": {"gt": 2023}}, {"year": {"gt": 2024}}]}, {"2025", "2026"}),
     ]
     for conditions, expected in cases:
         filters = {**ALICE, **conditions}

@@ -91,8 +91,8 @@ def profile(
     cursor: str | None = None
     user = memory.sync.user(owner.app_name, owner.user_id)
     while left() > 0.5:
-        page = user.list(cursor=cursor, limit=_PAGE)
-        found += [each for each in page if each.kind in PROFILE_KINDS]
+        page = user.list(cursor=cursor, limit=_PAGE, filter=Filter(kind=PROFILE_KINDS))
+        found += page
         if len(page) < _PAGE:
             break
         cursor = page[-1].id

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from vecall.embedders.resolve import AUTO, EmbedderLike
 from vecall.errors import ConfigError, InvalidArgumentError, NotFoundError
-from vecall.filters.metadata import has_values
 from vecall.mem0 import entries
 from vecall.mem0.arguments import (
     Extract,
@@ -22,7 +21,7 @@ from vecall.mem0.arguments import (
     checked_facts,
     refuse_unsupported,
 )
-from vecall.mem0.conditions import scope_and_conditions
+from vecall.mem0.conditions import scope_and_filter
 from vecall.mem0.ids import (
     MemoryIdError,
     MemoryNotFoundError,
@@ -176,7 +175,7 @@ class AsyncMemory:
             **names: Refused: names are in `filters`.
         """
         refuse_unsupported(names, rerank, reference_date, show_expired)
-        scope, wanted = self._wanted(filters)
+        scope, wanted = scope_and_filter(filters)
         check_query(query)
         if checked_count(top_k) == 0:
             return {"results": []}
@@ -187,7 +186,7 @@ class AsyncMemory:
             top_k=top_k,
             min_confidence=threshold,
             explain=explain,
-            filter=Filter(metadata=wanted) if wanted else None,
+            filter=wanted,
         )
         return {
             "results": [
@@ -221,7 +220,7 @@ class AsyncMemory:
             **names: Refused: names are in `filters`.
         """
         refuse_unsupported(names, False, None, show_expired)
-        scope, wanted = self._wanted(filters)
+        scope, wanted = scope_and_filter(filters)
         found = await self._matching(scope.owner, wanted, checked_count(top_k))
         return {"results": [entries.shown(each, scope.owner) for each in found]}
 
@@ -293,17 +292,14 @@ class AsyncMemory:
         At least one name is required.
         """
         names = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
-        scope, wanted = self._wanted({k: v for k, v in names.items() if v is not None})
-        if not wanted or scope.owner.kind == "run_id":
-            await self._call("delete_user", user_id=scope.owner.user_id, forget=True)
+        scope, wanted = scope_and_filter(
+            {name: value for name, value in names.items() if value is not None}
+        )
+        user = scope.owner.user_id
+        if wanted is None or scope.owner.kind == "run_id":
+            await self._call("delete_user", user_id=user, forget=True)
         else:
-            found = await self._matching(scope.owner, wanted, None)
-            for at in range(0, len(found), _PAGE):
-                await self._call(
-                    "delete_memories",
-                    user_id=scope.owner.user_id,
-                    memory_ids=[str(each.id) for each in found[at : at + _PAGE]],
-                )
+            await self._call("delete_where", user_id=user, filter=wanted)
         return {"message": "Memories deleted successfully!"}
 
     async def history(self, memory_id: str) -> list[dict[str, Any]]:
@@ -361,26 +357,24 @@ class AsyncMemory:
         return cast("MemoryEntry | None", found)
 
     async def _matching(
-        self, owner: Owner, wanted: Mapping[str, Any], most: int | None
+        self, owner: Owner, wanted: Filter | None, most: int
     ) -> list[MemoryEntry]:
         found: list[MemoryEntry] = []
         cursor: str | None = None
-        while most is None or len(found) < most:
+        while len(found) < most:
+            limit = min(_PAGE, most - len(found))
             page = await self._call(
-                "list_memories", user_id=owner.user_id, cursor=cursor, limit=_PAGE
+                "list_memories",
+                user_id=owner.user_id,
+                cursor=cursor,
+                limit=limit,
+                filter=wanted,
             )
-            found += [
-                entries.without_scores(each)
-                for each in page
-                if has_values(each.custom_metadata, wanted)
-            ]
-            if len(page) < _PAGE:
+            found += page
+            if len(page) < limit:
                 break
             cursor = page[-1].id
-        return found[:most]
-
-    def _wanted(self, filters: object) -> Any:
-        return scope_and_conditions(filters, self._memory.limits.max_metadata_bytes)
+        return found
 
     async def _facts(self, given: list[entries.Message]) -> list[entries.Message]:
         if self._extract is None:

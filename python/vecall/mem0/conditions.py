@@ -2,84 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from vecall.errors import InvalidArgumentError
-from vecall.filters.metadata import check_conditions
-from vecall.mem0.entries import ACTOR, PREFIX, ROLE, RUN
+from vecall.mem0.entries import ACTOR, AGENT, PREFIX, ROLE, RUN
 from vecall.mem0.ids import KINDS, Scope, scope_of
-from vecall.types import Condition
+from vecall.types import Filter
 
-_OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in")
+_OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")
 _OWN = {"actor_id": ACTOR, "role": ROLE}
 
 
-def scope_and_conditions(
-    filters: object, max_bytes: int
-) -> tuple[Scope, dict[str, Condition]]:
-    """Return the scope of filters, and the conditions on metadata.
+def scope_and_filter(filters: object) -> tuple[Scope, Filter | None]:
+    """Return the scope of filters, and the filter within it.
 
     Args:
-        filters: As in mem0: names, keys of the metadata with a value or with
-            operators, and "AND" with a list of further such filters.
-        max_bytes: The limit on the conditions as JSON.
+        filters: As in mem0: names, and keys of the metadata with a value, with "*" for
+            any value or with operators; "AND", "OR" and "NOT" with lists of such
+            filters. Names are at the top or in an "AND".
 
     Raises:
-        InvalidArgumentError: No name, an operator that vecall does not have ("nin",
-            "contains", "icontains", "OR", "NOT", "*"), or two different values for one
-            key and operator.
+        InvalidArgumentError: No name, two different names of one kind, an operator that
+            vecall does not have ("contains", "icontains"), or an invalid form.
     """
+    names: dict[str, Any] = {}
+    wanted = _conditions(filters, names)
+    scope = scope_of(names, "filters")
+    if scope.agent_id is not None:
+        wanted.append({AGENT: scope.agent_id})
+    if scope.run_id is not None:
+        wanted.append({RUN: scope.run_id})
+    return scope, Filter(metadata={"$and": wanted}) if wanted else None
+
+
+def _conditions(filters: object, names: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the conditions that must hold; put the names of owners into `names`."""
     if not isinstance(filters, Mapping):
         msg = "filters: expected a mapping with user_id, agent_id or run_id"
         raise InvalidArgumentError(msg)
-    names: dict[str, Any] = {}
-    wanted: dict[str, dict[str, Any]] = {}
-    for key, operator, operand in _comparisons(filters):
-        if key in KINDS:
-            if operator != "$eq":
-                msg = f"filters: {key} takes a name, no operator"
-                raise InvalidArgumentError(msg)
-            _put(names, key, operand)
-        else:
-            stored = _OWN.get(key, PREFIX + key)
-            _put(wanted.setdefault(stored, {}), operator, operand)
-    scope = scope_of(names, "filters")
-    if scope.agent_id is not None:
-        wanted["agent_id"] = {"$eq": scope.agent_id}
-    if scope.run_id is not None:
-        wanted[RUN] = {"$eq": scope.run_id}
-    return scope, check_conditions(wanted, max_bytes) if wanted else {}
-
-
-def _comparisons(filters: Mapping[Any, Any]) -> Iterator[tuple[str, str, Any]]:
+    wanted: list[dict[str, Any]] = []
     for key, value in filters.items():
         if key == "AND":
-            if not isinstance(value, list) or not all(
-                isinstance(each, Mapping) for each in value
-            ):
-                msg = "filters: AND expects a list of filters"
-                raise InvalidArgumentError(msg)
-            for each in value:
-                yield from _comparisons(each)
-        elif key in ("OR", "NOT", "$or", "$not", "$and") or value == "*":
-            msg = "filters: OR, NOT and * are not supported; AND is"
+            for each in _parts(value):
+                wanted += _conditions(each, names)
+        elif key in ("OR", "NOT"):
+            parts = [{"$and": _conditions(each, None)} for each in _parts(value)]
+            whole: dict[str, Any] = {"$or": parts}
+            wanted.append(whole if key == "OR" else {"$not": whole})
+        elif key in KINDS:
+            _name(key, value, names)
+        elif not isinstance(key, str) or key.startswith("$"):
+            msg = "filters: expected names as keys, or AND, OR and NOT"
             raise InvalidArgumentError(msg)
-        elif not isinstance(key, str):
-            msg = "filters: expected names as keys"
-            raise InvalidArgumentError(msg)
-        elif isinstance(value, Mapping):
-            for operator, operand in value.items():
-                if operator not in _OPERATORS:
-                    msg = f"filters: operators are {', '.join(_OPERATORS)}"
-                    raise InvalidArgumentError(msg)
-                yield key, f"${operator}", operand
         else:
-            yield key, "$eq", value
+            wanted.append({_OWN.get(key, PREFIX + key): _condition(value)})
+    return wanted
 
 
-def _put(into: dict[str, Any], key: str, value: Any) -> None:
-    if key in into and into[key] != value:
-        msg = "filters: two values for one key and operator"
+def _parts(value: object) -> list[Any]:
+    if not isinstance(value, list) or not value or not all(value):
+        msg = "filters: AND, OR and NOT expect a list of filters"
         raise InvalidArgumentError(msg)
-    into[key] = value
+    return value
+
+
+def _name(key: str, value: object, names: dict[str, Any] | None) -> None:
+    if names is None or isinstance(value, Mapping) or value == "*":
+        msg = f"filters: {key} takes one name, at the top or in AND"
+        raise InvalidArgumentError(msg)
+    if names.setdefault(key, value) != value:
+        msg = f"filters: two values of {key}"
+        raise InvalidArgumentError(msg)
+
+
+def _condition(value: object) -> Any:
+    if value == "*":
+        return {"$exists": True}
+    if not isinstance(value, Mapping):
+        return value
+    if not set(value) <= set(_OPERATORS):
+        msg = f"filters: operators are {', '.join(_OPERATORS)}"
+        raise InvalidArgumentError(msg)
+    return {f"${operator}": operand for operator, operand in value.items()}

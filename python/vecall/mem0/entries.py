@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
@@ -216,11 +216,6 @@ def changes(revisions: Sequence[Revision], memory_id: str) -> list[dict[str, Any
         )
         before = entry.text
     return rows
-
-
-def without_scores(entry: MemoryEntry) -> MemoryEntry:
-    """Return a memory as if no search had found it."""
-    return replace(entry, score=None, confidence=None)
 
 
 def _iso(seconds: float | None) -> str | None:
