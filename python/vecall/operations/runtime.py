@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from vecall.caller_warnings import warn_caller
-from vecall.clock import checked_clock
 from vecall.concurrency.at_exit import abandoned
 from vecall.concurrency.interruptible import Pool
 from vecall.concurrency.join import Join
@@ -93,7 +92,7 @@ class Runtime:
         )
         self._search_options = search
         self._storage_options = storage
-        self._clock = checked_clock(storage.clock)
+        self._clock = storage.clock
         self._max_staleness = (
             checked_seconds(storage.max_staleness, "max_staleness") or 0.0
         )
@@ -232,9 +231,8 @@ class Runtime:
         if isinstance(self._embedder, str):
             with self.storage.read() as reads:
                 stored = reads.active_model()
-                filled = reads.has_memories()
-            # A read-only service cannot embed the file's memories.
-            filled = filled or self.read_only
+                # A read-only service cannot embed the file's memories.
+                filled = self.read_only or reads.has_memories()
             name = None if stored is None else stored.name
             self._embedder = automatic(name, has_memories=filled)
             self._check_floors()

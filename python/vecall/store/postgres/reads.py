@@ -4,13 +4,19 @@
 
 from __future__ import annotations
 
-from vecall.errors import CorruptFileError
+from vecall.errors import ConfigError, CorruptFileError
 from vecall.store.erased_names import HIDDEN_APP
 from vecall.store.item_records import ItemState
+from vecall.store.models import active_model
 from vecall.store.partition_lookup import WRONG_USER
 from vecall.store.postgres.transaction import PostgresTransaction
 from vecall.store.reads import item_reads, partition_reads
-from vecall.store.results import ChangedRows, PartitionState, Version
+from vecall.store.results import (
+    ChangedRows,
+    EmbeddingModel,
+    PartitionState,
+    Version,
+)
 from vecall.store.sql_reads import SqlReads
 from vecall.store.values import require_counts
 
@@ -60,3 +66,23 @@ class PostgresReads(SqlReads[PostgresTransaction]):
         return (
             None if found is None else item_reads.state_of(self._connection, found[0])
         )
+
+
+class SharedReads(PostgresReads):
+    """Reads for all users with a role that sees one user: what no user owns."""
+
+    __slots__ = ()
+
+    @property
+    def _connection(self) -> PostgresTransaction:
+        msg = (
+            "path: this call concerns several users, and the role of the URL may not "
+            "become vecall_keeper"
+        )
+        raise ConfigError(msg)
+
+    def active_model(self) -> EmbeddingModel | None:
+        return active_model(super()._connection)
+
+    def unmoved_vectors(self) -> bool:
+        return False  # a service for reads would not move them

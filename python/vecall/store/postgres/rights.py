@@ -22,14 +22,13 @@ SHARED = ("meta", "model")
 # Roles that are limited to the user of the transaction.
 _LIMITED = "{vecall_app,vecall_reader,public}"
 
-_NO_MEMBER = "the role of the URL is no member of vecall_app"
 _ROLE = """
 SELECT r.rolsuper, r.rolbypassrls,
   EXISTS (SELECT 1 FROM pg_roles AS o WHERE o.rolname = 'vecall_owner'
     AND pg_has_role(r.oid, o.oid, 'MEMBER')),
   EXISTS (SELECT 1 FROM pg_roles AS k WHERE k.rolname = 'vecall_keeper'
     AND pg_has_role(r.oid, k.oid, 'USAGE')),
-  EXISTS (SELECT 1 FROM pg_roles AS a WHERE a.rolname = 'vecall_app'
+  EXISTS (SELECT 1 FROM pg_roles AS a WHERE a.rolname = %(role)s
     AND pg_has_role(r.oid, a.oid, 'MEMBER')),
   EXISTS (SELECT 1 FROM pg_class AS c WHERE c.relowner = r.oid
     AND c.relnamespace = to_regnamespace(%(schema)s))
@@ -98,24 +97,44 @@ UNION ALL SELECT t.tgrelid::regclass::text, pg_get_triggerdef(t.oid, true)
 """
 
 
-def require_member(connection: Connection) -> None:
+def require_member(connection: Connection, role: str = "vecall_app") -> None:
     """Check that the role may read the schema's number, if there is a schema.
 
+    Args:
+        connection: A connection of the role.
+        role: The role whose rights a service uses.
+
     Raises:
-        ConfigError: It is no member of vecall_app.
+        ConfigError: It is no member of `role`.
     """
     found = connection.execute(
-        "SELECT 1 FROM pg_roles WHERE rolname = 'vecall_app' "
-        "AND NOT pg_has_role(session_user, oid, 'MEMBER')"
+        "SELECT 1 FROM pg_roles WHERE rolname = %s "
+        "AND NOT pg_has_role(session_user, oid, 'MEMBER')",
+        (role,),
     ).fetchone()
     if found is not None:
-        msg = f"path: {_NO_MEMBER}; run `vecall pg init URL --login ROLE`"
+        msg = f"path: {_no_member(role)}; run `vecall pg init URL --login ROLE`"
         raise ConfigError(msg)
 
 
-def role_faults(connection: Connection, schema: str) -> list[str]:
+def may_become_keeper(connection: Connection) -> bool:
+    """Whether the role that logged in may do what concerns all users."""
+    found = connection.execute(
+        "SELECT 1 FROM pg_roles WHERE rolname = 'vecall_keeper' "
+        "AND pg_has_role(session_user, oid, 'MEMBER')"
+    ).fetchone()
+    return found is not None
+
+
+def _no_member(role: str) -> str:
+    return f"the role of the URL is no member of {role}"
+
+
+def role_faults(
+    connection: Connection, schema: str, role: str = "vecall_app"
+) -> list[str]:
     """Return why the role that logged in is not limited to one user at a time."""
-    found = connection.execute(_ROLE, {"schema": schema}).fetchone()
+    found = connection.execute(_ROLE, {"schema": schema, "role": role}).fetchone()
     assert found is not None  # a role of the server
     texts = (
         "is a superuser",
@@ -134,7 +153,7 @@ def role_faults(connection: Connection, schema: str) -> list[str]:
     if owns:
         faults.append("the role of the URL owns tables of vecall")
     if not app:
-        faults.append(_NO_MEMBER)
+        faults.append(_no_member(role))
     return faults
 
 
@@ -173,13 +192,20 @@ def table_faults(connection: Connection, schema: str) -> list[str]:
     return faults
 
 
-def require_rights(connection: Connection, schema: str) -> None:
+def require_rights(
+    connection: Connection, schema: str, role: str = "vecall_app"
+) -> None:
     """Check that the role and the tables hold users apart.
+
+    Args:
+        connection: A connection of the role.
+        schema: The schema of the tables.
+        role: The role whose rights a service uses.
 
     Raises:
         ConfigError: They do not.
     """
-    faults = role_faults(connection, schema) + table_faults(connection, schema)
+    faults = role_faults(connection, schema, role) + table_faults(connection, schema)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         msg = f"path: {faults[0]}{more}; run `vecall pg doctor URL`"

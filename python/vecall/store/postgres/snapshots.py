@@ -7,9 +7,11 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+import psycopg
+
 from vecall.errors import CorruptFileError
 from vecall.store.postgres.connections import Connections
-from vecall.store.postgres.errors import database_errors
+from vecall.store.postgres.errors import as_typed, database_errors
 from vecall.store.postgres.transaction import PostgresTransaction
 from vecall.store.rows import Change
 from vecall.store.snapshot_tag import NONCE_BYTES, SnapshotTag, recorded
@@ -64,14 +66,14 @@ class PostgresSnapshots:
     def __init__(
         self,
         connections: Connections,
-        reading: Callable[[], AbstractContextManager[PostgresTransaction]],
+        reading: Callable[..., AbstractContextManager[PostgresTransaction]],
         submit: Callable[[WriteJob], Future[Change]],
     ) -> None:
         """Store snapshots in the database.
 
         Args:
             connections: The connections.
-            reading: Begins a transaction that reads across users.
+            reading: Begins to read one partition, `part`, or across users.
             submit: Queues a write job.
         """
         self._connections = connections
@@ -85,10 +87,15 @@ class PostgresSnapshots:
 
     def read(self, part: int, record: bytes) -> bytes | None:
         """Return the snapshot on record; see `Snapshots.read`."""
-        with database_errors(), self._reading() as transaction:
-            found = transaction.execute(
-                "SELECT data FROM snap WHERE part = ? ORDER BY n", (part,)
-            ).fetchall()
+        try:
+            with self._reading(part=part) as transaction:
+                found = transaction.execute(
+                    "SELECT data FROM snap WHERE part = ? ORDER BY n", (part,)
+                ).fetchall()
+        except psycopg.errors.FeatureNotSupported:
+            return None  # a replica has no unlogged tables
+        except psycopg.Error as error:
+            raise as_typed(error) from None
         if not found:
             return None
         data = b"".join(piece for (piece,) in found)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Literal
 
 from vecall.clock import Clock, ClockCheckpoint, ExpiryClock
@@ -19,9 +21,19 @@ from vecall.store.postgres.claims import PostgresClaims
 from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.errors import database_errors
 from vecall.store.postgres.maintenance import PostgresMaintenance
-from vecall.store.postgres.reads import PostgresReads
-from vecall.store.postgres.rights import require_member, require_rights
+from vecall.store.postgres.reads import PostgresReads, SharedReads
+from vecall.store.postgres.rights import (
+    may_become_keeper,
+    require_member,
+    require_rights,
+)
 from vecall.store.postgres.schema import require_schema, require_server
+from vecall.store.postgres.server_clock import (
+    ClockFollower,
+    ServerClock,
+    ServerExpiryClock,
+    time_of,
+)
 from vecall.store.postgres.snapshots import PostgresSnapshots
 from vecall.store.postgres.transaction import PostgresTransaction
 from vecall.store.postgres.url import parse_url
@@ -36,6 +48,8 @@ from vecall.store.writes.model_migration import begin_migration
 
 Durability = Literal["full", "process"]
 _CLOSING_S = 2.0  # to store the clock at the end
+_SAVED_EVERY_S = 30.0  # of all servers together
+_READ_ONLY = "the service is open read-only"
 _ONE_STATE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -68,7 +82,7 @@ def open_postgres(
     try:
         return PostgresStorage(
             connections,
-            ExpiryClock(clock or Clock()),
+            clock,
             read_only=read_only,
             max_staleness=max_staleness,
         )
@@ -83,7 +97,7 @@ class PostgresStorage:
     def __init__(
         self,
         connections: Connections,
-        expiry_clock: ExpiryClock,
+        clock: Clock | None = None,
         *,
         read_only: bool = False,
         max_staleness: float = 0.0,
@@ -92,9 +106,16 @@ class PostgresStorage:
         self._connections = connections
         self._read_only = read_only
         self._closed = False
-        self.expiry_clock = expiry_clock
         self.in_memory = False
         self._secret = b""
+        self._role = "vecall_reader" if read_only else "vecall_app"
+        self._sees_all = True
+        followed = ServerClock()
+        self._check(followed)
+        expiry_clock: ExpiryClock = ServerExpiryClock(followed)
+        if clock is not None:
+            expiry_clock = ExpiryClock(clock)
+        self.expiry_clock = expiry_clock
         facts = self._facts()
         self.identity = bytes.fromhex(facts["uuid"])
         self._secret = facts["secret"].encode()
@@ -109,6 +130,15 @@ class PostgresStorage:
         self.snapshots: PostgresSnapshots | None = PostgresSnapshots(
             connections, self._reading, self.submit
         )
+        self._follower: ClockFollower | None = None
+        if isinstance(expiry_clock, ServerExpiryClock):
+            own = weakref.WeakMethod(self._save_clock)
+            self._follower = ClockFollower(
+                partial(connections.transaction, keeper=False, role=self._role),
+                followed,
+                expiry_clock,
+                lambda: _save_sometimes(own),
+            )
 
     @property
     def publish(self) -> Callable[[Change], None]:
@@ -146,7 +176,8 @@ class PostgresStorage:
     ) -> Iterator[StorageReads]:
         """Read one committed state, of one user or across users."""
         with database_errors(), self._reading(app, user) as transaction:
-            reads = PostgresReads(transaction)
+            limited = not self._sees_all and (app is None or user is None)
+            reads = (SharedReads if limited else PostgresReads)(transaction)
             try:
                 yield reads
             finally:
@@ -154,10 +185,11 @@ class PostgresStorage:
 
     @contextmanager
     def _reading(
-        self, app: str | None = None, user: str | None = None
+        self, app: str | None = None, user: str | None = None, *, part: int = 0
     ) -> Iterator[PostgresTransaction]:
-        keeper = app is None or user is None
-        role = "vecall_keeper" if keeper else "vecall_app"
+        """Begin to read a user, a partition, or else across users."""
+        keeper = (app is None or user is None) and not part and self._sees_all
+        role = "vecall_keeper" if keeper else self._role
         with self._connections.transaction(
             keeper=keeper, role=role, how=_ONE_STATE
         ) as connection:
@@ -166,13 +198,17 @@ class PostgresStorage:
             )
             if app is not None and user is not None:
                 transaction.look(app, user)
+            elif part:
+                transaction.execute(
+                    "SELECT set_config('vecall.part', ?, true)", (str(part),)
+                )
             yield transaction
 
     @contextmanager
-    def _claiming(self) -> Iterator[PostgresTransaction]:
+    def _claiming(self, seconds: float | None = None) -> Iterator[PostgresTransaction]:
         """Begin a transaction across users, and commit it."""
         with self._connections.transaction(
-            keeper=True, role="vecall_keeper"
+            keeper=True, role="vecall_keeper", seconds=seconds
         ) as connection:
             yield PostgresTransaction(connection, self.expiry_clock, self._secret)
             connection.execute(b"COMMIT")
@@ -180,8 +216,7 @@ class PostgresStorage:
     @contextmanager
     def _altering(self, seconds: float | None = None) -> Iterator[PostgresTransaction]:
         if self._read_only:
-            msg = "the service is open read-only"
-            raise ReadOnlyError(msg)
+            raise ReadOnlyError(_READ_ONLY)
         with (
             database_errors(),
             self._connections.transaction(
@@ -197,6 +232,10 @@ class PostgresStorage:
         self, job: WriteJob, then: Callable[[Change], None] | None = None
     ) -> Future[Change]:
         """Queue a job for a writer thread."""
+        if self._read_only:
+            refused: Future[Change] = Future()
+            refused.set_exception(ReadOnlyError(_READ_ONLY))
+            return refused
         return self._writers.submit(job, then)
 
     def adopt_model(self, model: EmbeddingModel) -> EmbeddingModel:
@@ -224,6 +263,8 @@ class PostgresStorage:
     def close(self) -> None:
         """End the writes and close all connections."""
         self._writers.close()
+        if self._follower is not None:
+            self._follower.close()
         with suppress(VecallError):
             self._save_clock(min(_CLOSING_S, self._connections.url.timeout))
         self._closed = True
@@ -232,44 +273,61 @@ class PostgresStorage:
 
     def abandon(self) -> Callable[[], None]:
         """Return a finalizer that ends the threads, not waiting."""
-        end_writes, end_checks = self._writers.abandon(), self._checker.abandon()
+        ends = [self._writers.abandon(), self._checker.abandon()]
+        if self._follower is not None:
+            ends.append(self._follower.abandon())
 
         def end() -> None:
-            end_writes()
-            end_checks()
+            for each in ends:
+                each()
 
         return end
 
-    def _save_clock(self, seconds: float | None = None) -> None:
-        """Store the time by which memories expire, unless a later one is stored."""
+    def _save_clock(self, seconds: float | None = None, *, least: float = 0.0) -> None:
+        """Store the time by which memories expire, unless a later one is stored.
+
+        Args:
+            seconds: How long to wait for the database in total.
+            least: Only if the stored time is older by so many seconds.
+        """
         if self._read_only or self._closed:
             return
-        with self._altering(seconds) as transaction:
+        with database_errors(), self._claiming(seconds) as transaction:
             row = transaction.execute(
-                "SELECT value FROM meta WHERE key = 'clock'"
+                "SELECT value FROM meta WHERE key = 'clock' FOR UPDATE"
             ).fetchone()
             known = None if row is None else ClockCheckpoint.parse(row[0])
             mark = self.expiry_clock.mark()
-            if known is None or known.now < mark.now:
+            if known is None or known.now + least < mark.now:
                 transaction.execute(
                     "INSERT INTO meta (key, value) VALUES ('clock', ?) "
                     "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
                     (str(mark),),
                 )
 
+    def _check(self, clock: ServerClock) -> None:
+        """Check the server, the schema and rights, and set a clock."""
+        with database_errors(), self._connections.connect() as connection:
+            require_server(connection)
+            schema = self._connections.url.schema
+            require_member(connection, self._role)
+            require_schema(connection, schema)
+            require_rights(connection, schema, self._role)
+            has_keeper = self._connections.url.keeper is not None
+            self._sees_all = has_keeper or may_become_keeper(connection)
+            clock.measure(time_of(connection))
+
     def _facts(self) -> dict[str, str]:
-        with database_errors():
-            with self._connections.connect() as connection:
-                require_server(connection)
-                schema = self._connections.url.schema
-                require_member(connection)
-                require_schema(connection, schema)
-                require_rights(connection, schema)
-            with self._reading() as transaction:
-                facts = dict(
-                    transaction.execute("SELECT key, value FROM meta").fetchall()
-                )
+        with database_errors(), self._reading() as transaction:
+            facts = dict(transaction.execute("SELECT key, value FROM meta").fetchall())
         if not {"uuid", "secret"} <= facts.keys():
             msg = "path: the schema of the database is not complete; restore a backup"
             raise ConfigError(msg)
         return facts
+
+
+def _save_sometimes(save: Callable[[], Callable[..., None] | None]) -> None:
+    """Save the clock of a storage that is still there, unless another server did."""
+    saves = save()
+    if saves is not None:
+        saves(least=_SAVED_EVERY_S)
