@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     from vecall.cli import eval_command as evaluate
     from vecall.cli import file_commands as caring
     from vecall.cli import import_command as importing
+    from vecall.cli import mcp_command as mcp
     from vecall.cli import search_commands as searching
     from vecall.cli import serve_commands as serving
 
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
         erasing,
         evaluate,
         serving,
+        mcp,
         databases,
         agents,
     ):

@@ -94,6 +94,11 @@ def add_commands(commands: Any) -> None:
         "--read-only", action="store_true", help="answer reads, refuse every write"
     )
     serve.add_argument(
+        "--mcp",
+        action="store_true",
+        help="also serve the Model Context Protocol, at /mcp, to tokens of one user",
+    )
+    serve.add_argument(
         "--trigger",
         metavar="NAME[:NUMBER]",
         help="when observed sessions are stored: session_end, compaction, "
@@ -188,6 +193,7 @@ def run_serve(options: argparse.Namespace) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    over_mcp = _over_mcp() if options.mcp else None
     signal.signal(signal.SIGTERM, _end)  # so that the file is closed
     remove_old_exports()
     if options.backups is not None:
@@ -203,6 +209,15 @@ def run_serve(options: argparse.Namespace) -> int:
             origins=options.allow_origin,
             backups=options.backups,
         )
+        if over_mcp is not None:
+            app = over_mcp(
+                memory,
+                tokens=file,
+                beside=app,
+                limits=limits,
+                hosts=options.allow_host,
+                origins=options.allow_origin,
+            )
         serve(app, binding, limits, lambda url: print(f"serving {url}", flush=True))
     return 0
 
@@ -216,6 +231,15 @@ def _creating_a_token(options: argparse.Namespace) -> str:
     if options.tokens is not None:
         command += f" --tokens {shlex.quote(str(options.tokens))}"
     return command
+
+
+def _over_mcp() -> Callable[..., Any]:
+    """Return `asgi_app`, before the server starts: it needs the extra."""
+    from vecall.mcp.asgi import asgi_app
+
+    # The messages of the SDK may hold texts of memories.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
+    return asgi_app
 
 
 def _opened(options: argparse.Namespace) -> MemoryService:

@@ -97,6 +97,19 @@ async def read_json(
             422 schema violation or too many parts, 429 rate limit on bytes, 503 too
             many large bodies at once.
     """
+    body = await read_bytes(request, rules, sender)
+    if len(body) <= _INLINE_PARSE_LIMIT:
+        return _parse(body, rules)
+    async with sender.places.parsing.place(sender.token):
+        return await asyncio.to_thread(_parse, body, rules)
+
+
+async def read_bytes(request: Request, rules: BodyRules, sender: Sender) -> bytes:
+    """Return a body of JSON that is not parsed yet.
+
+    Raises:
+        HttpError: As in `read_json`, except for what the body contains.
+    """
     limits = rules.limits
     kinds = request.headers.getlist("content-type")
     if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
@@ -107,18 +120,13 @@ async def read_json(
         raise HttpError(415, "unsupported_media_type", msg)
     size = _declared(request)
     if size is not None and size <= _INLINE_PARSE_LIMIT:
-        body = await _read_in_time(request, rules, sender, size)
-    else:
-        async with sender.places.reading.place(sender.token):
-            await _within_budget(sender, limits.request_seconds)
-            if size is None or size <= rules.max_bytes:
-                place = sender.places.held.place(sender.token, size or rules.max_bytes)
-                await sender.held.enter_async_context(place)
-            body = await _read_in_time(request, rules, sender, size)
-    if len(body) <= _INLINE_PARSE_LIMIT:
-        return _parse(body, rules)
-    async with sender.places.parsing.place(sender.token):
-        return await asyncio.to_thread(_parse, body, rules)
+        return await _read_in_time(request, rules, sender, size)
+    async with sender.places.reading.place(sender.token):
+        await _within_budget(sender, limits.request_seconds)
+        if size is None or size <= rules.max_bytes:
+            place = sender.places.held.place(sender.token, size or rules.max_bytes)
+            await sender.held.enter_async_context(place)
+        return await _read_in_time(request, rules, sender, size)
 
 
 async def _within_budget(sender: Sender, seconds: float) -> None:

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 from vecall.errors import WriteRejectedError
 from vecall.tools.any_service import taken
 from vecall.tools.base import Answer, Schema
-from vecall.tools.writing import IMPORTANCE, SOURCE, WritingTool, checked_text
+from vecall.tools.writing import IMPORTANCE, WritingTool, checked_text
 from vecall.validation import check_name
 
 
 class Remember(WritingTool):
     """The tool `remember(text, kind, importance)`.
 
-    Anyone who talks to the model can make it write, so these memories are marked: their
-    source is "tool", and your code sets their author and trust. Writing the same text
+    Anyone who talks to the model can make it write, so these memories are marked: your
+    code sets their author, trust and source. Writing the same text
     twice makes one memory. Writing a forgotten text stores it again. If the service's
     write hook rejects a text, the answer is `{"status": "not_remembered"}`. The answer
     does not reveal that a text was quarantined.
@@ -27,6 +27,7 @@ class Remember(WritingTool):
         user_id: The user.
         author: The author of the memories.
         trust: The trust of the memories.
+        source: The source of the memories.
         on_missing: As in `MemoryTool`.
 
     Raises:
@@ -62,7 +63,7 @@ class Remember(WritingTool):
             "kind": None if kind is None else check_name(kind, "kind", self._limits),
             "importance": given.get("importance"),
             "author": self._author,
-            "source": SOURCE,
+            "source": self._source,
             "trust": self._trust,
         }
         # An explicit request to remember overrides a tombstone of the same text.

@@ -12,7 +12,7 @@ from vecall.tools.fallback import search_with_fallback
 from vecall.tools.json_output import NOTE, checked_look, shown
 from vecall.tools.shown_memories import ShownMemories, key_of
 from vecall.tools.snippets import DEFAULT_MAX_TOKENS
-from vecall.types import FilterLike
+from vecall.types import Filter, FilterLike
 from vecall.validation import check_query
 
 
@@ -74,7 +74,12 @@ class SearchTool(MemoryTool):
         )
 
     async def _found(
-        self, memory: Any, query: object, most: int, turn: Hashable
+        self,
+        memory: Any,
+        query: object,
+        most: int,
+        turn: Hashable,
+        condition: Filter | None = None,
     ) -> dict[str, Any]:
         known = self._turns.already_recalled((self.app_name, self.user_id), turn)
         query = check_query(query)
@@ -84,7 +89,7 @@ class SearchTool(MemoryTool):
             user_id=self.user_id,
             query=query,
             top_k=min(most + len(known), self._limits.max_top_k),
-            filter=self._filter,
+            filter=self._filter if condition is None else condition,
         )
         fresh = [each for each in found.memories if key_of(each) not in known]
         memories, left_out = await shown(fresh[:most], query, self._look)

@@ -12,7 +12,7 @@ from vecall.errors import (
     WriteRejectedError,
 )
 from vecall.tools.base import Answer, Schema
-from vecall.tools.writing import IMPORTANCE, SOURCE, WritingTool, checked_text
+from vecall.tools.writing import IMPORTANCE, WritingTool, checked_text
 from vecall.validation import check_name
 
 _NOT_UPDATED = {"status": "not_updated"}
@@ -22,7 +22,7 @@ class UpdateMemory(WritingTool):
     """The tool `update_memory(id, text, importance)`.
 
     The former text stays in the memory's history. A corrected memory is marked like
-    memories of `remember`: its source is "tool", and your code sets its author. The
+    memories of `remember`: your code sets its author and source. The
     model can correct only memories whose trust is `trust` or "unknown". For other
     memories, and if the write hook rejects the text, the answer is `{"status":
     "not_updated"}`.
@@ -33,6 +33,7 @@ class UpdateMemory(WritingTool):
         user_id: The user.
         author: The author of the correction.
         trust: The trust of memories that may be corrected, besides "unknown".
+        source: The source of the correction.
         on_missing: As in `MemoryTool`.
 
     Raises:
@@ -69,7 +70,7 @@ class UpdateMemory(WritingTool):
             "user_id": self.user_id,
             "memory_id": check_name(given["id"], "id", self._limits),
         }
-        changes = {"content": text, "author": self._author, "source": SOURCE}
+        changes = {"content": text, "author": self._author, "source": self._source}
         if "importance" in given:
             changes["importance"] = given["importance"]
         try:

@@ -23,7 +23,7 @@ IMPORTANCE: dict[str, Any] = {
 
 
 class WritingTool(MemoryTool):
-    """A tool that writes memories; your code sets their author and trust."""
+    """A tool that writes memories; your code sets their author, trust and source."""
 
     def __init__(
         self,
@@ -33,12 +33,14 @@ class WritingTool(MemoryTool):
         *,
         author: str = "agent",
         trust: str = "unknown",
+        source: str = SOURCE,
         on_missing: OnMissing = "error",
     ) -> None:
         """Bind the tool to one user, and to one author."""
         super().__init__(memory, app_name, user_id, on_missing=on_missing)
         self._author = check_name(author, "author", self._limits)
         self._trust = check_name(trust, "trust", self._limits)
+        self._source = check_name(source, "source", self._limits)
 
 
 def checked_text(given: Mapping[str, Any]) -> str:

@@ -1,0 +1,222 @@
+"""Answers the requests of the protocol as plain JSON values.
+
+A result has the field names of the protocol, so it fits every version of the SDK. The
+tools and the resources belong to one user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
+
+from vecall.errors import VecallError
+from vecall.mcp import resources
+from vecall.mcp.access import Access
+from vecall.mcp.base_tool import Desk
+from vecall.mcp.reading_tools import GetMemory, ListMemories, SearchMemory
+from vecall.mcp.resources import Resources
+from vecall.mcp.tool_schemas import ANSWERS, HINTS, TITLES
+from vecall.mcp.writing_tools import AddMemory, DeleteMemory, UpdateMemory
+from vecall.tools.any_service import limits_of
+from vecall.tools.base import MemoryTool
+from vecall.tools.json_output import checked_look
+from vecall.tools.snippets import DEFAULT_MAX_TOKENS
+
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+_log = logging.getLogger("vecall.mcp")
+_READING = (SearchMemory, GetMemory, ListMemories)
+_WRITING = (AddMemory, UpdateMemory, DeleteMemory)
+_LATE = "There was no answer within {:g} s; a write may come yet."
+_FAILED = "The memory failed to answer."
+
+_PROMPT: dict[str, Any] = {
+    "name": "recall",
+    "title": "Recall",
+    "description": "What is remembered of a topic",
+    "arguments": [
+        {"name": "topic", "description": "What to search for", "required": True}
+    ],
+}
+
+Result = dict[str, Any]
+Admit = Callable[[bool], AbstractAsyncContextManager[object]]
+"""Called before a tool runs, with whether it writes. It returns a context that holds
+while the tool runs. A VecallError that it raises is the answer of the tool."""
+
+
+class ProtocolError(Exception):
+    """An error of the protocol, not of a tool.
+
+    Args:
+        code: The code of JSON-RPC.
+        message: One sentence.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        """Set both parts."""
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class Answers:
+    """Answers the requests of the clients of one user.
+
+    Args:
+        memory: The memory service.
+        access: The user, and the permissions.
+        max_tokens: The most tokens of an answer, at least 64; None is unlimited.
+        seconds: The timeout of a tool or a resource; None is unlimited.
+        admit: As in `Admit`; None admits every call.
+
+    Raises:
+        InvalidArgumentError: A name or `max_tokens` is invalid.
+        ConfigError: The service lacks a method that a tool needs.
+    """
+
+    def __init__(
+        self,
+        memory: Any,
+        access: Access,
+        *,
+        max_tokens: int | None = DEFAULT_MAX_TOKENS,
+        seconds: float | None = None,
+        admit: Admit | None = None,
+    ) -> None:
+        """Create the tools of one user."""
+        desk = Desk(memory, access, limits_of(memory), checked_look(max_tokens))
+        offered: list[MemoryTool] = [make(desk) for make in _READING]
+        if access.write:
+            offered += [make(desk) for make in _WRITING]
+        self._tools = {tool.name: tool for tool in offered}
+        self._resources = Resources(desk)
+        self._seconds = seconds
+        self._admit = admit
+        self._declared = [_declared(tool) for tool in offered]
+
+    def list_tools(self) -> Result:
+        """Return the declarations of the tools."""
+        return {"tools": self._declared}
+
+    def list_resources(self) -> Result:
+        """Return the resources with a fixed URI."""
+        return {"resources": resources.LISTED}
+
+    def list_resource_templates(self) -> Result:
+        """Return the resources with an id in their URI."""
+        return {"resourceTemplates": resources.TEMPLATES}
+
+    async def read_resource(self, uri: str, unknown: int) -> Result:
+        """Return the content of a resource.
+
+        Args:
+            uri: The URI.
+            unknown: The code of the error for an unknown URI.
+
+        Raises:
+            ProtocolError: The URI is unknown, or the memory failed.
+        """
+        try:
+            found: Result | None = await self._in_time(
+                False, lambda: self._resources.read(uri)
+            )
+        except VecallError as error:
+            raise ProtocolError(INTERNAL_ERROR, str(error)) from None
+        except asyncio.TimeoutError:
+            raise ProtocolError(INTERNAL_ERROR, self._late) from None
+        except Exception as error:
+            _failed(error)
+            raise ProtocolError(INTERNAL_ERROR, _FAILED) from None
+        if found is None:
+            raise ProtocolError(unknown, "There is no such resource.")
+        return found
+
+    def list_prompts(self) -> Result:
+        """Return the prompts that a person may choose."""
+        return {"prompts": [_PROMPT]}
+
+    def get_prompt(self, name: str, arguments: Mapping[str, str] | None) -> Result:
+        """Return a prompt: it asks the model to search.
+
+        Raises:
+            ProtocolError: There is no such prompt, or it lacks its argument.
+        """
+        topic = (arguments or {}).get("topic", "").strip()
+        if name != _PROMPT["name"]:
+            raise ProtocolError(INVALID_PARAMS, "There is no such prompt.")
+        if not topic:
+            raise ProtocolError(INVALID_PARAMS, "topic: must not be blank")
+        text = f"Search memory for this, and tell me what you find: {topic}"
+        content = {"type": "text", "text": text}
+        return {
+            "description": _PROMPT["description"],
+            "messages": [{"role": "user", "content": content}],
+        }
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None) -> Result:
+        """Return the answer of a tool; an error of the tool has `isError`.
+
+        Raises:
+            ProtocolError: There is no such tool.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise ProtocolError(INVALID_PARAMS, "There is no such tool.")
+        given = {} if arguments is None else arguments
+        writes = not HINTS[name]["readOnlyHint"]
+        try:
+            answer = await self._in_time(writes, lambda: tool.call(given))
+        except VecallError as error:
+            return _error(str(error))
+        except asyncio.TimeoutError:
+            return _error(self._late)
+        except Exception as error:
+            _failed(error)
+            return _error(_FAILED)
+        if "error" in answer:
+            return _error(answer["error"])
+        text = json.dumps(answer, ensure_ascii=False)
+        return {
+            "content": [{"type": "text", "text": text}],
+            "structuredContent": answer,
+            "isError": False,
+        }
+
+    async def _in_time(
+        self, writes: bool, work: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> Any:
+        async with nullcontext() if self._admit is None else self._admit(writes):
+            if self._seconds is None:
+                return await work()
+            return await asyncio.wait_for(work(), self._seconds)
+
+    @property
+    def _late(self) -> str:
+        return _LATE.format(self._seconds)
+
+
+def _declared(tool: MemoryTool) -> Result:
+    title = TITLES[tool.name]
+    return {
+        "name": tool.name,
+        "title": title,
+        "description": tool.description,
+        "inputSchema": tool.parameters,
+        "outputSchema": ANSWERS[tool.name],
+        "annotations": {"title": title, **HINTS[tool.name]},
+    }
+
+
+def _error(message: str) -> Result:
+    return {"content": [{"type": "text", "text": message}], "isError": True}
+
+
+def _failed(error: Exception) -> None:
+    """Log the type of an unexpected error, not its message, which may hold text."""
+    _log.error("a request failed: %s", type(error).__name__)

@@ -1,0 +1,249 @@
+"""Serves the clients of all users over streamable HTTP, behind the server's tokens.
+
+The token of a request sets the app and the user. Every request stands alone: there are
+no sessions, and no stream from the server to a client. Needs vecall[mcp,server].
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from vecall.errors import BusyError
+from vecall.mcp.access import Access
+from vecall.mcp.answers import Answers
+from vecall.mcp.server import server_of
+from vecall.server.limits import HttpLimits, RateLimiter
+from vecall.server.places import Places
+from vecall.server.request_body import BodyPlaces, BodyRules, Sender, read_bytes
+from vecall.server.request_checks import (
+    authenticate,
+    check_framing,
+    check_header_size,
+    check_host,
+    check_origin,
+    check_rate,
+)
+from vecall.server.responses import HttpError, answer_to, as_response, internal
+from vecall.server.tokens import Token, TokenSource
+from vecall.server.validation import Validator
+from vecall.tools.snippets import DEFAULT_MAX_TOKENS
+
+_log = logging.getLogger("vecall.mcp")
+_MAX_SERVERS = 1_024
+_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def asgi_app(
+    memory: Any,
+    *,
+    tokens: TokenSource,
+    path: str = "/mcp",
+    beside: ASGIApp | None = None,
+    limits: HttpLimits | None = None,
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+    max_tokens: int | None = DEFAULT_MAX_TOKENS,
+) -> ASGIApp:
+    """Return an ASGI app that serves the protocol at one path.
+
+    It does not close the memory service.
+
+    Args:
+        memory: The memory service.
+        tokens: The tokens and their permissions: `Tokens` or a `TokenFile`. A token
+            must be bound to an app and a user.
+        path: The path.
+        beside: The app of all other paths, such as `vecall.server.create_app`; None
+            answers 404.
+        limits: The limits on the size, speed and rate of requests.
+        hosts: Allowed values of the Host header, as in `create_app`.
+        origins: Allowed values of the Origin header, as in `create_app`.
+        max_tokens: The most tokens of an answer, at least 64; None is unlimited.
+    """
+    return _Application(
+        memory,
+        tokens,
+        path,
+        beside,
+        limits or HttpLimits(),
+        frozenset(host.lower() for host in hosts),
+        frozenset(origin.lower() for origin in origins),
+        max_tokens,
+    )
+
+
+class _Application:
+    """Checks requests, and passes each to the server of its token."""
+
+    def __init__(
+        self,
+        memory: Any,
+        tokens: TokenSource,
+        path: str,
+        beside: ASGIApp | None,
+        limits: HttpLimits,
+        hosts: Collection[str],
+        origins: Collection[str],
+        max_tokens: int | None,
+    ) -> None:
+        self._memory = memory
+        self._tokens = tokens
+        self._path = path
+        self._beside = beside
+        self._limits = limits
+        self._hosts = hosts
+        self._origins = origins
+        self._max_tokens = max_tokens
+        self._rates = RateLimiter(limits)
+        self._bodies = BodyPlaces(limits)
+        each = limits.requests_at_once
+        self._working = Places(4 * each, each, limits.request_seconds)
+        size = min(limits.max_text_body_bytes, limits.max_body_bytes)
+        self._rules = BodyRules(limits, size, {}, Validator({}))
+        self._servers: OrderedDict[Token, Any] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request at the path; pass others on."""
+        at_path = scope["type"] == "http" and scope["path"] == self._path
+        if not at_path and self._beside is not None:
+            await self._beside(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _live(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send, at_path=at_path)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, *, at_path: bool
+    ) -> None:
+        """Send a response in every case; log the outcome without content."""
+        started = False
+        id_ = secrets.token_hex(8)
+
+        async def counted(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                extra = {**_HEADERS, "X-Request-Id": id_}
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    *((key.lower().encode(), v.encode()) for key, v in extra.items()),
+                ]
+                _log.info("%s %s %d", id_, scope["method"], message["status"])
+            await send(message)
+
+        try:
+            if not at_path:
+                raise HttpError(404, "not_found", "There is nothing at this path.")
+            await self._pass(Request(scope, receive), counted)
+        except Exception as error:
+            expected = answer_to(error)
+            if expected is None:
+                _log.error("%s %s", id_, type(error).__name__)
+            if started:
+                return
+            response: Response = as_response(expected or internal(), id_)
+            response.headers["Connection"] = "close"  # the body may be endless
+            await response(scope, receive, counted)
+
+    async def _pass(self, request: Request, send: Send) -> None:
+        """Check a request, and let the server of its token answer.
+
+        Raises:
+            HttpError: A check failed.
+        """
+        check_header_size(request, self._limits)
+        check_framing(request)
+        check_host(request, self._hosts)
+        check_origin(request, self._origins)
+        token = authenticate(request, self._tokens)
+        if token.admin or token.user is None:
+            msg = "This needs a token of an app and a user."
+            raise HttpError(403, "forbidden", msg)
+        if request.method != "POST":
+            # No client needs a stream of the server, and there is no session to end.
+            msg = "The method is not allowed here."
+            raise HttpError(405, "method_not_allowed", msg, {"Allow": "POST"})
+        check_rate(self._rates, token.id, "read")
+        async with AsyncExitStack() as held:
+            sender = Sender(token.id, self._rates, self._bodies, held)
+            body = await read_bytes(request, self._rules, sender)
+            receive = _replay(body, request.receive)
+            # A manager serves one request here: what it starts ends with it.
+            manager = StreamableHTTPSessionManager(
+                self._server(token), json_response=True, stateless=True
+            )
+            async with manager.run():
+                await manager.handle_request(request.scope, receive, send)
+
+    def _server(self, token: Token) -> Any:
+        """Return the server of a token; the least recently used is discarded."""
+        if token not in self._servers:
+            self._servers[token] = server_of(self._answers(token))
+            if len(self._servers) > _MAX_SERVERS:
+                self._servers.popitem(last=False)
+        self._servers.move_to_end(token)
+        return self._servers[token]
+
+    def _answers(self, token: Token) -> Answers:
+        assert token.app is not None
+        assert token.user is not None
+        claims = {"author": token.author, "source": token.source}
+        access = Access(
+            app_name=token.app,
+            user_id=token.user,
+            write=not token.read_only,
+            trust=token.ceiling or "unverified",
+            min_trust=token.min_trust,
+            **{name: value for name, value in claims.items() if value is not None},
+        )
+
+        @asynccontextmanager
+        async def admit(writes: bool) -> AsyncIterator[None]:
+            if writes and self._rates.wait(token.id, "write"):
+                raise BusyError(_TOO_MANY)
+            async with self._working.place(token.id):
+                yield
+
+        return Answers(
+            self._memory,
+            access,
+            max_tokens=self._max_tokens,
+            seconds=self._limits.request_seconds,
+            admit=admit,
+        )
+
+
+_TOO_MANY = "Too many writes with this token; nothing was written. Try again later."
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a source of the body that was read, and then of what follows."""
+    is_read = False
+
+    async def again() -> Message:
+        nonlocal is_read
+        if is_read:
+            return await receive()
+        is_read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Handle the ASGI lifespan messages; startup and shutdown do nothing."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
