@@ -68,7 +68,7 @@ def run_mcp(options: argparse.Namespace) -> int:
         print(f"vecall: paste into {client.where}:", file=sys.stderr)
         print(client.settings(_command(options)))
         return 0
-    from vecall.mcp import create_server, run_stdio
+    from vecall.mcp import create_server, private_pipes, run_stdio
 
     for name in _SILENT:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -79,6 +79,7 @@ def run_mcp(options: argparse.Namespace) -> int:
         Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
         naming(path),
+        private_pipes() as pipes,
         MemoryService(
             path,
             embedder=chosen(options.embedder),
@@ -93,7 +94,7 @@ def run_mcp(options: argparse.Namespace) -> int:
             write=not options.read_only,
             max_tokens=options.max_tokens,
         )
-        asyncio.run(run_stdio(server))
+        asyncio.run(run_stdio(server, pipes))
     return 0
 
 

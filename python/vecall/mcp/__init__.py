@@ -14,12 +14,12 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 from vecall.mcp.server import create_server
-from vecall.mcp.stdio import run_stdio
+from vecall.mcp.stdio import private_pipes, run_stdio
 
 if TYPE_CHECKING:
     from vecall.mcp.asgi import asgi_app
 
-__all__ = ["asgi_app", "create_server", "run_stdio"]
+__all__ = ["asgi_app", "create_server", "private_pipes", "run_stdio"]
 
 
 def __getattr__(name: str) -> object:

@@ -24,7 +24,7 @@ from vecall.mcp.answers import Answers
 from vecall.mcp.server import server_of
 from vecall.server.limits import HttpLimits, RateLimiter
 from vecall.server.places import Places
-from vecall.server.request_body import BodyPlaces, BodyRules, Sender, read_bytes
+from vecall.server.request_body import BodyPlaces, BodyRules, Sender, parsed, read_bytes
 from vecall.server.request_checks import (
     authenticate,
     check_framing,
@@ -109,7 +109,7 @@ class _Application:
         each = limits.requests_at_once
         self._working = Places(4 * each, each, limits.request_seconds)
         size = min(limits.max_text_body_bytes, limits.max_body_bytes)
-        self._rules = BodyRules(limits, size, {}, Validator({}))
+        self._rules = BodyRules(limits, size, {"type": "object"}, Validator({}))
         self._servers: OrderedDict[Token, Any] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -177,6 +177,8 @@ class _Application:
         async with AsyncExitStack() as held:
             sender = Sender(token.id, self._rates, self._bodies, held)
             body = await read_bytes(request, self._rules, sender)
+            # The SDK parses it again, but fails on JSON that is nested too deeply.
+            await parsed(body, self._rules, sender)
             receive = _replay(body, request.receive)
             # A manager serves one request here: what it starts ends with it.
             manager = StreamableHTTPSessionManager(

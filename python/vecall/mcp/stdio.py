@@ -27,18 +27,18 @@ _FLUSH_S = 1.0  # for a client that does not read
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-async def run_stdio(server: Any, *, input_fd: int = 0, output_fd: int = 1) -> None:
+async def run_stdio(server: Any, pipes: tuple[int, int] | None = None) -> None:
     """Serve one client until its input ends, or until SIGTERM or SIGINT.
 
-    Call it from the main thread, which receives the signals. While it runs, the process
-    has no other standard input and output.
+    Call it from the main thread, which receives the signals.
 
     Args:
         server: The server, as from `create_server`.
-        input_fd: The file descriptor to read from.
-        output_fd: The file descriptor to write to.
+        pipes: What `private_pipes` yields; None calls it.
     """
-    with _diverted(input_fd, output_fd) as (source, target):
+    with (
+        contextlib.nullcontext(pipes) if pipes else private_pipes() as (source, target)
+    ):
         connection = _Connection(source, target)
         with _on_signals(connection.end):
             await connection.serve(server)
@@ -132,24 +132,25 @@ class _Connection:
 
 
 @contextlib.contextmanager
-def _diverted(input_fd: int, output_fd: int) -> Iterator[tuple[int, int]]:
-    """Yield private copies of the descriptors.
+def private_pipes() -> Iterator[tuple[int, int]]:
+    """Yield private copies of the standard input and output of the process.
 
-    The input becomes empty, and the output goes to the standard error, also for
-    libraries in C and for child processes.
+    In the block, the standard input is empty, and the standard output goes to the
+    standard error, also for libraries in C and for child processes. Open the memory
+    service in the block: an embedder may print.
     """
-    source, target = os.dup(input_fd), os.dup(output_fd)
     sys.stdout.flush()
+    source, target = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, input_fd)
+    os.dup2(nothing, 0)
     os.close(nothing)
-    os.dup2(2, output_fd)
+    os.dup2(2, 1)
     try:
         yield source, target
     finally:
         sys.stdout.flush()
-        os.dup2(source, input_fd)
-        os.dup2(target, output_fd)
+        os.dup2(source, 0)
+        os.dup2(target, 1)
         # Open for ever: the thread that reads may still use it.
 
 

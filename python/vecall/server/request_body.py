@@ -97,7 +97,16 @@ async def read_json(
             422 schema violation or too many parts, 429 rate limit on bytes, 503 too
             many large bodies at once.
     """
-    body = await read_bytes(request, rules, sender)
+    return await parsed(await read_bytes(request, rules, sender), rules, sender)
+
+
+async def parsed(body: bytes, rules: BodyRules, sender: Sender) -> dict[str, Any]:
+    """Parse a body that fits a schema; a large one on another thread.
+
+    Raises:
+        HttpError: 400 invalid JSON, 422 schema violation, 503 too many large bodies at
+            once.
+    """
     if len(body) <= _INLINE_PARSE_LIMIT:
         return _parse(body, rules)
     async with sender.places.parsing.place(sender.token):
