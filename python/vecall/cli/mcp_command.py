@@ -15,10 +15,9 @@ from vecall.cli.embedders import add_embedder, chosen
 from vecall.cli.failures import naming
 from vecall.cli.mcp_clients import CLIENTS
 from vecall.cli.options import expanded
+from vecall.coding_agents.options import APP, USER, default_path
 from vecall.service.memory_service import MemoryService
 
-APP = "coding-agents"
-USER = "me"
 MAX_TOKENS = 2_000
 # Their messages may hold texts of memories.
 _SILENT = ("mcp", "asyncio")
@@ -96,14 +95,6 @@ def run_mcp(options: argparse.Namespace) -> int:
         )
         asyncio.run(run_stdio(server, pipes))
     return 0
-
-
-def default_path() -> Path:
-    """Return `$VECALL_PATH`, else `memory.db` in the folder of the user's data."""
-    if given := os.environ.get("VECALL_PATH"):
-        return Path(given).expanduser()
-    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser() / "vecall" / "memory.db"
 
 
 def _command(options: argparse.Namespace) -> list[str]:

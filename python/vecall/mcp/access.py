@@ -31,6 +31,11 @@ class Access:
     trust: str = "unknown"
     min_trust: str | None = None
 
+    @property
+    def floor(self) -> dict[str, str]:
+        """The filter of memories at or above the lowest tier."""
+        return {} if self.min_trust is None else {"min_trust": self.min_trust}
+
     def reads(self, memory: MemoryEntry) -> bool:
         """Whether a memory of the user is at or above the lowest tier."""
         return self.min_trust is None or reaches(memory.trust, self.min_trust)

@@ -66,15 +66,13 @@ class SearchMemory(SearchTool):
         self, memory: Any, given: Mapping[str, Any], turn: Hashable, /
     ) -> dict[str, Any]:
         most = whole(given, "limit", 5, 1, 50)
-        condition: dict[str, Any] = {}
+        condition: dict[str, Any] = dict(self._desk.access.floor)
         for name in ("kind", "after", "before"):
             if name in given:
                 if not isinstance(given[name], str):
                     msg = f"{name}: expected a string"
                     raise InvalidTypeError(msg)
                 condition[name] = given[name]
-        if self._desk.access.min_trust is not None:
-            condition["min_trust"] = self._desk.access.min_trust
         checked = check_filter(condition, self._limits) if condition else None
         answer = await self._found(memory, given.get("query"), most, turn, checked)
         for each in answer["memories"]:
@@ -179,18 +177,21 @@ class ListMemories(MemoryTool):
             check_name(cursor, "after", self._limits)
         try:
             page = await memory.list_memories(
-                **self._desk.owner, state=state, cursor=cursor, limit=limit
+                **self._desk.owner,
+                state=state,
+                cursor=cursor,
+                limit=limit,
+                filter=self._desk.access.floor or None,
             )
         except NotFoundError:
             msg = "after: this user has no such memory any more; begin again without it"
             raise InvalidArgumentError(msg) from None
-        readable = [each for each in page if self._desk.access.reads(each)]
-        memories, left_out = await shown(readable, "", self._desk.look)
+        memories, left_out = await shown(page, "", self._desk.look)
         if left_out and not memories:
-            memories = [await self._desk.show(readable[0])]
+            memories = [await self._desk.show(page[0])]
         answer: dict[str, Any] = {"memories": memories}
-        if len(memories) < len(readable):
-            answer["next"] = readable[len(memories) - 1].id
+        if len(memories) < len(page):
+            answer["next"] = page[len(memories) - 1].id
         elif len(page) == limit:
             answer["next"] = page[-1].id
         for each in memories:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,7 +22,7 @@ _COUNT = 50
 _PAGE = 1_000
 _FRAME = 100  # tokens of a block besides its memories
 _NOTHING = "Nothing is remembered of this user."
-_OF_PROFILE = frozenset({"fact", "preference", "decision", "summary"})
+_OF_PROFILE = {"kind": ("fact", "preference", "decision", "summary")}
 
 LISTED: list[dict[str, Any]] = [
     {
@@ -72,10 +72,9 @@ class Resources:
         not stored.
         """
         if uri == RECENT:
-            return await self._block(uri, await self._newest(lambda _: True))
+            return await self._block(uri, await self._newest({}))
         if uri == PROFILE:
-            of_profile = await self._newest(lambda each: each.kind in _OF_PROFILE)
-            return await self._block(uri, of_profile)
+            return await self._block(uri, await self._newest(_OF_PROFILE))
         if not uri.startswith(ONE):
             return None
         try:
@@ -104,8 +103,8 @@ class Resources:
             shown.append(marked(piece))
         return render(shown, "secure", scores=False)
 
-    async def _newest(self, wanted: Callable[[MemoryEntry], bool]) -> list[MemoryEntry]:
-        """Return the newest of the memories that are wanted."""
+    async def _newest(self, condition: Mapping[str, Any]) -> list[MemoryEntry]:
+        """Return the newest memories that pass a filter."""
         desk, cursor = self._desk, None
         newest: list[tuple[float, int, MemoryEntry]] = []
         number = 0
@@ -113,16 +112,18 @@ class Resources:
             limit = min(_PAGE, desk.limits.max_top_k)
             try:
                 page = await desk.memory.list_memories(
-                    **desk.owner, cursor=cursor, limit=limit
+                    **desk.owner,
+                    cursor=cursor,
+                    limit=limit,
+                    filter={**condition, **desk.access.floor} or None,
                 )
             except NotFoundError:  # the last memory of a page was deleted meanwhile
                 break
             for each in page:
                 number += 1
-                if wanted(each) and desk.access.reads(each):
-                    item = (_time_of(each), number, each)
-                    push = heapq.heappush if len(newest) < _COUNT else heapq.heappushpop
-                    push(newest, item)
+                item = (_time_of(each), number, each)
+                push = heapq.heappush if len(newest) < _COUNT else heapq.heappushpop
+                push(newest, item)
             if len(page) < limit:
                 break
             cursor = page[-1].id
