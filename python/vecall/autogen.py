@@ -1,0 +1,321 @@
+"""Memory as a component of AutoGen. Needs vecall[autogen]."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+try:
+    from autogen_core import CancellationToken, Component
+    from autogen_core.memory import (
+        Memory,
+        MemoryContent,
+        MemoryMimeType,
+        MemoryQueryResult,
+        UpdateContextResult,
+    )
+    from autogen_core.model_context import ChatCompletionContext
+    from autogen_core.models import SystemMessage, UserMessage
+    from pydantic import BaseModel
+except ImportError as error:
+    msg = 'vecall.autogen needs autogen-core: pip install "vecall[autogen]"'
+    raise ImportError(msg) from error
+
+from vecall.embedders.resolve import AUTO, EmbedderLike
+from vecall.errors import ConfigError, InvalidTypeError
+from vecall.prompts.budget import counter
+from vecall.prompts.render import render
+from vecall.service.memory_service import MemoryService
+from vecall.tools.base import at_least_one
+from vecall.types import FilterLike, MemoryEntry
+
+__all__ = ["VecallMemory", "VecallMemoryConfig"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("vecall")
+_OURS = "autogen"
+_MIME_TYPE = "mime_type"
+_JSON = "application/json"
+_NONE = "none"
+_TEXTS = ("text/plain", "text/markdown")
+
+
+class VecallMemoryConfig(BaseModel):
+    """The configuration of a `VecallMemory` over a file.
+
+    Attributes:
+        path: The file.
+        app_name: The app.
+        user_id: The user.
+        embedder: A name that `MemoryService` takes; "none" searches by words. (AutoGen
+            leaves None out of a configuration.)
+        top_k: The most memories of a query.
+        min_confidence: The least confidence of a memory; None is the service's.
+        max_tokens: The most tokens that `update_context` adds.
+    """
+
+    path: str
+    app_name: str
+    user_id: str
+    embedder: str = AUTO
+    top_k: int = 5
+    min_confidence: float | None = None
+    max_tokens: int = 1_000
+
+
+class VecallMemory(Memory, Component[VecallMemoryConfig]):
+    """The memory of one user, for an agent of AutoGen.
+
+    It stores texts, Markdown and JSON objects with their metadata.
+
+    Args:
+        memory: The memory service, or the path of a file, which `close` then closes.
+        app_name: The app.
+        user_id: The user.
+        embedder: As in `MemoryService`, for a path.
+        top_k: The most memories of a query, at least 1.
+        min_confidence: The least confidence of a memory, in [0, 1]; None is the
+            service's.
+        max_tokens: The most tokens that `update_context` adds, at least 1.
+
+    Raises:
+        InvalidArgumentError: A name or a number is invalid.
+    """
+
+    component_type = "memory"
+    component_provider_override = "vecall.autogen.VecallMemory"
+    component_config_schema = VecallMemoryConfig
+
+    def __init__(
+        self,
+        memory: MemoryService | str | Path,
+        app_name: str,
+        user_id: str,
+        *,
+        embedder: EmbedderLike = AUTO,
+        top_k: int = 5,
+        min_confidence: float | None = None,
+        max_tokens: int = 1_000,
+    ) -> None:
+        """Bind the memory to one user; open the file, if a path is given."""
+        self._top_k = at_least_one(top_k, "top_k")
+        self._max_tokens = at_least_one(max_tokens, "max_tokens")
+        self._min_confidence = min_confidence
+        self._path = None if isinstance(memory, MemoryService) else str(memory)
+        self._embedder = embedder
+        self._memory = (
+            memory
+            if isinstance(memory, MemoryService)
+            else MemoryService(memory, embedder=embedder)
+        )
+        self._user = self._memory.user(app_name, user_id)
+
+    @property
+    def name(self) -> str:
+        """The name of the memory."""
+        return "vecall"
+
+    async def add(
+        self,
+        content: MemoryContent,
+        cancellation_token: CancellationToken | None = None,
+    ) -> None:
+        """Store a content, durably.
+
+        Raises:
+            InvalidTypeError: Neither a text, Markdown nor a JSON object.
+            InvalidArgumentError: A blank text, or metadata that are not JSON.
+        """
+        text, mime_type = _text_of(content)
+        own: dict[str, Any] = {_MIME_TYPE: mime_type}
+        if content.metadata is not None:
+            own[_OURS] = dict(content.metadata)
+        entry = MemoryEntry(text, author="agent", custom_metadata=own)
+        await _cancellable(self._user.add([entry]), cancellation_token)
+
+    async def query(
+        self,
+        query: str | MemoryContent,
+        cancellation_token: CancellationToken | None = None,
+        *,
+        top_k: int | None = None,
+        min_confidence: float | None = None,
+        filter: FilterLike | None = None,
+        **unknown: Any,
+    ) -> MemoryQueryResult:
+        """Return the memories that are relevant to a query, best first.
+
+        Args:
+            query: A text, or a content with one.
+            cancellation_token: Ends the query.
+            top_k: The most memories; default: that of the memory.
+            min_confidence: The least confidence; default: that of the memory.
+            filter: Which memories may be returned, as in `MemoryService`.
+            **unknown: Refused.
+
+        Returns:
+            The contents as they were added. Their metadata also have "id" and "score",
+            the confidence, unless they have such keys of their own.
+
+        Raises:
+            InvalidArgumentError: An invalid number or filter.
+            InvalidTypeError: An unknown argument, or a query without text.
+        """
+        if unknown:
+            msg = "query: arguments are top_k, min_confidence and filter"
+            raise InvalidTypeError(msg)
+        text = query if isinstance(query, str) else _text_of(query)[0]
+        search = self._search(text, top_k, min_confidence, filter)
+        found = await _cancellable(search, cancellation_token)
+        return MemoryQueryResult(results=[_content_of(each) for each in found])
+
+    async def update_context(
+        self, model_context: ChatCompletionContext
+    ) -> UpdateContextResult:
+        """Add the memories for the last message of the user to a context.
+
+        They come as one system message in the format "secure" of `vecall.render`. A
+        memory that the context has already is not added again. If the search fails,
+        nothing is added, and the logger "vecall" has a warning without content.
+
+        Returns:
+            The memories that were added.
+        """
+        messages = await model_context.get_messages()
+        shown: list[MemoryEntry] = []
+        try:
+            if text := _last_question(messages):
+                found = await self._search(text, None, None, None)
+                shown = [each for each in found if not _is_in(each, messages)]
+        except Exception as error:
+            _log.warning("nothing was recalled: %s", type(error).__name__)
+        count = counter(None)
+        while shown:
+            block = render(shown, "secure")
+            if count(block) <= self._max_tokens:
+                await model_context.add_message(SystemMessage(content=block))
+                break
+            shown.pop()
+        results = [_content_of(each) for each in shown]
+        return UpdateContextResult(memories=MemoryQueryResult(results=results))
+
+    async def clear(self) -> None:
+        """Delete all memories of the user permanently."""
+        await self._user.delete_all(forget=True)
+
+    async def close(self) -> None:
+        """Close the file, if this object opened it."""
+        if self._path is not None:
+            await asyncio.to_thread(self._memory.close)
+
+    async def _search(
+        self,
+        text: str,
+        top_k: int | None,
+        min_confidence: float | None,
+        filter: FilterLike | None,
+    ) -> list[MemoryEntry]:
+        least = self._min_confidence if min_confidence is None else min_confidence
+        found = await self._user.search(
+            text,
+            top_k=self._top_k if top_k is None else top_k,
+            min_confidence=least,
+            filter=filter,
+        )
+        return found.memories
+
+    @classmethod
+    def _from_config(cls, config: VecallMemoryConfig) -> VecallMemory:
+        given = config.model_dump()
+        if config.embedder == _NONE:
+            given["embedder"] = None
+        return cls(given.pop("path"), **given)
+
+    def _to_config(self) -> VecallMemoryConfig:
+        embedder = _NONE if self._embedder is None else self._embedder
+        if self._path is None or not isinstance(embedder, str):
+            msg = (
+                "a configuration needs a memory that was made with a path, and with "
+                "the name of an embedder or None"
+            )
+            raise ConfigError(msg)
+        return VecallMemoryConfig(
+            path=self._path,
+            app_name=self._user.app_name,
+            user_id=self._user.user_id,
+            embedder=embedder,
+            top_k=self._top_k,
+            min_confidence=self._min_confidence,
+            max_tokens=self._max_tokens,
+        )
+
+
+async def _cancellable(work: Awaitable[T], token: CancellationToken | None) -> T:
+    """Await work that a token of AutoGen may cancel."""
+    if token is None:
+        return await work
+    task = asyncio.ensure_future(work)
+    token.link_future(task)
+    return await task
+
+
+def _text_of(content: MemoryContent) -> tuple[str, str]:
+    """Return the text to store, and the MIME type.
+
+    Raises:
+        InvalidTypeError: Neither a text, Markdown nor a JSON object.
+    """
+    given = content.mime_type
+    mime_type = given.value if isinstance(given, MemoryMimeType) else str(given)
+    if mime_type in _TEXTS and isinstance(content.content, str):
+        return content.content, mime_type
+    if mime_type == _JSON and isinstance(content.content, Mapping):
+        try:
+            text = json.dumps(content.content, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError):
+            msg = "content: expected a JSON object"
+            raise InvalidTypeError(msg) from None
+        return text, mime_type
+    msg = "content: expected a text, Markdown or a JSON object, with its MIME type"
+    raise InvalidTypeError(msg)
+
+
+def _content_of(entry: MemoryEntry) -> MemoryContent:
+    mime_type = entry.custom_metadata.get(_MIME_TYPE)
+    own = entry.custom_metadata.get(_OURS)
+    ours = {"id": entry.id, "score": entry.confidence}
+    content: Any = entry.text
+    if mime_type == _JSON:
+        try:
+            content = json.loads(entry.text)
+        except ValueError:  # it was corrected by someone else
+            mime_type = None
+    known = mime_type in (*_TEXTS, _JSON)
+    return MemoryContent(
+        content=content,
+        mime_type=MemoryMimeType(mime_type) if known else MemoryMimeType.TEXT,
+        metadata={**ours, **own} if isinstance(own, Mapping) else ours,
+    )
+
+
+def _last_question(messages: Sequence[Any]) -> str:
+    """Return the text of the user's last message; "" without one."""
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            content = message.content
+            parts = [content] if isinstance(content, str) else content
+            return "\n".join(part for part in parts if isinstance(part, str)).strip()
+    return ""
+
+
+def _is_in(entry: MemoryEntry, messages: Sequence[Any]) -> bool:
+    mark = f' id="{entry.id}"'
+    return any(
+        isinstance(message, SystemMessage) and mark in message.content
+        for message in messages
+    )
