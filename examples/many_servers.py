@@ -243,6 +243,7 @@ def main() -> int:
         # From now on a commit waits for the replica.
         primary.execute("ALTER SYSTEM SET synchronous_standby_names = 'many'")
         primary.execute("SELECT pg_reload_conf()")
+        primary.execute("CHECKPOINT")  # the checkpointer makes it known to all
         primary.execute("CREATE ROLE server LOGIN")
         said(vecall("pg", "init", primary.url, "--login", "server"))
         print("1. PostgreSQL runs: a primary, and a synchronous replica")

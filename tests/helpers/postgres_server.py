@@ -168,13 +168,17 @@ class Server:
         more = "".join(f"&{name}={quote(value)}" for name, value in options.items())
         return f"postgresql://{user}@/postgres?host={quote(str(self.folder))}{more}"
 
-    def replica(self, *, synchronous: bool) -> Server:
-        """Start a streaming replica of this server in a folder of its own.
+    def replica(self, *, synchronous: bool, folder: Path | None = None) -> Server:
+        """Start a streaming replica of this server.
 
         Args:
             synchronous: A commit here waits for the replica.
+            folder: That of a killed server, whose place it takes. Default: a new one.
         """
-        folder = Path(tempfile.mkdtemp(prefix="pg"))
+        if folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="pg"))
+        else:
+            shutil.rmtree(folder / "data")
         other = Server.__new__(Server)
         other.folder, other.data, other._process = folder, folder / "data", None
         other._sync = self._sync
@@ -185,9 +189,21 @@ class Server:
             settings.write(f"unix_socket_directories = '{folder}'\n")
         other.start()
         if synchronous:
-            self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
-            self.execute("SELECT pg_reload_conf()")
+            other.wait_until("SELECT count(*) > 0 FROM pg_stat_wal_receiver")
+            self.set_synchronous("*")
         return other
+
+    def set_synchronous(self, names: str) -> None:
+        """Let commits wait for the standbys of these names."""
+        self.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+        self.execute("SELECT pg_reload_conf()")
+        # The checkpointer makes it known to all: this waits for it.
+        self.execute("CHECKPOINT")
+
+    def backends(self) -> list[int]:
+        """The processes that serve vecall's connections."""
+        found = self.execute("SELECT pid FROM pg_stat_activity WHERE usename='server'")
+        return [pid for (pid,) in found]
 
     def wait_for(self, primary: Server) -> None:
         """Wait until this replica has all that a primary has committed."""

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from helpers.campaigns import scaled
 from helpers.database_proxy import DatabaseProxy
 from vecall import BusyError, ClosedError, ConfigError, MemoryService, StorageError
 from vecall.store import open_storage
@@ -53,30 +54,31 @@ def add(memory: MemoryService, n: int) -> Callable[[], Any]:
     return lambda: memory.sync.add_memory(**ME, memories=[item])
 
 
-CALLS: dict[str, Callable[[MemoryService], Any]] = {
-    "search": lambda memory: memory.sync.search_memory(**ME, query="zebra"),
-    "first search": lambda memory: memory.sync.search_memory(
+CALLS: list[Callable[[MemoryService], Any]] = [
+    lambda memory: memory.sync.search_memory(**ME, query="zebra"),
+    lambda memory: memory.sync.search_memory(
         app_name="hotel", user_id="bob", query="zebra"
     ),
-    "list": lambda memory: memory.sync.list_memories(**ME),
-    "add": lambda memory: add(memory, 1)(),
-    "delete": lambda memory: memory.sync.delete_memory(**ME, memory_id="0"),
-    "stats": lambda memory: memory.sync.admin.stats(),
-    "export": lambda memory: memory.sync.admin.export_jsonl(io.StringIO()),
-}
+    lambda memory: memory.sync.list_memories(**ME),
+    lambda memory: add(memory, 1)(),
+    lambda memory: memory.sync.delete_memory(**ME, memory_id="0"),
+    lambda memory: memory.sync.admin.stats(),
+    lambda memory: memory.sync.admin.export_jsonl(io.StringIO()),
+]
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_a_call_ends_when_the_database_falls_silent_and_works_after_that(
-    proxy, service, name
-):
+def test_calls_end_when_the_database_falls_silent_and_work_after_that(proxy, service):
     """The peer acknowledges every packet, so TCP itself never gives up."""
     proxy.is_silent = True
-    with pytest.raises(UNREACHED):
-        ended(lambda: CALLS[name](service))
+    with ThreadPoolExecutor(len(CALLS)) as pool:
+        for call in [pool.submit(call, service) for call in CALLS]:
+            with pytest.raises(UNREACHED):
+                call.result(LATEST_S)
     proxy.is_silent = False
     assert texts(service) == ["zebra 0"]
-    CALLS[name](service)
+    for call in CALLS:
+        call(service)
+    assert texts(service) == ["zebra 1"]
 
 
 def test_calls_behind_one_that_got_no_answer_do_not_wait_as_long_again(proxy, service):
@@ -152,11 +154,13 @@ def test_a_write_that_is_lost_before_its_commit_is_done_once(proxy, service, how
     assert texts(service) == ["zebra 0", "zebra last", *new]
 
 
+@pytest.mark.campaign
 def test_over_a_network_that_cuts_at_random_nothing_is_lost_or_doubled(proxy, service):
     """Half of the acknowledgements are lost. A failed call is repeated by its id."""
     proxy.sometimes(random.Random(4711), 0.5)
     acknowledged = {"zebra 0"}
-    for n in range(1, 25):
+    calls = scaled(24, least=6)
+    for n in range(1, calls + 1):
         for _ in range(10):
             try:
                 ended(add(service, n))
@@ -167,7 +171,7 @@ def test_over_a_network_that_cuts_at_random_nothing_is_lost_or_doubled(proxy, se
     proxy.rule = lambda _: "pass"
     proxy.cut()
     assert texts(service) == sorted(acknowledged)
-    assert len(acknowledged) == 25
+    assert len(acknowledged) == calls + 1
 
 
 def test_a_connection_that_the_server_ended_is_not_lent_again(schema, open_service):
@@ -203,17 +207,8 @@ def test_calls_wait_for_a_free_connection_and_then_fail(schema, open_service):
 @pytest.fixture
 def without_standby(schema) -> Iterator[Any]:
     """A server that waits for a synchronous standby, which it does not have."""
-    server = schema.server
-
-    def wait(names: str) -> None:
-        server.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
-        server.execute("SELECT pg_reload_conf()")
-        server.wait_until(
-            f"SELECT current_setting('synchronous_standby_names') = '{names}'"
-        )
-
-    yield wait
-    wait("")
+    yield schema.server.set_synchronous
+    schema.server.set_synchronous("")
 
 
 @pytest.mark.parametrize("how", ["terminate", "cancel"])
