@@ -79,7 +79,7 @@ class NotFoundError(VecallError, KeyError):
 
 
 class ConflictError(VecallError):
-    """An idempotency key was used before with other content."""
+    """The stored state is not the one that the call requires; nothing was changed."""
 
 
 class BusyError(VecallError, TimeoutError):

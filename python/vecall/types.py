@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vecall.errors import InvalidArgumentError, InvalidTypeError
 from vecall.timestamps import Time, to_seconds
 
@@ -18,6 +21,9 @@ Scalar = str | int | float | bool | None
 
 Condition = Scalar | Mapping[str, Any] | Collection[Mapping[str, Any]]
 """A value, or operands by operator: {"$gte": 2025, "$lt": 2027}; or conditions."""
+
+OwnVectors = Sequence[Sequence[float] | NDArray[np.generic] | None] | NDArray[Any]
+"""A vector for each memory, or None for one without."""
 
 Names = str | Collection[str]
 """One name, or several."""
@@ -94,6 +100,11 @@ class MemoryEntry:
             object.__setattr__(self, "valid_until", seconds)
         if self.importance is not None:
             check_share(self.importance, "importance")
+
+    @property
+    def version(self) -> float | None:
+        """What a later change replaces; see `update_memory(if_version=)`."""
+        return self.updated_at
 
     @property
     def text(self) -> str:

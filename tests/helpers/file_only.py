@@ -36,6 +36,7 @@ _TESTS = {
         service/test_cache_budget.py::test_another_process_writes_to_users
         store/test_group_commit.py
         store/test_processes.py
+        store/test_versions_of_memories.py::test_no_update_is_lost_between_processes
         adk/test_conformance.py::test_our_service_passes[Two processes on one file
         lifecycle/test_expiry_sweep.py::test_two_processes_sweep_one_file
         items/test_item_processes.py

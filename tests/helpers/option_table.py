@@ -52,6 +52,7 @@ FACTORS = {
     "include": ("none", "both"),
     "filter": ("none", "fields", "floor", "left_out"),
     "import": ("copy", "gate"),
+    "vectors": ("embedder", "given"),
 }
 FILTERS = {
     "none": None,

@@ -75,6 +75,7 @@ REQUESTS: list[tuple[str, dict[str, str], str, Any]] = [
     ("listMemories", {}, "?state=quarantined", None),
     ("getMemory", {"id": "full"}, "", None),
     ("updateMemory", {"id": "full"}, "", {"content": "zebra coffee"}),
+    ("addMemories", {}, "", {"memories": ["own"], "if_absent": True}),
     ("memoryHistory", {"id": "full"}, "", None),
     ("markUsed", {}, "", {"ids": ["full", "nothing"]}),
     ("archiveMemory", {"id": "full"}, "", None),
@@ -98,6 +99,9 @@ REFUSED = [  # what may fail, fails as the document says
     ("addMemories", {}, "", {"memories": ["other"], "idempotency_key": "k"}),
     ("deleteUser", {}, "", None),
     ("listMemories", {}, "?limit=0", None),
+    ("addMemories", {}, "", {"memories": [{"id": "full"}], "if_absent": True}),
+    ("addMemories", {}, "", {"memories": ["x"], "vectors": [[1, 2]]}),
+    ("deleteMemory", {"id": "full"}, "?if_version=x", None),
 ]
 
 

@@ -32,6 +32,7 @@ from helpers.option_table import (
 from helpers.pairwise import pairs_of
 from vecall import (
     ConfigError,
+    ConflictError,
     EmbedderError,
     MemoryEntry,
     MemoryService,
@@ -118,7 +119,15 @@ def tell(run: Run, service: MemoryService) -> None:
     """Facts, a session, turns that wait for a trigger."""
     sync = service.sync
     facts = [MemoryEntry(text, author="user") for text in (TEA, CAR, HELD, PHONE)]
-    sync.add_memory(**ALICE, memories=facts)
+    more: dict[str, Any] = {}
+    if run["vectors"] == "given" and run["service"] != "stored":
+        texts = [f"user: {text}" for text in (TEA, CAR, HELD, PHONE)]
+        more["vectors"] = [run.words._vector(text) for text in texts]
+    if run["embedder"] == "none" and more:
+        with pytest.raises(ConfigError, match="vectors"):
+            sync.add_memory(**ALICE, memories=facts, **more)
+        more = {}
+    sync.add_memory(**ALICE, memories=facts, **more)
     sync.add_session_to_memory(
         {**NAMES, "id": "s", "events": [event(0, TURNS[0]), event(1, TURNS[1], CALL)]}
     )
@@ -262,7 +271,13 @@ def correct(run: Run, service: MemoryService) -> None:
             run.texts = {*run.texts - {old}, new}
         assert texts_of(service) == run.texts
         return
-    sync.update_memory(**ALICE, memory_id=ids[TEA], content="Alice prefers black tea")
+    tea = {**ALICE, "memory_id": ids[TEA], "content": "Alice prefers black tea"}
+    version = sync.get_memory(**ALICE, memory_id=ids[TEA]).version
+    with pytest.raises(ConflictError):
+        sync.update_memory(**tea, if_version=version - 1)
+    sync.update_memory(**tea, if_version=version)
+    with pytest.raises(ConflictError):
+        sync.delete_memory(**ALICE, memory_id=ids[TEA], if_version=version)
     past = sync.memory_history(**ALICE, memory_id=ids[TEA])
     assert [revision.memory.text for revision in past][-1] == "Alice prefers black tea"
     run.texts = {*run.texts - {TEA}, "Alice prefers black tea"}

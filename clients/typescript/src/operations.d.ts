@@ -47,6 +47,10 @@ export interface ExportUserQuery {
   vectors?: boolean;
 }
 
+export interface DeleteMemoryQuery {
+  if_version?: number | bigint;
+}
+
 export interface AdminDeleteAppQuery {
   confirm: true;
   forget?: boolean;
@@ -148,7 +152,7 @@ export declare class UserMemory {
   updateMemory(id: string, body?: Change, options?: CallOptions): Promise<Memory>;
 
   /** Delete one memory. Retried after a failure. */
-  deleteMemory(id: string, options?: CallOptions): Promise<void>;
+  deleteMemory(id: string, query?: DeleteMemoryQuery, options?: CallOptions): Promise<void>;
 
   /** Return the revisions of a memory, oldest first. Retried after a failure. */
   memoryHistory(id: string, options?: CallOptions): Promise<History>;

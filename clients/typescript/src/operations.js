@@ -144,8 +144,8 @@ export class UserMemory {
     return this.#transport.call(operations.updateMemory, { ...this.#names, id }, undefined, body, options);
   }
 
-  deleteMemory(id, options) {
-    return this.#transport.call(operations.deleteMemory, { ...this.#names, id }, undefined, undefined, options);
+  deleteMemory(id, query = {}, options) {
+    return this.#transport.call(operations.deleteMemory, { ...this.#names, id }, query, undefined, options);
   }
 
   memoryHistory(id, options) {

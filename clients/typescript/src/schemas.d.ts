@@ -226,6 +226,9 @@ export interface AddMemories {
   custom_metadata?: Metadata;
   restore?: boolean;
   idempotency_key?: Name;
+  /** At most 256 items. */
+  vectors?: readonly (null | readonly (number | bigint)[])[];
+  if_absent?: boolean;
 }
 
 export interface AddEvents {
@@ -249,6 +252,9 @@ export interface Change {
   custom_metadata?: Metadata;
   importance?: null | number;
   valid_until?: null | Time;
+  /** A vector by the model of the file. At least 1 item(s); at most 8192 items. */
+  vector?: readonly (number | bigint)[];
+  if_version?: number | bigint;
 }
 
 export interface Release {

@@ -21,6 +21,7 @@ from vecall.embedders.resolve import AUTO, resolve
 
 if TYPE_CHECKING:
     from vecall.embedders.cached import CachedEmbedder
+    from vecall.embedders.caller import CallerVectors
     from vecall.embedders.fastembed import FastEmbedEmbedder
     from vecall.embedders.gemini import GeminiEmbedder
     from vecall.embedders.local import LocalEmbedder
@@ -37,6 +38,7 @@ __all__ = [
     "AUTO",
     "AsymmetricEmbedder",
     "CachedEmbedder",
+    "CallerVectors",
     "Embedder",
     "EmbeddingProvider",
     "FastEmbedEmbedder",
@@ -59,6 +61,7 @@ __all__ = [
 
 _LAZY = {
     "CachedEmbedder": "cached",
+    "CallerVectors": "caller",
     "EmbeddingProvider": "provider",
     "FastEmbedEmbedder": "fastembed",
     "GeminiEmbedder": "gemini",

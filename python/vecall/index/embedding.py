@@ -22,6 +22,7 @@ from vecall.concurrency.join import Join
 from vecall.concurrency.single_flight import Key, SingleFlight
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.embedders.base import is_async
+from vecall.embedders.caller import can_embed
 from vecall.embedders.scripts import are_known, scripts_of
 from vecall.errors import EmbedderError, ReentrantCallError, VecallError
 from vecall.store import EmbeddingModel
@@ -56,6 +57,8 @@ class EmbeddingQueue:
     def __init__(self, embedder: Embedder) -> None:
         """Start without having embedded anything."""
         self.embedder = embedder
+        self.can_embed = can_embed(embedder)
+        """Whether it computes vectors; if not, callers give all vectors."""
         self._scripts = scripts_of(embedder)
         allowed = getattr(embedder, "max_concurrency", 1)
         self._at_once = min(allowed, _AT_ONCE) if type(allowed) is int else 1

@@ -105,6 +105,7 @@ def _draft(turn: BufferedTurn, session: str) -> Draft:
     content = event["content"]
     meta = dict(event.get("custom_metadata", {}))
     ttls = {name: meta.pop(name, None) for name in ("ttl", "revision_ttl")}
+    labels: dict[str, Any] = {own: event.get(name) for name, own in _SAME.items()}
     several = isinstance(content, Mapping)
     return Draft(
         turn.id,
@@ -115,7 +116,7 @@ def _draft(turn: BufferedTurn, session: str) -> Draft:
         ordered=True,
         quarantined=is_held(turn),
         **ttls,
-        **{own: event.get(name) for name, own in _SAME.items()},
+        **labels,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard, TypeVar
 from vecall.concurrency.freed_frames import freeing_frames
 from vecall.concurrency.join import Join
 from vecall.embedders import Embedder
+from vecall.embedders.caller import can_embed
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ClosedError, ConfigError, InvalidArgumentError
 from vecall.operations.export_jsonl import LineTarget, export
@@ -111,6 +112,9 @@ class Admin:
         embedder = resolve(new_embedder)
         if embedder is None:
             msg = "embedder: expected the one to move to"
+            raise ConfigError(msg)
+        if not can_embed(embedder):
+            msg = "embedder: must compute vectors, unlike CallerVectors"
             raise ConfigError(msg)
         self._runtime.check_open()
         self._runtime.check_writable()

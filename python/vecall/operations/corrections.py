@@ -13,7 +13,8 @@ from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.labels import EVERY
 from vecall.filters.trust import at_most, check_tier
 from vecall.ingest.drafts import CallMetadata, entry_drafts
-from vecall.operations.write_request import WriteRequest
+from vecall.operations.own_vectors import give_own_vectors
+from vecall.operations.write_request import WriteRequest, checked_version
 from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.search.confidence import prior_of
 from vecall.search.entries import entry_from_row
@@ -73,6 +74,8 @@ class Corrections:
         scope: str,
         changes: Mapping[str, Any],
         max_trust: str | None = None,
+        vector: object = None,
+        if_version: object = None,
     ) -> MemoryEntry:
         """Change fields of one memory; return the memory after the change."""
         if max_trust is not None:
@@ -80,7 +83,9 @@ class Corrections:
         key = self._memory.key(app_name, user_id, scope, write=True)
         self._memory.key(app_name, user_id, scope, write=False)  # the call returns it
         check_name(memory_id, "memory_id", self._memory.limits)
-        _check_changes(changes)
+        if vector is None or changes:
+            _check_changes(changes)
+        version = checked_version(if_version)
         partitions = self._memory.search_index.partitions
         row: Row = await Join(partitions.submit(self._row, *key, memory_id))
         # Superseded memories were archived at the first write; some may be live again.
@@ -93,8 +98,19 @@ class Corrections:
             entry_from_row(row, prior_of(row)), **{**unchanged, **changes}
         )
         (draft,) = entry_drafts([changed], CallMetadata({}), self._memory.limits)
+        search_index = self._memory.search_index
+        own = None if vector is None else [vector]
+        give_own_vectors([draft], own, search_index.model)
+        embedding = search_index.embedding
+        is_new = (draft.author, draft.text) != (row.author, row.text)
+        if vector is None and is_new and embedding and not embedding.can_embed:
+            msg = "vector: a new content or author needs a vector, given or [0.0, ...]"
+            raise InvalidArgumentError(msg)
         request = WriteRequest(
-            corrects=True, scope=scope, requested_by=(app_name, user_id)
+            corrects=True,
+            scope=scope,
+            requested_by=(app_name, user_id),
+            if_version=version,
         )
         await self._memory.add_drafts(*key, [draft], request)
         # Read the memory in any state: `find` skips a memory that is no longer valid.

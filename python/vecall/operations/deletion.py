@@ -9,6 +9,7 @@ from vecall.concurrency.join import Join
 from vecall.content import as_list
 from vecall.errors import InvalidArgumentError
 from vecall.operations.runtime import Runtime
+from vecall.operations.write_request import checked_version
 from vecall.store import (
     HIDDEN_APP,
     Change,
@@ -36,13 +37,15 @@ class Deletion:
         user_id: str,
         memory_id: str | None,
         scope: str,
+        if_version: object = None,
     ) -> int:
         """Delete one memory permanently; return the number deleted, 0 or 1."""
         key = self._runtime.key(app_name, user_id, scope, write=True)
+        version = checked_version(if_version)
         if memory_id is None:
             return 0
         check_name(memory_id, "memory_id", self._runtime.limits)
-        job = DeleteMemories(*key, [memory_id])
+        job = DeleteMemories(*key, [memory_id], version=version)
         return len((await self._delete(job, *key)).removed)
 
     @observed("delete_many", sum)

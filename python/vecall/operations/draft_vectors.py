@@ -88,6 +88,8 @@ def _to_embed(
         known = reads.lookup_existing(app, user, drafts, now, model)
     new: dict[str, list[Draft]] = {}
     for draft in in_slices(drafts):
+        if draft.has_own_vector:
+            continue
         if not known.needs_vector(draft, restore=restore, again=again):
             continue
         draft.vec = known.vectors.get((draft.hash, draft.author))

@@ -135,7 +135,7 @@ class Runtime:
                 embedding = EmbeddingQueue(embedder)
             self.search_index = self._serve(model, embedding)
             number = None if model is None else model.id
-            filling = None if self.read_only else embedding
+            filling = None if self.read_only else _filling(embedding)
             self._backfill = Backfill(self.storage, filling, number)
         except BaseException:
             self.storage.close()
@@ -221,7 +221,8 @@ class Runtime:
         self._backfill.close()
         model = self.search_index.model
         number = None if model is None else model.id
-        self._backfill = Backfill(self.storage, self.search_index.embedding, number)
+        filling = _filling(self.search_index.embedding)
+        self._backfill = Backfill(self.storage, filling, number)
         self._abandoned.detach()
         self._abandoned = abandoned(self, self.storage.abandon(), self._backfill.stop)
         return self._backfill
@@ -385,3 +386,8 @@ class Runtime:
         if self.read_only:
             msg = "this memory service was opened with read_only=True"
             raise ReadOnlyError(msg)
+
+
+def _filling(embedding: EmbeddingQueue | None) -> EmbeddingQueue | None:
+    """Return what embeds rows without vectors, if anything does."""
+    return embedding if embedding is not None and embedding.can_embed else None

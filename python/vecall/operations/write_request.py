@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
+
+from vecall.errors import InvalidTypeError
+from vecall.timestamps import to_seconds
 
 
 class WriteRequest(NamedTuple):
@@ -21,6 +24,8 @@ class WriteRequest(NamedTuple):
         consumed_turns: A session, and its buffered turns that the drafts replace.
         folds: Live memories that the drafts summarize, with the hashes of their texts.
         restore_facts: Store deleted facts again.
+        if_absent: Refuse the call if one of the memories exists.
+        if_version: Refuse the call if the memory has another version.
     """
 
     restore: bool = False
@@ -33,9 +38,35 @@ class WriteRequest(NamedTuple):
     consumed_turns: tuple[str, Sequence[str]] | None = None
     folds: Mapping[str, bytes] = MappingProxyType({})
     restore_facts: bool = False
+    if_absent: bool = False
+    if_version: float | None = None
 
 
-def fact_request(restore: bool | None, key: str | None, scope: str) -> WriteRequest:
-    """Return a request for explicit memories; `restore=False` skips deleted ones."""
-    restore_facts = restore is not False
-    return WriteRequest(bool(restore), key, scope=scope, restore_facts=restore_facts)
+def fact_request(
+    restore: bool | None, key: str | None, scope: str, if_absent: object = False
+) -> WriteRequest:
+    """Return a request for explicit memories; `restore=False` skips deleted ones.
+
+    Raises:
+        InvalidTypeError: `if_absent` is not a bool.
+    """
+    if not isinstance(if_absent, bool):
+        msg = "if_absent: expected True or False"
+        raise InvalidTypeError(msg)
+    return WriteRequest(
+        bool(restore),
+        key,
+        scope=scope,
+        restore_facts=restore is not False,
+        if_absent=if_absent,
+    )
+
+
+def checked_version(version: object) -> float | None:
+    """Return the version of a memory that a caller has seen; None stays None.
+
+    Raises:
+        InvalidTypeError: Not a number.
+        InvalidArgumentError: Not a version of a memory.
+    """
+    return None if version is None else to_seconds(cast("Any", version), "if_version")

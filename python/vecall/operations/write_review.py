@@ -188,5 +188,9 @@ def _apply(draft: Draft, verdict: object, *, explicit: bool) -> Draft | None:
         raise WriteRejectedError(msg)
     if verdict.outcome == "redact":
         text = to_valid_utf8(verdict.text or "")
-        return replace(draft, text=text, content=None) if text.strip() else None
+        # A vector belongs to the text before the redaction.
+        redacted = replace(
+            draft, text=text, content=None, vec=None, has_own_vector=False
+        )
+        return redacted if text.strip() else None
     return draft

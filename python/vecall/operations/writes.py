@@ -29,6 +29,7 @@ from vecall.ingest.drafts import (
     turns_of,
 )
 from vecall.operations.draft_vectors import give_vectors
+from vecall.operations.own_vectors import give_own_vectors
 from vecall.operations.runtime import Runtime
 from vecall.operations.write_request import WriteRequest
 from vecall.search.search_index import SearchIndex
@@ -98,12 +99,14 @@ class Writes(Runtime):
         memories: object,
         custom_metadata: object,
         request: WriteRequest,
+        vectors: object = None,
     ) -> AddedIds:
         """Store explicit memories."""
         key = self.key(app_name, user_id, request.scope, write=True)
         scope = call_metadata(custom_metadata, app_name, user_id)
         raw = as_list(memories, "memories")
         drafts = await self.read_through(entry_drafts, raw, scope, self.limits)
+        give_own_vectors(drafts, vectors, self.search_index.model)
         request = request._replace(requested_by=(app_name, user_id))
         written = await self._added(*key, drafts, request)
         return await self._aligned(drafts, written)
@@ -177,7 +180,9 @@ class Writes(Runtime):
                     )
                     return Written(written.ids, {**refused, **written.left_out})
                 except EmbeddingMismatchError:
-                    if search_index is self.search_index:
+                    if search_index is self.search_index or any(
+                        draft.has_own_vector for draft in drafts
+                    ):
                         raise
             # The model of the file changed during the write: embed again.
             for draft in drafts:
@@ -201,7 +206,10 @@ class Writes(Runtime):
         """
         answered = False
         model = None
-        if search_index.embedding is not None and search_index.model is not None:
+        embedding = search_index.embedding
+        if embedding is not None and search_index.model is not None:
+            model = search_index.model.id
+        if embedding is not None and model is not None and embedding.can_embed:
             # A restored turn may have another text than its correction in the file.
             embed_all = request.restore or request.corrects
             answered = await give_vectors(
@@ -214,7 +222,6 @@ class Writes(Runtime):
                 request.restore_facts,
                 request.idempotency_key if trusting else None,
             )
-            model = search_index.model.id
         job = AddMemories(
             app,
             user,
@@ -231,6 +238,8 @@ class Writes(Runtime):
             request.folds,
             request.restore_facts,
             answered,
+            request.if_absent,
+            request.if_version,
         )
         try:
             change: Change = await Join(self.storage.submit(job))

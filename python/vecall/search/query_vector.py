@@ -40,27 +40,44 @@ def checked_query_vector(
     if ranking.fusion == "words":
         msg = "vector: a search by words alone (ranking.fusion) uses none"
         raise ConfigError(msg)
+    vector = checked_vector(given, model, "vector")
+    if not vector.any():
+        msg = "vector: must have a number other than zero"
+        raise InvalidArgumentError(msg)
+    return vector
+
+
+def checked_vector(given: object, model: EmbeddingModel, name: str) -> Vectors:
+    """Return a copy of a vector of the caller's, float32 (dimensions,).
+
+    Args:
+        given: A sequence of numbers, or a NumPy array.
+        model: The model of the file's vectors.
+        name: The name of the argument, for error messages.
+
+    Raises:
+        InvalidTypeError: Not a sequence of numbers.
+        DimensionError: The shape differs from that of the model's vectors.
+        InvalidArgumentError: NaN, Inf, or a number that float32 cannot hold.
+    """
     expected = f"expected one vector of {model.dim} numbers"
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
-        msg = f"vector: {expected}"
+        msg = f"{name}: {expected}"
         raise InvalidTypeError(msg)
     try:
         numbers = np.asarray(given)
     except (TypeError, ValueError):  # such as lists of different lengths
-        msg = f"vector: {expected}"
+        msg = f"{name}: {expected}"
         raise InvalidTypeError(msg) from None
     if numbers.shape != (model.dim,):
-        msg = f"vector: {expected}, got shape {numbers.shape}"
+        msg = f"{name}: {expected}, got shape {numbers.shape}"
         raise DimensionError(msg)
     if numbers.dtype.kind not in "fiu":
-        msg = f"vector: {expected}"
+        msg = f"{name}: {expected}"
         raise InvalidTypeError(msg)
     with np.errstate(over="ignore", under="ignore"):
         vector = np.array(numbers, dtype=np.float32, order="C")
     if not np.isfinite(vector).all():
-        msg = "vector: every number must be finite in float32"
-        raise InvalidArgumentError(msg)
-    if not vector.any():
-        msg = "vector: must have a number other than zero"
+        msg = f"{name}: every number must be finite in float32"
         raise InvalidArgumentError(msg)
     return vector

@@ -16,7 +16,7 @@ from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
 from vecall.content import to_valid_utf8
 from vecall.embedders import Vectors
-from vecall.errors import BusyError, RerankerError, RewriterError
+from vecall.errors import BusyError, ConfigError, RerankerError, RewriterError
 from vecall.index.embedding import EmbeddingQueue
 from vecall.index.partition_cache import PartitionCache
 from vecall.index.row_cache import RowCache
@@ -149,6 +149,11 @@ class Searcher:
         """
         fusion = request.ranking.fusion
         if self._embedding is None or fusion == "words":
+            return False
+        if not self._embedding.can_embed:
+            if request.min_similarity is not None or fusion == "vectors":
+                msg = "vector: this service has no embedder; give the query's vector"
+                raise ConfigError(msg)
             return False
         if request.min_similarity is not None or fusion == "vectors":
             return True

@@ -247,7 +247,7 @@ async def delete_where(call: RequestContext) -> Response:
 
 async def delete_memory(call: RequestContext) -> Response:
     """Delete one memory. Idempotent."""
-    await call.user.delete(call.names["id"])
+    await call.user.delete(call.names["id"], **call.query)
     return Response(status_code=204)
 
 

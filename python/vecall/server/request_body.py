@@ -26,6 +26,7 @@ from vecall.server.responses import HttpError
 from vecall.server.validation import Schema, Validator
 
 _JSON = re.compile(r"application/json(?: *; *charset=\"?utf-8\"?)?", re.I | re.ASCII)
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,2})?")
 _WHOLE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _INLINE_PARSE_LIMIT = 16 * 1024  # bytes: some 0.1 ms of the event loop
 _MAX_CONCURRENT_READS = 4  # large bodies of one token
@@ -279,4 +280,6 @@ def _typed(value: str, kind: str) -> object:
         return value == "true"
     if kind == "integer" and _WHOLE.fullmatch(value):
         return int(value)
+    if kind == "number" and _NUMBER.fullmatch(value):
+        return float(value)
     return value

@@ -33,15 +33,19 @@ _SHARED: dict[str, Schema] = {
         "anyOf": [{"type": "number"}, {"type": "string"}],
     },
 }
-_VECTOR: Schema = {
+_NUMBERS: Schema = {
     "type": "array",
     "items": {"type": "number"},
     "minItems": 1,
     "maxItems": 8192,
+    "description": "A vector by the model of the file.",
+}
+_VECTOR: Schema = {
+    **_NUMBERS,
     "description": "The query's vector by the model of the file.",
 }
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
-_SECONDS: Schema = {"type": "number"}
+SECONDS: Schema = {"type": "number"}
 _DONE: Schema = {"type": "integer", "minimum": 0}
 
 STATE: Schema = {"type": "string", "enum": ["live", "archived", "quarantined"]}
@@ -141,7 +145,7 @@ _MEMORY = _open(
         "id": _WORD,
         "content": ref("Content"),
         "author": _WORD,
-        "timestamp": _SECONDS,
+        "timestamp": SECONDS,
         "session_id": _WORD,
         "event_id": _WORD,
         "kind": _WORD,
@@ -156,9 +160,9 @@ _MEMORY = _open(
             "type": "object",
             "additionalProperties": {"type": "number"},
         },
-        "created_at": _SECONDS,
-        "updated_at": _SECONDS,
-        "valid_until": _SECONDS,
+        "created_at": SECONDS,
+        "updated_at": SECONDS,
+        "valid_until": SECONDS,
         "supersedes": _WORD,
         "scope": _WORD,
     },
@@ -170,7 +174,7 @@ _REVISION = _open(
     {
         "memory": ref("Memory"),
         "state": {"type": "string", "enum": [*STATE["enum"], "overwritten"]},
-        "at": _SECONDS,
+        "at": SECONDS,
         "why": _WORD,
         "by": _WORD,
     },
@@ -236,13 +240,22 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         "NewMemory": _NEW_MEMORY,
         "NewEvent": _NEW_EVENT,
         "AddMemories": closed(
-            {"memories": _batch(new_memory, limits), **_HOW}, "memories"
+            {
+                "memories": _batch(new_memory, limits),
+                **_HOW,
+                "vectors": _batch(_or_null(_NUMBERS), limits),
+                "if_absent": FLAG,
+            },
+            "memories",
         ),
         "AddEvents": closed(
             {**turns, "session_id": _NAME, **_HOW},
         ),
-        "Change": {**closed(_CHANGES), "minProperties": 1},
-        "Release": closed({"updated_at": _SECONDS}),
+        "Change": {
+            **closed({**_CHANGES, "vector": _NUMBERS, "if_version": SECONDS}),
+            "minProperties": 1,
+        },
+        "Release": closed({"updated_at": SECONDS}),
         "Consolidate": closed(
             {
                 "merge": {"type": "boolean", "default": True},

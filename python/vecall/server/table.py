@@ -5,7 +5,7 @@ from __future__ import annotations
 from vecall.server import admin_handlers as admin
 from vecall.server import handlers
 from vecall.server.routing import Operation
-from vecall.server.schemas import FLAG, NAME, STATE, YES, page_size
+from vecall.server.schemas import FLAG, NAME, SECONDS, STATE, YES, page_size
 
 _USER = "/apps/{app}/users/{user}"
 
@@ -157,7 +157,7 @@ def _of_one_memory() -> list[Operation]:
             body="Change",
             body_limit="text",
             answer="Memory",
-            errors=(404,),
+            errors=(404, 409),
         ),
         Operation(
             id="deleteMemory",
@@ -166,7 +166,9 @@ def _of_one_memory() -> list[Operation]:
             summary="Delete one memory.",
             access="write",
             handler=handlers.delete_memory,
+            query={"if_version": SECONDS},
             status=204,
+            errors=(409,),
             repeat="always",
         ),
         Operation(

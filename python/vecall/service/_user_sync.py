@@ -25,6 +25,7 @@ from vecall.types import (
     FilterLike,
     ForgetProposal,
     MemoryEntry,
+    OwnVectors,
     Revision,
     SearchMemoryResponse,
     Unset,
@@ -69,6 +70,8 @@ class SyncUserMemory:
         restore: bool | None = None,
         idempotency_key: str | None = None,
         scope: Scope = "user",
+        vectors: OwnVectors | None = None,
+        if_absent: bool = False,
     ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
@@ -81,6 +84,8 @@ class SyncUserMemory:
             restore=restore,
             idempotency_key=idempotency_key,
             scope=scope,
+            vectors=vectors,
+            if_absent=if_absent,
         )
 
     def add_events(
@@ -225,6 +230,8 @@ class SyncUserMemory:
         custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
         importance: float | None | Unset = UNSET,
         valid_until: Time | None | Unset = UNSET,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
+        if_version: float | None = None,
     ) -> MemoryEntry:
         """Correct one memory; see `MemoryService.update_memory`."""
         return self._service.update_memory(
@@ -240,6 +247,8 @@ class SyncUserMemory:
             custom_metadata=custom_metadata,
             importance=importance,
             valid_until=valid_until,
+            vector=vector,
+            if_version=if_version,
         )
 
     def archive(self, memory_id: str, *, scope: Scope = "user") -> None:
@@ -271,13 +280,19 @@ class SyncUserMemory:
         """
         return self._service.mark_used(**self._owner, memory_ids=memory_ids)
 
-    def delete(self, memory_id: str, *, scope: Scope = "user") -> bool:
+    def delete(
+        self,
+        memory_id: str,
+        *,
+        scope: Scope = "user",
+        if_version: float | None = None,
+    ) -> bool:
         """Delete one memory permanently; return whether it was there.
 
         See `MemoryService.delete_memory`.
         """
         return self._service.delete_memory(
-            **self._owner, memory_id=memory_id, scope=scope
+            **self._owner, memory_id=memory_id, scope=scope, if_version=if_version
         )
 
     def delete_many(

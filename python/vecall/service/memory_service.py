@@ -65,6 +65,7 @@ from vecall.types import (
     FilterLike,
     ForgetProposal,
     MemoryEntry,
+    OwnVectors,
     Revision,
     SearchMemoryResponse,
     Session,
@@ -355,6 +356,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         restore: bool | None = None,
         idempotency_key: str | None = None,
         scope: Scope = "user",
+        vectors: OwnVectors | None = None,
+        if_absent: bool = False,
     ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
@@ -371,6 +374,12 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 added twice are one memory only if they have the same id.
             scope: The user's own memories, or a scope that the service's `scopes`
                 allow writing.
+            vectors: Vectors by the file's model, shape (n, dimensions), finite; in a
+                list None stands for a memory without one. They are stored as given; the
+                embedder is called for the other memories only. A zero vector is stored
+                as none. A text that a write hook redacts loses its vector.
+            if_absent: Store nothing if the user has a memory, in any state, with one of
+                the ids.
 
         Returns:
             The id of each memory, in order. A memory that is not stored has None, and a
@@ -389,7 +398,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 user_id,
                 memories,
                 custom_metadata,
-                fact_request(restore, idempotency_key, scope),
+                fact_request(restore, idempotency_key, scope, if_absent),
+                vectors,
             )
         )
 
@@ -555,14 +565,27 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         memory_id: str | None = None,
         scope: Scope = "user",
+        if_version: float | None = None,
     ) -> bool:
         """Delete one memory permanently; return whether it was there.
 
         Ingesting its turn again does not bring it back. An unknown id, or None, deletes
         nothing.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_id: Its id.
+            scope: The memory's scope.
+            if_version: Delete it only if this is its `version`.
+
+        Raises:
+            ConflictError: The memory has another version; nothing was deleted.
         """
         return bool(
-            await run_async(self._deletion.delete(app_name, user_id, memory_id, scope))
+            await run_async(
+                self._deletion.delete(app_name, user_id, memory_id, scope, if_version)
+            )
         )
 
     async def delete_memories(
@@ -700,6 +723,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
         importance: float | None | Unset = UNSET,
         valid_until: Time | None | Unset = UNSET,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
+        if_version: float | None = None,
     ) -> MemoryEntry:
         """Correct one memory; its history keeps the former version.
 
@@ -721,13 +746,18 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             custom_metadata: The new metadata; replaces all of the old.
             importance: The new importance, in [0, 1].
             valid_until: The new end of its validity, in seconds since 1970.
+            vector: The new vector, as in `add_memory`; replaces the embedder's. A
+                service with `CallerVectors` needs it for a new content or author.
+            if_version: Change the memory only if this is its `version`.
 
         Returns:
             The corrected memory.
 
         Raises:
             NotFoundError: The user has no memory with this id.
+            ConflictError: The memory has another version; nothing was changed.
             InvalidArgumentError: Nothing to change, or an invalid value.
+            DimensionError: The vector's length differs from that of the file's vectors.
         """
         changes = without_unset(
             content=content,
@@ -741,7 +771,14 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         )
         return await run_async(
             self._corrections.update(
-                app_name, user_id, memory_id, scope, changes, max_trust
+                app_name,
+                user_id,
+                memory_id,
+                scope,
+                changes,
+                max_trust,
+                vector,
+                if_version,
             )
         )
 

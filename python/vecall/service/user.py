@@ -25,6 +25,7 @@ from vecall.types import (
     FilterLike,
     ForgetProposal,
     MemoryEntry,
+    OwnVectors,
     Revision,
     SearchMemoryResponse,
     Unset,
@@ -70,6 +71,8 @@ class UserMemory:
         restore: bool | None = None,
         idempotency_key: str | None = None,
         scope: Scope = "user",
+        vectors: OwnVectors | None = None,
+        if_absent: bool = False,
     ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
@@ -82,6 +85,8 @@ class UserMemory:
             restore=restore,
             idempotency_key=idempotency_key,
             scope=scope,
+            vectors=vectors,
+            if_absent=if_absent,
         )
 
     async def add_events(
@@ -228,6 +233,8 @@ class UserMemory:
         custom_metadata: Mapping[str, Any] | None | Unset = UNSET,
         importance: float | None | Unset = UNSET,
         valid_until: Time | None | Unset = UNSET,
+        vector: Sequence[float] | NDArray[np.generic] | None = None,
+        if_version: float | None = None,
     ) -> MemoryEntry:
         """Correct one memory; see `MemoryService.update_memory`."""
         return await self._service.update_memory(
@@ -243,6 +250,8 @@ class UserMemory:
             custom_metadata=custom_metadata,
             importance=importance,
             valid_until=valid_until,
+            vector=vector,
+            if_version=if_version,
         )
 
     async def archive(self, memory_id: str, *, scope: Scope = "user") -> None:
@@ -278,13 +287,19 @@ class UserMemory:
         """
         return await self._service.mark_used(**self._owner, memory_ids=memory_ids)
 
-    async def delete(self, memory_id: str, *, scope: Scope = "user") -> bool:
+    async def delete(
+        self,
+        memory_id: str,
+        *,
+        scope: Scope = "user",
+        if_version: float | None = None,
+    ) -> bool:
         """Delete one memory permanently; return whether it was there.
 
         See `MemoryService.delete_memory`.
         """
         return await self._service.delete_memory(
-            **self._owner, memory_id=memory_id, scope=scope
+            **self._owner, memory_id=memory_id, scope=scope, if_version=if_version
         )
 
     async def delete_many(

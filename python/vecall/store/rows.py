@@ -63,6 +63,9 @@ class Draft:
     quarantined: bool = field(default=False, kw_only=True)
     """Whether it is quarantined: stored, but not found until it is released."""
 
+    has_own_vector: bool = field(default=False, kw_only=True)
+    """Whether the caller gave `vec`; None stands for a zero vector then."""
+
     @property
     def hash(self) -> bytes:
         """The hash of the text."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, nextafter
 from typing import Any, Literal
 
 from vecall.concurrency.time_slices import in_slices
-from vecall.errors import NotFoundError
+from vecall.errors import ConflictError, NotFoundError
 from vecall.store.digests import was_overwritten
 from vecall.store.erased_names import ANY_TOMBSTONE, tombstones
 from vecall.store.models import require_active
@@ -68,6 +69,8 @@ class AddMemories:
             They are archived. If one has changed, the call does nothing.
         answered: The key was found used, so the drafts have no vectors. If the key is
             unknown when the job runs, nothing is written.
+        absent: Write nothing if one of the memories exists.
+        version: Write nothing if the `updated_at` of the memory to correct differs.
         left_out: Set by `run`: why drafts are not stored, by id.
     """
 
@@ -86,6 +89,8 @@ class AddMemories:
     fold: Mapping[str, bytes] = field(default_factory=dict)
     again: bool = False
     answered: bool = False
+    absent: bool = False
+    version: float | None = None
     left_out: dict[str, Away] = field(default_factory=dict)
 
     def run(self, connection: Transaction) -> Change:
@@ -93,6 +98,7 @@ class AddMemories:
 
         Raises:
             ForgottenKeyError: `answered` is set, and the key is unknown.
+            ConflictError: `absent` or `version` does not hold.
         """
         partition = PartitionWriter(connection, self.app, self.user, create=True)
         read_ahead(connection, lambda: self._first_reads(partition.id))
@@ -113,6 +119,7 @@ class AddMemories:
             return partition.unchanged([])
         drafts = self._wanted(partition)
         stored = find_stored(partition, list(drafts))
+        self._check_versions(partition, stored)
         outdated = self._leave_out(partition, drafts, stored)
         removed = self._remove_others(partition)
         positions = _positions(partition, drafts, stored)
@@ -179,6 +186,20 @@ class AddMemories:
                 self.left_out[id_] = why or "deleted"
                 del drafts[id_]
         return drafts
+
+    def _check_versions(
+        self, partition: PartitionWriter, stored: dict[str, ExistingRow]
+    ) -> None:
+        """Raise ConflictError unless the memories are as the caller last saw them."""
+        now = partition.expiry_now
+        if self.absent and not all(row.has_expired(now) for row in stored.values()):
+            msg = "if_absent: the user has a memory with one of the ids"
+            raise ConflictError(msg)
+        if self.version is not None and any(
+            row.updated_at != self.version for row in stored.values()
+        ):
+            msg = "if_version: the memory was changed since then; read it again"
+            raise ConflictError(msg)
 
     def _explain(self, partition: PartitionWriter, ids: Sequence[str]) -> None:
         """Set `left_out` of a repeated call to what the first call left out."""
@@ -289,9 +310,12 @@ class AddMemories:
         operation = "edit" if self.edit else "update"
         append_history(partition, draft, old, operation, self.revision_ttl)
         vec, model = draft.vec, self.model
-        if vec is None and (draft.author, draft.text) == (old.author, old.text):
+        is_same = (draft.author, draft.text) == (old.author, old.text)
+        if is_same and not draft.has_own_vector and self._keeps(draft, old):
             vec, model = old.vec, old.model
-        row = row_merged(draft, old, pos, partition.now, expires_at)
+        # A version is never used twice, also if the clock stands still.
+        now = max(partition.now, nextafter(old.updated_at, inf))
+        row = row_merged(draft, old, pos, now, expires_at)
         if self.edit:
             row = row._replace(valid_until=draft.valid_until)
         names = COLUMNS.replace("rid, ", "", 1) + ", " + REST
@@ -311,6 +335,17 @@ class AddMemories:
                 (partition.id, draft.id),
             )
         return RowWithVector(row, vec, model)
+
+    def _keeps(self, draft: Draft, old: ExistingRow) -> bool:
+        """Whether a memory whose text does not change keeps its vector.
+
+        A vector of the caller's is not replaced by one of another memory's equal text.
+        """
+        if draft.vec is None:
+            return True
+        if old.vec is None or old.model != self.model:
+            return False
+        return draft.vec != old.vec and old.is_whole(draft.id)
 
     def _to_be_folded(self, partition: PartitionWriter) -> list[int] | None:
         """The rows to archive; None if one of them has changed."""

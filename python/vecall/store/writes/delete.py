@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from vecall.errors import ConflictError
 from vecall.store.erased_names import Why
 from vecall.store.reads.metadata_filter import filter_conditions, meets_metadata
 from vecall.store.rows import Change
@@ -44,6 +45,7 @@ class DeleteMemories:
         ids: Only memories with these ids.
         session: Only memories of this session.
         filter: Only memories that pass this filter, which `check_filter` returned.
+        version: Delete nothing if the `updated_at` of a memory in `ids` differs.
         token: The token of a proposal, which must contain the ids. Without ids, all
             ids of the proposal are deleted.
     """
@@ -54,11 +56,18 @@ class DeleteMemories:
     session: str | None = None
     filter: Filter | None = None
     token: str | None = None
+    version: float | None = None
     estimated_bytes: int = 0
 
     def run(self, connection: Transaction) -> Change:
-        """Do it inside a transaction."""
+        """Do it inside a transaction.
+
+        Raises:
+            ConflictError: `version` does not hold.
+        """
         partition = PartitionWriter(connection, self.app, self.user, create=False)
+        if self.version is not None:
+            self._check_version(partition)
         if self.token is not None:
             self.ids = take_proposal(partition, self.token, self.ids)
         query, values = self._conditions(partition.id)
@@ -77,6 +86,15 @@ class DeleteMemories:
         partition.finish()
         gone = [row.rid for row in found]
         return partition.changed(removed=gone, ids=[row.id for row in found])
+
+    def _check_version(self, partition: PartitionWriter) -> None:
+        query = "SELECT updated_at FROM mem WHERE part = ? AND id IN"
+        found = select_in(
+            partition.connection, query, [partition.id], list(self.ids or ())
+        )
+        if any(updated_at != self.version for (updated_at,) in found):
+            msg = "if_version: the memory was changed since then; read it again"
+            raise ConflictError(msg)
 
     @property
     def _is_narrowed(self) -> bool:

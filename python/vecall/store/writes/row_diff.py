@@ -143,6 +143,7 @@ def is_noop(
         return False
     news = (
         draft.vec is not None and old.vec is None,
+        draft.has_own_vector and draft.vec != old.vec,
         draft.ordered and old.pos is None,
         expires_at != old.expires_at,
         draft.valid_until not in (old.valid_until, *(() if exact else (None,))),
