@@ -9,8 +9,8 @@ questions of other users a third of it.
 
 The map on queries was fitted on the questions of these sets. So their vectors go
 through maps that were fitted without the user. The weights of other embedders are
-fitted on the local model with and without a map, without the feature of the cosine, and
-are also evaluated on an embedder of letter trigrams.
+fitted on the local model with and without a map, under another name and without the
+feature of the cosine, and are also evaluated on an embedder of letter trigrams.
 
 The table has, for each set, the weights that are written and, under "kind apart", those
 that were fitted without all sets of that kind.
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from sys import stderr
 from typing import Any, NamedTuple
@@ -59,32 +58,13 @@ from vecall.types import MemoryEntry
 
 from bench import ROOT
 from bench.common import arguments
+from bench.recall.embedders import Local, Trigrams
 from bench.recall.sets import Set, all_sets
 
 PACKAGE = ROOT / "python/vecall/ranking/calibrated.json"
 HELD_OUT = ("people", "held-out-assistants", "locomo", "beam")
 FOLDS = 5
 STRANGERS_SHARE = 0.35
-DIMENSIONS = 256
-
-
-class Trigrams:
-    """An embedder that knows of a text which three letters follow each other."""
-
-    model_id = "trigrams"
-    dimensions = DIMENSIONS
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return float32 (len(texts), dimensions): signed counts of hashed trigrams."""
-        vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
-        for row, text in zip(vectors, texts, strict=True):
-            padded = f" {text.lower()} "
-            for i in range(len(padded) - 2):
-                digest = blake2b(padded[i : i + 3].encode(), digest_size=4).digest()
-                number = int.from_bytes(digest, "little")
-                row[number % DIMENSIONS] += 1 if number >> 31 else -1
-            row[0] += 0.1  # never all zeros
-        return vectors
 
 
 class Hits(NamedTuple):
@@ -222,23 +202,21 @@ def ways(sets: Sequence[Set]) -> Iterator[Searched]:
     yield Searched("matches", False, {one.name: matched(one) for one in sets})
     yield _same("words", sets, None)
     yield _same("trigrams", sets, Trigrams())
-    yield _same("local without map", sets, LocalEmbedder(query_map=None))
+    yield _same("local without map", sets, Local(None, known=False))
     apart = maps_apart(sets)
     hits: dict[str, Hits] = {}
     near: dict[str, Hits] = {}
+    unknown: dict[str, Hits] = {}
     for one in sets:
-        groups: dict[int, tuple[list[Conversation], Embedder]] = {}
-        for each in one.conversations:
-            query_map = apart.get((one.name, each.user_id))
-            embedder = LocalEmbedder() if query_map is None else _mapped(query_map)
-            group = groups.setdefault(id(query_map), ([], embedder))
-            group[0].append(each)
-        hits[one.name] = collected(one, list(groups.values()))
-        near[one.name] = nearest(one, list(groups.values()))
+        groups = _groups(one, apart, known=True)
+        hits[one.name] = collected(one, groups)
+        near[one.name] = nearest(one, groups)
+        unknown[one.name] = collected(one, _groups(one, apart, known=False))
     yield Searched("local", True, hits)
     yield Searched("cosine: local", True, near)
+    yield Searched("local, unknown", True, unknown)
     for name, embedder in (
-        ("cosine: local without map", LocalEmbedder(query_map=None)),
+        ("cosine: local without map", Local(None)),
         ("cosine: trigrams", Trigrams()),
     ):
         found = {
@@ -247,8 +225,16 @@ def ways(sets: Sequence[Set]) -> Iterator[Searched]:
         yield Searched(name, True, found)
 
 
-def _mapped(query_map: QueryMap) -> LocalEmbedder:
-    return LocalEmbedder(query_map=query_map)
+def _groups(
+    one: Set, apart: dict[tuple[str, str], QueryMap], *, known: bool
+) -> list[tuple[list[Conversation], Embedder]]:
+    """Return a set's users, together with the others of the same map."""
+    groups: dict[int, tuple[list[Conversation], Embedder]] = {}
+    for each in one.conversations:
+        query_map = apart.get((one.name, each.user_id))
+        embedder = Local("shipped" if query_map is None else query_map, known=known)
+        groups.setdefault(id(query_map), ([], embedder))[0].append(each)
+    return list(groups.values())
 
 
 def _same(name: str, sets: Sequence[Set], embedder: Embedder | None) -> Searched:
@@ -335,7 +321,7 @@ def main() -> None:
     for way in ways(sets):
         found[way.name] = way
         print(f"searched: {way.name}", file=stderr)
-    plain = [found["local"], found["local without map"]]
+    plain = [found["local, unknown"], found["local without map"]]
     cosines = [found["cosine: local"]]
     words, local = found["words"], found["local"]
     rows: list[list[Any]] = []
@@ -344,6 +330,7 @@ def main() -> None:
         (found["matches"], [found["matches"]], True),
         (words, [words], True),
         (local, [local], True),
+        (found["local, unknown"], plain, False),
         (found["local without map"], plain, False),
         (found["trigrams"], plain, False),
         (found["cosine: local"], cosines, False),

@@ -68,33 +68,39 @@ def worker(vectors: bool, sessions: int, single: int) -> None:
                 )
 
 
-def instructions(build: Path | None, vectors: bool, sessions: int, single: int) -> int:
-    """Return the instructions of a process that writes."""
+def run(
+    build: Path | None, vectors: bool, sessions: int, single: int, *before: str
+) -> None:
+    """Write in a process of its own, which a program may run: `before`."""
     path = [str(Path(__file__).parents[2])]
     if build is not None:
         path.insert(0, str(build.resolve()))
+    call = f"worker({vectors}, {sessions}, {single})"
+    subprocess.run(
+        [
+            *before,
+            sys.executable,
+            "-c",
+            f"from bench.service.write_instructions import worker; {call}",
+        ],
+        check=True,
+        capture_output=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path),
+            "PYTHONHASHSEED": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "VECALL_ISA": "avx2",  # valgrind knows no AVX-512
+        },
+    )
+
+
+def instructions(build: Path | None, vectors: bool, sessions: int, single: int) -> int:
+    """Return the instructions of a process that writes."""
     with tempfile.TemporaryDirectory() as folder:
         counts = Path(folder) / "counts"
-        subprocess.run(
-            [
-                "valgrind",
-                "--tool=callgrind",
-                f"--callgrind-out-file={counts}",
-                sys.executable,
-                "-c",
-                "from bench.service.write_instructions import worker; "
-                f"worker({vectors}, {sessions}, {single})",
-            ],
-            check=True,
-            capture_output=True,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(path),
-                "PYTHONHASHSEED": "1",
-                "OPENBLAS_NUM_THREADS": "1",
-                "VECALL_ISA": "avx2",  # valgrind knows no AVX-512
-            },
-        )
+        valgrind = ("valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}")
+        run(build, vectors, sessions, single, *valgrind)
         lines = counts.read_text("utf-8", "replace").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("summary:"))
 
@@ -106,6 +112,7 @@ def main() -> None:
     builds: list[Path | None] = list(parser.parse_args().builds) or [None]
     rows = []
     for build in builds:
+        run(build, True, 1, 1)  # compiles modules, which no count should hold
         for vectors in (False, True):
             base = instructions(build, vectors, FEW, 1)
             session = instructions(build, vectors, SESSIONS, 1) - base

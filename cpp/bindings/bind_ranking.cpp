@@ -72,6 +72,8 @@ Args:
     time: Factor on a row that tells a time, if the query asks for one.
     author: Factor on a row by an author whom the query names.
     favoured: Factor on a row by a favoured author.
+    reply: Factor on a row by another author after a row by a favoured author, if that
+        row scores at least as high.
 
 Raises:
     InvalidArgumentError: a weight is outside of its range.
@@ -84,7 +86,7 @@ Raises:
                   Weight<"after_question"> after_question, Weight<"second"> second,
                   Weight<"session"> session, Weight<"question"> question,
                   Weight<"time"> time, Weight<"author"> author,
-                  Weight<"favoured"> favoured) {
+                  Weight<"favoured"> favoured, Weight<"reply"> reply) {
         Ranking ranking;
         ranking.dense = dense.value;
         ranking.coverage_power = coverage_power.value;
@@ -97,6 +99,7 @@ Raises:
         ranking.time = time.value;
         ranking.author = author.value;
         ranking.favoured = favoured.value;
+        ranking.reply = reply.value;
         return ranking;
       }),
       py::kw_only(), "dense"_a = Weight<"dense", 1>{kDefault.dense},
@@ -109,7 +112,8 @@ Raises:
       "question"_a = Weight<"question">{kDefault.question},
       "time"_a = Weight<"time">{kDefault.time},
       "author"_a = Weight<"author">{kDefault.author},
-      "favoured"_a = Weight<"favoured">{kDefault.favoured});
+      "favoured"_a = Weight<"favoured">{kDefault.favoured},
+      "reply"_a = Weight<"reply">{kDefault.reply});
   // Without this, protocols 0 and 1 would copy an object without its weights.
   bound.def("__reduce_ex__", [](const py::object&, const py::object&) -> py::object {
     throw InvalidTypeError("a Ranking cannot be pickled or copied");

@@ -35,7 +35,8 @@ RecallArrays recall(
     HashArg<"question_mark"> question_mark, HashArg<"time_mark"> time_mark,
     const TermList<"author_marks">& author_marks,
     const TermList<"favoured_authors">& favoured_authors,
-    const std::optional<Ranking>& ranking, Candidates candidates, Ef ef) {
+    const std::optional<Ranking>& ranking, bool known_model, Candidates candidates,
+    Ef ef) {
   RecallQuery request;
   if (ranking) request.ranking = *ranking;
   thread_local std::vector<float> unit;
@@ -57,6 +58,7 @@ RecallArrays recall(
   }
   request.features = {question_mark.value, time_mark.value, author_marks.values};
   request.favoured = favoured_authors.values;
+  request.known_model = known_model;
   request.candidates = candidates.value;
   const RecallSummary summary = with_wait_hook(
       [&](WaitHook hook) { return engine.recall(key.value, request, hits, hook); });
@@ -74,7 +76,7 @@ void bind_recall(py::class_<Engine>& bound) {
              "question_mark"_a = HashArg<"question_mark">{0},
              "time_mark"_a = HashArg<"time_mark">{0}, "author_marks"_a = py::list(),
              "favoured_authors"_a = py::list(), "ranking"_a = py::none(),
-             "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
+             "known_model"_a = false, "candidates"_a = Candidates{50}, "ef"_a = Ef{64},
              R"(Finds the best rows of one partition by words and vector together.
 
 Args:
@@ -97,6 +99,8 @@ Args:
     author_marks: Hashes among the words of rows by the authors that the query names.
     favoured_authors: Hashes of the authors whose rows are favoured.
     ranking: How much each part of a score weighs; None is Ranking().
+    known_model: Whether the vectors count in full. Otherwise they count as far as they
+        agree with the words, so that a model that knows nothing does no harm.
     candidates: How many rows each side proposes, before their neighbours join.
     ef: Breadth of a search of the graph; scans do not use it.
 

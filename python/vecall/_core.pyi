@@ -256,6 +256,8 @@ class Ranking:
         time: Factor on a row that tells a time, if the query asks for one.
         author: Factor on a row by an author whom the query names.
         favoured: Factor on a row by a favoured author.
+        reply: Factor on a row by another author after a row by a favoured author, if that
+            row scores at least as high.
 
     Raises:
         InvalidArgumentError: a weight is outside of its range.
@@ -275,6 +277,7 @@ class Ranking:
         time: float = 1.3,
         author: float = 1.2,
         favoured: float = 1.2,
+        reply: float = 0.97,
     ) -> None: ...
     def __reduce_ex__(self, arg0: typing.Any) -> typing.Any: ...
 
@@ -395,6 +398,7 @@ class Engine:
         author_marks: list[int] = [],
         favoured_authors: list[int] = [],
         ranking: Ranking | None = None,
+        known_model: bool = False,
         candidates: int = 50,
         ef: int = 64,
     ) -> tuple[
@@ -428,6 +432,8 @@ class Engine:
             author_marks: Hashes among the words of rows by the authors that the query names.
             favoured_authors: Hashes of the authors whose rows are favoured.
             ranking: How much each part of a score weighs; None is Ranking().
+            known_model: Whether the vectors count in full. Otherwise they count as far as they
+                agree with the words, so that a model that knows nothing does no harm.
             candidates: How many rows each side proposes, before their neighbours join.
             ef: Breadth of a search of the graph; scans do not use it.
 
@@ -570,4 +576,4 @@ def build_info() -> dict[str, typing.Any]:
         ConfigError: VECALL_ISA names an instruction set that cannot run here.
     """
 
-__version__: str = "0.1.0"
+__version__: str = "unknown"

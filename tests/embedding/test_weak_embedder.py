@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from helpers.engines import DIM, KEY, corner, engine_of, found_ids
+from helpers.memories import ALICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vecall import Calibration, FunctionEmbedder, MemoryService
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)
@@ -52,6 +55,40 @@ def test_an_exact_rare_word_is_found_among_a_thousand_rows_that_look_nearer(refe
         options = {"candidates": candidates}
         asked = references.Query(query, (77,), 1, options)
         assert found_ids(references, engine, asked) == [517]
+
+
+def test_the_vectors_of_a_known_model_count_in_full(references):
+    """A model that vecall was fitted to needs no agreement with the words."""
+    rows = [
+        references.Row(1, (1, 2), -corner(5)),
+        references.Row(2, (3,), corner(5)),
+        *(references.Row(n, (4,), corner(n)) for n in range(6, 12)),
+    ]
+    engine = engine_of(references, rows)
+    weights = {}
+    for known in (False, True):
+        asked = references.Query(corner(5), (1, 2), 9, {"known_model": known})
+        found = references.ask(engine, KEY, asked)
+        weights[known] = found[5][1]
+    assert weights == {False: 0.0, True: 1.0}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_service_knows_the_models_of_the_shipped_weights(known):
+    (name,) = Calibration.shipped().models
+    model = name if known else f"not {name}"
+    # Opposite to the query where the words agree.
+    vectors = {"parrot": (1.0, 0.0), "parrot walnut": (-1.0, 0.1)}
+
+    def embed(texts):
+        return np.array([vectors.get(text, (0.5, 0.5)) for text in texts])
+
+    embedder = FunctionEmbedder(embed, dimensions=2, model_id=model)
+    with MemoryService(embedder=embedder) as memory:
+        texts = ["parrot walnut", "hamster", "turtle", "goldfish"]
+        memory.sync.add_memory(**ALICE, memories=texts)
+        hits = memory.sync.search_memory(**ALICE, query="parrot", explain=True).memories
+    assert {hit.explanation["vector_weight"] for hit in hits} == {float(known)}
 
 
 def test_an_embedder_that_tells_no_texts_apart_changes_no_order(references):

@@ -109,7 +109,7 @@ def a_conversation(references):
     """An engine in which every weight makes a difference, and a question to it."""
     rows = [
         references.Row(1, (1, 2, QUESTION), corner(0), session=1, position=1),
-        references.Row(2, (3,), corner(1), session=1, position=2),
+        references.Row(2, (3,), corner(1), session=1, position=2, author=3),
         references.Row(3, (1, TIME), corner(3), session=1, position=3),
         references.Row(4, (4, AUTHORS[0]), corner(7), session=1, position=4),
         references.Row(5, (2, 5, 6), corner(2), session=1, position=5),
@@ -159,7 +159,7 @@ def test_a_weight_of_zero_leaves_its_part_out(references):
     assert np.all(parts(session=0)[:, 4] == 0)
     assert np.all(parts(dense=0)[:, 2] == 0)
     assert np.all(parts(dense=1)[:, 1] == 0)
-    assert np.all(parts(question=1, time=1, author=1, favoured=1)[:, 5] == 1)
+    assert np.all(parts(question=1, time=1, author=1, favoured=1, reply=1)[:, 5] == 1)
 
 
 def test_the_words_of_a_row_count_by_the_share_of_the_query_that_they_cover(references):

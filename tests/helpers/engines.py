@@ -26,6 +26,7 @@ WEIGHTS = {
     "time": (0.0, 1.0, 1.3, 10.0),
     "author": (0.0, 1.0, 1.2),
     "favoured": (0.0, 1.0, 1.2),
+    "reply": (0.5, 0.97, 1.0, 2.0),
 }
 # Entries of 1 and -1 in four dimensions: every cosine is exact in float32.
 CORNERS = [
@@ -59,6 +60,7 @@ ranking_options = {
     "time_mark": st.just(TIME) | a_mark,
     "author_marks": st.lists(st.sampled_from(AUTHORS) | a_mark, max_size=4),
     "favoured_authors": st.lists(st.integers(0, 4), max_size=3),
+    "known_model": st.booleans(),
 }
 
 
@@ -100,6 +102,7 @@ def random_query(references, rng: np.random.Generator, dim: int):
         "time_mark": TIME,
         "author_marks": [mark for mark in AUTHORS if rng.random() < 0.5],
         "favoured_authors": rng.integers(0, 5, rng.integers(0, 3)).tolist(),
+        "known_model": True,
     }.items():
         if rng.random() < 0.5:
             options[name] = marks

@@ -26,6 +26,7 @@ DEFAULTS = {
     "time": 1.3,
     "author": 1.2,
     "favoured": 1.2,
+    "reply": 0.97,
 }
 
 
@@ -42,6 +43,7 @@ class Expected:
     beside: float = 0.0
     session: float = 0.0
     factor: float = 1.0
+    tied: float = 1.0  # the factor may be this times as large, for a rounding error
 
     @property
     def base(self) -> float:
@@ -91,6 +93,7 @@ class Asked:
     time_mark: int = 0
     author_marks: Collection[int] = ()
     favoured_authors: Collection[int] = ()
+    known_model: bool = False
 
 
 def rank(answer: Answer, links: Mapping[int, tuple[int | None, int | None]], q: Asked):
@@ -105,13 +108,14 @@ def rank(answer: Answer, links: Mapping[int, tuple[int | None, int | None]], q: 
     dense = weights["dense"] if q.has_vector else 0.0
     _weigh_words(answer, 1 - dense, weights["coverage_power"])
     if dense > 0:
-        answer.summary.trust = trust(answer)
+        answer.summary.trust = trust(answer, known_model=q.known_model)
         _weigh_vectors(found, dense * answer.summary.trust)
     best = _best_of_sessions(found)
     for e in found.values():
         e.beside = _beside(e.row.id, found, links, q)
         e.session = weights["session"] * best.get(e.row.session, 0.0)
         e.factor = _factor(e.row, q)
+    _lower_replies(found, links, q)
 
 
 def _weigh_words(answer: Answer, share: float, power: float) -> None:
@@ -134,18 +138,44 @@ def _weigh_vectors(found: Mapping[int, Expected], weight: float) -> None:
         e.vectors = weight * (1 if flat else (e.similarity - low) / (high - low))
 
 
-def trust(answer: Answer) -> float:
+def trust(answer: Answer, *, known_model: bool) -> float:
     """How far the vector side agrees with the words, in [0, 1]."""
     found, summary = answer.rows.values(), answer.summary
     agreeing = [e for e in found if e.lexical > 0 and not math.isnan(e.similarity)]
     weight = sum(e.lexical for e in agreeing)
-    if not weight:
+    if not weight or known_model:
         return 0.0 if all(math.isnan(e.similarity) for e in found) else 1.0
     weighted = sum(e.lexical * e.similarity for e in agreeing) / weight
     if summary.deviation < 1e-3:
         return 1.0  # all rows are alike to the vectors
     lift = (weighted - summary.mean) / summary.deviation
     return min(1.0, max(2 * lift, (1 - summary.coverage) ** 2, 0.0))
+
+
+_CLOSE = 1e-4
+
+
+def _lower_replies(
+    found: Mapping[int, Expected],
+    links: Mapping[int, tuple[int | None, int | None]],
+    q: Asked,
+) -> None:
+    """A reply to a favoured author who scores as high counts less."""
+    scores = {i: e.score for i, e in found.items()}
+
+    def is_favoured(i: int) -> bool:
+        author = found[i].row.author
+        return author != 0 and author in q.favoured_authors
+
+    for i, e in found.items():
+        first = links[i][0]
+        if first not in found or is_favoured(i) or not is_favoured(first):
+            continue
+        lead = scores[first] - scores[i]
+        if lead >= 0:
+            e.factor *= q.weights["reply"]
+        if abs(lead) <= _CLOSE * max(1.0, scores[i]) and q.weights["reply"] > 0:
+            e.tied = q.weights["reply"] ** (-1 if lead >= 0 else 1)
 
 
 def _best_of_sessions(found: Mapping[int, Expected]) -> dict[int, float]:

@@ -34,13 +34,38 @@ def test_what_a_user_said_comes_before_a_reply_that_repeats_it(open_service):
         for authors in (("user",), ("agent",), ("somebody", "agent"))
     }
     assert first == {("user",): "e1", ("agent",): "e2", ("somebody", "agent"): "e2"}
-    for authors, factors in (((), {1.0}), (("user",), {1.0, 1.2})):
+    for authors, factors in (((), {1.0}), (("user",), {0.97, 1.2})):
         ranking = Ranking(authors=authors)
         hits = found(service, query, ranking=ranking, explain=True)
         assert {round(m.explanation["factor"], 6) for m in hits} == factors
     assert found(service, query)[0].event_id == "e1"
     twice = found(service, query, ranking=Ranking(authors=["user", "user"]))
     assert [m.score for m in twice] == [m.score for m in found(service, query)]
+
+
+def test_a_reply_ranks_lower_only_below_the_turn_that_it_answers(open_service):
+    """Ranking.weights["reply"]: both tell it, so the reply takes no better place."""
+    service = open_service()
+    service.sync.add_session_to_memory(
+        session(
+            turn("e1", "My parrot eats walnuts.", author="user"),
+            turn("e2", "A parrot that eats walnuts is well.", author="agent"),
+            turn("e3", "Thanks. And the hamster?", author="user"),
+            turn("e4", "The hamster sleeps by day.", author="agent"),
+        )
+    )
+
+    def factors(query, **weights):
+        ranking = Ranking(weights=weights)
+        hits = found(service, query, ranking=ranking, explain=True)
+        return {m.event_id: round(m.explanation["factor"], 6) for m in hits}
+
+    both = factors("what does the parrot eat")
+    assert (both["e1"], both["e2"]) == (1.2, 0.97)
+    assert factors("what does the parrot eat", reply=0.5)["e2"] == 0.5
+    assert factors("what does the parrot eat", reply=1)["e2"] == 1.0
+    # The reply alone has the word.
+    assert factors("where does it sleep", reply=0.5)["e4"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -84,7 +109,8 @@ def test_authors_that_would_change_nothing_are_refused():
         lambda: MemoryService(**grouped(**two)),
         lambda: MemoryService(
             search=SearchOptions(
-                authors=("agent",), ranking=Ranking(weights={"favoured": 1})
+                authors=("agent",),
+                ranking=Ranking(weights={"favoured": 1, "reply": 1}),
             )
         ),
         lambda: InMemoryMemoryService(search=SearchOptions(authors=("agent",))),

@@ -83,8 +83,9 @@ def test_a_service_refuses_what_is_not_the_group(tmp_path, name, given):
 def test_authors_are_given_once():
     with pytest.raises(ConfigError, match=r"search\.authors"):
         SearchOptions(authors=("a",), ranking=Ranking(authors=("b",)))
+    none = {"favoured": 1.0, "reply": 1.0}
     with pytest.raises(ConfigError, match=r"search\.authors"):
-        SearchOptions(authors=("a",), ranking=Ranking(weights={"favoured": 1.0}))
+        SearchOptions(authors=("a",), ranking=Ranking(weights=none))
 
 
 def test_lengths_of_time_may_be_numbers_timedeltas_and_texts(tmp_path):

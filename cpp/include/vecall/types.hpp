@@ -118,6 +118,7 @@ struct Ranking {
   float time = 1.3F;      // the query asks when, and the row tells a time
   float author = 1.2F;    // the query names the row's author
   float favoured = 1.2F;  // the row's author is favoured for every query
+  float reply = 0.97F;  // the row answers one of a favoured author that scores as high
 };
 
 // Terms that describe a row instead of coming from its text, as the query uses them.
@@ -139,6 +140,7 @@ struct RecallQuery {
   Filter filter;
   float min_similarity = -std::numeric_limits<float>::infinity();  // inclusive
   Ranking ranking;
+  bool known_model = false;     // its vectors count in full, whatever the words say
   std::size_t candidates = 50;  // from each side, before their neighbours join
   std::size_t ef = 64;          // breadth of an approximate search
 };

@@ -225,6 +225,40 @@ std::int64_t sum_nibbles(const std::uint8_t* nibbles, const std::int16_t* q,
   return sum_of_int64(total);
 }
 
+// Four rows at once: one load of the query for all, and one sum across the lanes. In
+// 512 columns an element takes 64 products, so after two horizontal sums 256, which
+// fit.
+void sum_four_rows(const std::int16_t* rows, const std::int16_t* q, std::size_t width,
+                   double* out) noexcept {
+  constexpr std::size_t kColumns = 512;
+  __m256d totals = _mm256_setzero_pd();
+  for (std::size_t begin = 0; begin < width; begin += kColumns) {
+    const std::size_t end = width - begin < kColumns ? width : begin + kColumns;
+    __m256i sums[4] = {};
+    for (std::size_t at = begin; at < end; at += 16) {
+      const __m256i query = load(q + at);
+      for (std::size_t row = 0; row < 4; ++row) {
+        sums[row] = _mm256_add_epi32(
+            sums[row], _mm256_madd_epi16(load(rows + row * width + at), query));
+      }
+    }
+    const __m256i halves_of_rows = _mm256_hadd_epi32(
+        _mm256_hadd_epi32(sums[0], sums[1]), _mm256_hadd_epi32(sums[2], sums[3]));
+    totals = _mm256_add_pd(
+        totals,
+        _mm256_add_pd(_mm256_cvtepi32_pd(_mm256_castsi256_si128(halves_of_rows)),
+                      _mm256_cvtepi32_pd(_mm256_extracti128_si256(halves_of_rows, 1))));
+  }
+  _mm256_storeu_pd(out, totals);
+}
+
+void sum_rows_by_four(const std::int16_t* rows, const std::int16_t* q,
+                      std::size_t width, std::size_t count, double* out) noexcept {
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) sum_four_rows(rows + i * width, q, width, out + i);
+  sum_int16_rows(rows + i * width, q, width, count - i, out + i);
+}
+
 std::size_t at_least(const float* values, std::size_t count, float threshold,
                      std::uint32_t* positions) noexcept {
   const __m256 limit = _mm256_set1_ps(threshold);
@@ -280,7 +314,7 @@ const KernelTable kAvx2Table = {
     .sum_high = sum_high,
     .sum_high_rows = row_by_row<sum_high>,
     .sum_nibbles = sum_nibbles,
-    .sum_int16_rows = sum_int16_rows,
+    .sum_int16_rows = sum_rows_by_four,
     .rotate = rotate,
     .reaching = reaching,
     .at_least = at_least,

@@ -39,6 +39,7 @@ constexpr double kNoSpread = 1e-3;
 // puts the rows with the query's words at its mean; a good one puts them above.
 float trust_in_vectors(std::span<const Candidate> candidates,
                        const FusionInput& input) noexcept {
+  if (input.known_model) return 1.0F;
   double weighted = 0;
   double weight = 0;
   for (const Candidate& candidate : candidates) {
@@ -72,6 +73,17 @@ void weigh_words(std::span<Candidate> candidates, float dense,
   const float said = std::pow(std::clamp(input.coverage, 0.0F, 1.0F), kSaidPower);
   const float scale = most > 0.0F ? (1.0F - dense) * said / most : 0.0F;
   for (Candidate& candidate : candidates) candidate.parts.words *= scale;
+}
+
+// A reply beside the turn that it answers, where both are found.
+void lower_replies(std::span<Candidate> candidates, float factor) noexcept {
+  for (Candidate& candidate : candidates) {
+    if (candidate.by_favoured_author || candidate.previous == kNoCandidate) continue;
+    const Candidate& before = candidates[candidate.previous];  // is never lowered
+    if (!before.by_favoured_author || before.score < candidate.score) continue;
+    candidate.parts.factor *= factor;
+    candidate.score *= factor;
+  }
 }
 
 float beside(std::span<const Candidate> candidates, const Candidate& candidate,
@@ -140,6 +152,7 @@ float fuse(std::span<Candidate> candidates, const FusionInput& input,
     candidate.score =
         (parts.words + parts.vectors + parts.beside + parts.session) * parts.factor;
   }
+  if (ranking.reply != 1.0F) lower_replies(candidates, ranking.reply);
   return trust;
 }
 

@@ -49,6 +49,7 @@ struct FusionInput {
   bool has_vector = false;  // the query came with one
   float coverage = 0;   // share of the query's idf that the best row matches, [0, 1]
   CosineSpread spread;  // of the query over the partition
+  bool known_model = false;  // trust is 1
   const Ranking& ranking;
 };
 
@@ -59,10 +60,12 @@ struct FusionInput {
 //             of the rows two positions away
 //   session = share * sum of the three largest bases of the session
 //   score   = (words + vectors + beside + session) * factor
-// Without a query vector a is 0. `trust` in [0, 1] is what keeps a weak embedder from
-// doing harm: how many standard deviations the rows that share words with the query
-// stand above the partition's mean cosine (twice that, capped at 1), or (1 -
-// coverage)^2 where the words say little, whichever is more.
+// The factor of a reply is lowered if the row before it, of a favoured author, scores
+// at least as high: both say it, and the author's own words come first. Without a query
+// vector a is 0. `trust` in [0, 1] is what keeps a weak embedder from doing harm: how
+// many standard deviations the rows that share words with the query stand above the
+// partition's mean cosine (twice that, capped at 1), or (1 - coverage)^2 where the
+// words say little, whichever is more. It is 1 for a known model.
 float fuse(std::span<Candidate> candidates, const FusionInput& input,
            SessionSums& sums);
 

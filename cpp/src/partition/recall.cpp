@@ -270,9 +270,10 @@ RecallSummary recall_with(const PartitionView& partition, const RecallQuery& que
   }
   apply_features(partition, query, scratch);
   apply_favoured(partition, query, scratch);
-  summary.trust =
-      fuse(scratch.candidates,
-           {has_vector, summary.coverage, summary.spread, query.ranking}, scratch.sums);
+  summary.trust = fuse(
+      scratch.candidates,
+      {has_vector, summary.coverage, summary.spread, query.known_model, query.ranking},
+      scratch.sums);
   rank(rows, query, scratch.candidates, out);
   return summary;
 }

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vecall.ranking.options import Ranking
 
 NO_NEIGHBOURS = {"next": 0.0, "previous": 0.0, "after_question": 0.0, "second": 0.0}
-NO_MARKS = {"question": 1.0, "time": 1.0, "author": 1.0, "favoured": 1.0}
+NO_MARKS = {"question": 1.0, "time": 1.0, "author": 1.0, "favoured": 1.0, "reply": 1.0}
 PREVIOUS = 0.4
 """The default weight of the previous turn; see docs/results/recall.md."""
 
@@ -58,6 +58,7 @@ def settings(*, vectors: bool) -> list[Setting]:
         _weighed("no time factor", {"time": 1.0}),
         _weighed("no author factor", {"author": 1.0}),
         _weighed("no author favoured", {"favoured": 1.0}),
+        _weighed("no reply factor", {"reply": 1.0}),
         _weighed("first table: none but 0.5 beside", FIRST),
     ]
     if vectors:

@@ -71,6 +71,8 @@ class EmbeddingQueue:
         self._embed_queries: Callable[[list[str]], Any] = getattr(
             embedder, "embed_queries", embedder.embed
         )
+        self._texts_async = is_async(embedder.embed)
+        self._queries_async = is_async(self._embed_queries)
 
     def knows_letters(self, query: str) -> bool:
         """Whether most of a query's letters belong to scripts that the model knows."""
@@ -91,7 +93,7 @@ class EmbeddingQueue:
             EmbedderError: The embedder failed.
         """
         self._refuse_nested()
-        vectors: Vectors = await Join(self._submit(self._embed_queries, [query]))
+        vectors: Vectors = await Join(self._submit([query], is_query=True))
         vector: Vectors = vectors[0]
         self._queries.put(app, user, query, vector)
         return vector
@@ -171,7 +173,7 @@ class EmbeddingQueue:
         self._in_flight.dropped(needless)
         if not batch:
             return _Batch([], Future())
-        vectors = self._submit(self.embedder.embed, batch)
+        vectors = self._submit(batch)
         vectors.add_done_callback(partial(self._keep, claimed))
         self._in_flight.sent(claimed, vectors)
         return _Batch(batch, vectors)
@@ -187,7 +189,7 @@ class EmbeddingQueue:
     def embed_now(self, texts: Sequence[str]) -> list[bytes | None]:
         """Return vectors as `embed_texts` does, on a thread that may block."""
         self._refuse_nested()
-        vectors = self._submit(self.embedder.embed, list(texts)).result()
+        vectors = self._submit(list(texts)).result()
         return [as_bytes(vector) for vector in vectors]
 
     def _refuse_nested(self) -> None:
@@ -217,13 +219,12 @@ class EmbeddingQueue:
     @property
     def _ahead(self) -> int:
         """Batches in flight: one for a plain embedder, so queries run in between."""
-        several = self._at_once > 1 or is_async(self.embedder.embed)
+        several = self._at_once > 1 or self._texts_async
         return _AHEAD if several else 1
 
-    def _submit(
-        self, embed: Callable[[list[str]], Any], texts: list[str]
-    ) -> Future[Vectors]:
-        concurrent = is_async(embed)
+    def _submit(self, texts: list[str], *, is_query: bool = False) -> Future[Vectors]:
+        concurrent = self._queries_async if is_query else self._texts_async
+        embed = self._embed_queries if is_query else self.embedder.embed
         tried = _tried_async if concurrent else _tried
         work = partial(tried, embed, texts, self.embedder.dimensions)
         return self.thread.run(work, concurrent=concurrent)

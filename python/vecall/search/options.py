@@ -105,7 +105,10 @@ def _checked_favoured(ranking: Ranking, authors: object) -> tuple[str, ...]:
     if ranking.authors is not None:
         msg = "search.authors: the ranking has authors already; give them once"
         raise ConfigError(msg)
-    if ranking.weights.get("favoured") == _NO_FACTOR:
-        msg = 'search.authors: the ranking favours none; its weight "favoured" is 1'
+    if all(ranking.weights.get(name) == _NO_FACTOR for name in ("favoured", "reply")):
+        msg = (
+            'search.authors: the ranking favours none; its weights "favoured" and '
+            '"reply" are 1'
+        )
         raise ConfigError(msg)
     return checked_authors(authors, "search.authors")

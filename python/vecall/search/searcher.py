@@ -265,6 +265,7 @@ class Searcher:
             author_marks=list(marks.authors),
             favoured_authors=_author_keys(tuple(request.authors)),
             ranking=ranking.engine_ranking,
+            known_model=self._scoring.known_model,
             **_options(request),
         )
         rids, by_score = ids.tolist(), scores.tolist()

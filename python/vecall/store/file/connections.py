@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -43,10 +44,10 @@ def reading(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
             connection.execute("COMMIT")
 
 
-def file_bytes(path: Path) -> int:
+def file_bytes(path: Path | str) -> int:
     """Return a file's size without opening it; 0 if it does not exist."""
     try:
-        return path.stat().st_size
+        return os.stat(path).st_size  # noqa: PTH116 - a str costs no Path
     except OSError:
         return 0
 

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -82,6 +82,7 @@ class Database:
         """
         path = None if path is None else with_resolved_folder(path)
         self.path = path
+        self._wal = "" if path is None else f"{path}-wal"  # each write looks at it
         self.expiry_clock = ExpiryClock(clock or Clock())
         self._durability = durability
         self._min_free = min_free_bytes
@@ -297,12 +298,13 @@ class Database:
             return True
         needed = max(self._min_free, _ROOM_FOR_A_BATCH * size)
         if self._min_free:  # a checkpoint may copy the WAL into the file
-            needed += self.sizes()["wal_bytes"]
-        if self._reserve is not None and not self._reserve.is_held:
+            needed += self._wal_bytes()
+        lacking = self._reserve is not None and not self._reserve.is_held
+        if lacking:
             needed += BYTES  # refill the reserve first: a deletion may need it
         if free_bytes(self.path.parent) < needed:
             return False
-        if self._reserve is not None:
+        if lacking and self._reserve is not None:
             self._reserve.fill()
         return True
 
@@ -315,7 +317,7 @@ class Database:
 
         Deletions can then reuse the WAL's disk space.
         """
-        if self.sizes()["wal_bytes"]:
+        if self._wal_bytes():
             with self.exclusive() as connection:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
@@ -323,9 +325,11 @@ class Database:
         """Return the bytes of the file and of its WAL."""
         if self.path is None:
             return {"file_bytes": 0, "wal_bytes": 0}
-        log = self.path.with_name(self.path.name + "-wal")
+        return {"file_bytes": file_bytes(self.path), "wal_bytes": self._wal_bytes()}
+
+    def _wal_bytes(self) -> int:
         # By stat only: opening and closing a file would drop this process's locks.
-        return {"file_bytes": file_bytes(self.path), "wal_bytes": file_bytes(log)}
+        return file_bytes(self._wal)
 
     def close(self) -> None:
         """Close all connections.
@@ -368,18 +372,16 @@ class Database:
 
     def _truncate_wal(self, connection: sqlite3.Connection) -> None:
         """Truncate a WAL that exceeds its limit, unless a reader still needs it."""
-        if self.sizes()["wal_bytes"] <= _MAX_WAL_BYTES:
+        if self._wal_bytes() <= _MAX_WAL_BYTES:
             return
         connection.execute("PRAGMA busy_timeout = 0")
         with suppress(sqlite3.Error):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
-    @contextmanager
-    def _passing(self) -> Iterator[None]:
+    def _passing(self) -> AbstractContextManager[None]:
         gate = self._gate
-        with gate.hold(_GATE_TIMEOUT_S) if gate else nullcontext():
-            yield
+        return gate.hold(_GATE_TIMEOUT_S) if gate else nullcontext()
 
     def _close_gate(self) -> None:
         if self._gate is not None:

@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from vecall.store.file.connections import file_bytes
 from vecall.store.file.filesystem import is_own_file
 
 BYTES = 1024 * 1024
@@ -21,14 +22,12 @@ class Reserve:
     def __init__(self, database: Path) -> None:
         """Set the file's name; `fill` creates it."""
         self._path = database.with_name(database.name + ".reserve")
+        self._name = str(self._path)
 
     @property
     def is_held(self) -> bool:
         """Whether the space is reserved."""
-        try:
-            return self._path.stat().st_size >= BYTES
-        except OSError:
-            return False
+        return file_bytes(self._name) >= BYTES
 
     def fill(self) -> bool:
         """Reserve the space unless it is reserved; False if the disk is full."""

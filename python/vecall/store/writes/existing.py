@@ -64,10 +64,11 @@ def lookup_existing(
         if expires_at <= now:
             known.let_go.add(id_)
     known.corrected = corrected(connection, number, ids)
+    texts = [(draft.hash, draft.author) for draft in in_slices(drafts)]
     said = [
-        (draft.hash, draft.author)
-        for draft in in_slices(drafts)
-        if known.texts.get(draft.id) != (draft.hash, draft.author)
+        text
+        for draft, text in zip(drafts, texts, strict=True)
+        if known.texts.get(draft.id) != text
     ]
     known.vectors = vectors_of(connection, number, said, model)
     return known
