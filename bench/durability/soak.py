@@ -1,21 +1,49 @@
 """Rates, latencies, stale reads and log size with writers, readers and kills.
 
     python -m bench.durability.soak --seconds 600 [--folder DIR] [--writers 4]
-        [--readers 4]
+        [--readers 4] [--postgres]
 
-All processes use one file. The exit status is 1 if anything was wrong.
+All processes use one file; with --postgres one database, whose server syncs. The exit
+status is 1 if anything was wrong.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from helpers.database_soak import DatabaseSoak
 from helpers.fork_pool import ForkPool
+from helpers.postgres_server import Schema, new_server
 from helpers.soak import Soak
 
 from bench.common import arguments
+
+
+class _Place:
+    """A file, or a database of a server of its own."""
+
+    def __init__(self, folder: Path, *, is_database: bool) -> None:
+        self._path = folder / "m.db"
+        self._server = new_server() if is_database else None
+
+    def soak(self, pool: ForkPool, seed: int, **options: Any) -> Soak:
+        if self._server is None:
+            return Soak(pool, self._path, seed, **options)
+        return DatabaseSoak(pool, Schema(self._server), seed, **options)
+
+    def size(self) -> int:
+        if self._server is None:
+            return self._path.stat().st_size
+        size: int = self._server.execute("SELECT pg_database_size('postgres')")[0][0]
+        return size
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.remove()
 
 
 def times(name: str, seconds: list[float]) -> None:
@@ -36,17 +64,18 @@ def main() -> int:
     parser.add_argument("--durability", default="full", choices=("full", "process"))
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="on the disk to be tried")
+    parser.add_argument("--postgres", action="store_true", help="over a database")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(dir=options.folder) as folder,
         ForkPool("helpers.soak") as pool,
+        closing(_Place(Path(folder), is_database=options.postgres)) as place,
     ):
-        path = Path(folder) / "m.db"
-        soak = Soak(pool, path, options.seed, durability=options.durability)
+        soak = place.soak(pool, options.seed, durability=options.durability)
         seen = soak.go(options.seconds, options.writers, options.readers)
-        size = path.stat().st_size
+        size = place.size()
     busy = sum("BusyError" in error for error in seen.errors)
-    print(f"{seen.seconds:.0f} s, {seen.kills} kills, file {size / 1e6:.1f} MB")
+    print(f"{seen.seconds:.0f} s, {seen.kills} kills, {size / 1e6:.1f} MB")
     times("writes", seen.written)
     times("searches", seen.searched)
     print(f"writes a second {len(seen.written) / seen.seconds:,.0f}, of each writer:")

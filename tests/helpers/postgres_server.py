@@ -193,6 +193,51 @@ class Server:
             self.set_synchronous("*")
         return other
 
+    def archive(self) -> None:
+        """Archive the log from now on, for `restore`."""
+        (self.folder / "archive").mkdir()
+        self._own()
+        self.execute("ALTER SYSTEM SET archive_mode = on")
+        self.execute(
+            f"ALTER SYSTEM SET archive_command = 'cp %p {self.folder}/archive/%f'"
+        )
+        self.stop()
+        self.start()
+
+    def back_up(self) -> Path:
+        """Take a base backup, and return its folder."""
+        target = self.folder / "backup"
+        self._run("pg_basebackup", "-h", str(self.folder), "-U", "admin", "-D",
+                  str(target), "--checkpoint=fast", "--no-sync")  # fmt: skip
+        return target
+
+    def begin_new_log(self) -> None:
+        """Wait until all that was written is in the archive."""
+        ((name,),) = self.execute("SELECT pg_walfile_name(pg_switch_wal())")
+        self.wait_until(f"SELECT last_archived_wal >= '{name}' FROM pg_stat_archiver")
+
+    def restore(self, backup: Path, point: str | None = None) -> None:
+        """Kill the server, and start it with a backup in place of its data.
+
+        Args:
+            backup: The folder of a base backup.
+            point: A restore point of the archived log; default: the backup alone.
+        """
+        self.kill()
+        shutil.rmtree(self.data)
+        backup.rename(self.data)
+        if point is not None:
+            with (self.data / "postgresql.auto.conf").open("a") as settings:
+                settings.write(
+                    f"restore_command = 'cp {self.folder}/archive/%f %p'\n"
+                    f"recovery_target_name = '{point}'\n"
+                    "recovery_target_action = 'promote'\n"
+                )
+            (self.data / "recovery.signal").touch()
+            self._own()
+        self.start()
+        self.wait_until("SELECT NOT pg_is_in_recovery()")
+
     def set_synchronous(self, names: str) -> None:
         """Let commits wait for the standbys of these names."""
         self.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")

@@ -1,4 +1,4 @@
-"""Processes, backends and servers are killed while four processes write."""
+"""Processes, backends and servers are killed while several processes write and read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from helpers.campaigns import SCALE, scaled
 from helpers.database_campaign import KINDS, DatabaseCampaign
+from helpers.database_soak import DatabaseSoak
 from helpers.fork_pool import ForkPool
-from helpers.postgres_server import MISSING, is_available
+from helpers.postgres_server import MISSING, Schema, is_available
 
 KILLS = {"process": 6, "connections": 6, "backend": 2, "server": 2, "failover": 5}
 
@@ -36,3 +37,13 @@ def test_no_acknowledged_call_is_lost_torn_or_doubled(campaign, kind):
     tally = campaign.tallies[kind]
     assert tally.problems == []
     assert tally.acknowledged > 20 * tally.kills
+
+
+def test_readers_find_what_other_processes_have_written(campaign):
+    """Four of each and a killer: nothing is stale or lost, and no writer starves."""
+    with ForkPool("helpers.soak") as pool:
+        seen = DatabaseSoak(pool, Schema(campaign.primary), seed=5).go(scaled(6))
+    assert seen.errors == []
+    assert seen.stale == 0
+    assert seen.judged > seen.seconds
+    assert seen.unfairness < 5, seen.rates

@@ -96,6 +96,34 @@ def test_without_the_random_bits_it_would_find_ghosts(
     assert news == set()
 
 
+@pytest.mark.parametrize("point", [None, "here"])
+def test_a_server_forgets_what_a_restored_backup_never_had(
+    primary, open_service, point
+):
+    """The servers run on, while the database is restored under them."""
+    if point is not None:
+        primary.archive()
+    schema = Schema(primary)
+    service, other = (open_service(either(schema, primary)) for _ in range(2))
+    backup = None if point is None else primary.back_up()
+    service.sync.add_memory(**ME, memories=["okapi both"])
+    backup = backup or primary.back_up()
+    if point is not None:
+        primary.execute(f"SELECT pg_create_restore_point('{point}')")
+    for n in range(3):
+        service.sync.add_memory(**ME, memories=[f"zebra lost {n}"])
+    assert len(found(service, "zebra")) == len(found(other, "zebra")) == 3
+    if point is not None:
+        primary.begin_new_log()
+    primary.restore(backup, point)
+    for n in range(3):
+        other.sync.add_memory(**ME, memories=[f"gnu new {n}"])
+    for each in (service, other):
+        assert found(each, "zebra") == set()
+        assert found(each, "gnu") == {"gnu new 0", "gnu new 1", "gnu new 2"}
+        assert found(each, "okapi") == {"okapi both"}
+
+
 def test_no_acknowledged_write_is_lost_when_a_synchronous_replica_takes_over(
     primary, open_service
 ):
