@@ -48,6 +48,41 @@ _SETUP = (
     errors.UndefinedFunction,
     errors.UndefinedColumn,
 )
+# libpq gives no SQLSTATE for a connection that fails, only a text. A server with
+# another lc_messages sends other texts: the error is then "cannot be reached".
+_REFUSED = (
+    "password authentication failed",
+    "no password supplied",
+    "authentication failed",
+    "no pg_hba.conf entry",
+    "is not permitted to log in",
+    "permission denied for database",
+    "does not exist",  # the role or the database
+    "no such database",  # a pooler's words
+    "no such user",
+)
+_CROWDED = (
+    "too many clients",
+    "too many connections",
+    "remaining connection slots",
+    "no more connections allowed",
+)
+_STARTING = ("is starting up", "is shutting down", "is in recovery mode")
+_UNVERIFIED = (
+    (
+        "does not match host name",
+        "the certificate of the server is for another host name",
+    ),
+    (
+        "certificate verify failed",
+        "the certificate of the server is not of an authority in sslrootcert, or has "
+        "expired",
+    ),
+    ("root certificate file", "the file of sslrootcert does not exist"),
+    ("does not support SSL", "the server has no TLS, and sslmode demands it"),
+    ("unsupported startup parameter", "the pooler refuses a startup parameter; set its "
+     "ignore_startup_parameters = options"),
+)  # fmt: skip
 AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
 """Errors after which a transaction is repeated: nothing of it was committed."""
 
@@ -77,18 +112,39 @@ def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kin
             "the database is read-only: it is a replica, or the service is for reads"
         )
     if isinstance(error, _SETUP):
-        return ConfigError(
-            f"path: the database refused access{code}; check user, password, database "
-            "and schema, and run `vecall pg doctor URL`"
-        )
+        return _refused(code)
     if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
         return ConfigError(
             "path: the URL of the database is malformed, or has an option or a value "
             "that libpq does not know"
         )
     if is_lost(error):
+        known = _at_connecting(str(error))
+        if known is not None:
+            return known
         return StorageError("the database cannot be reached, or ended the connection")
     return StorageError(f"the database refused a statement{code}")
+
+
+def _refused(code: str) -> ConfigError:
+    return ConfigError(
+        f"path: the database refused access{code}; check user, password, database "
+        "and schema, and run `vecall pg doctor URL`"
+    )
+
+
+def _at_connecting(text: str) -> VecallError | None:
+    """Return the error for a text of libpq, which is not repeated; None if unknown."""
+    for part, message in _UNVERIFIED:
+        if part in text:
+            return ConfigError(f"path: {message}")
+    if any(part in text for part in _CROWDED):
+        return BusyError("the database has no connection free; try again")
+    if any(part in text for part in _STARTING):
+        return BusyError("the database is starting or stopping; try again")
+    if any(part in text for part in _REFUSED):
+        return _refused("")
+    return None
 
 
 @contextmanager
