@@ -37,6 +37,7 @@ OPERATIONS: Mapping[str, str | None] = {
     "get_many": "returned",
     "expand_session": "returned",
     "mark_used": "marked",
+    "touch": "marked",
     "delete": "deleted",
     "delete_many": "deleted",
     "delete_session": "deleted",

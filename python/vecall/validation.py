@@ -132,6 +132,18 @@ def check_min_similarity(value: object) -> float:
     return float(value)
 
 
+def checked_bool(value: object, name: str) -> bool:
+    """Return a bool.
+
+    Raises:
+        InvalidTypeError: Another type.
+    """
+    if not isinstance(value, bool):
+        msg = f"{name}: expected True or False"
+        raise InvalidTypeError(msg)
+    return value
+
+
 def check_offset(offset: object) -> int:
     """Return the number of results that a search leaves out.
 

@@ -30,6 +30,7 @@ WRITING: dict[str, dict[str, Any]] = {
     "confirm_forget": {**ALICE, "token": "token"},
     "consolidate": {**ALICE},
     "mark_used": {**ALICE, "memory_ids": ["f"]},
+    "touch_memories": {**ALICE, "memory_ids": ["f"], "ttl": 90.0},
     "delete_memory": {**ALICE, "memory_id": "f"},
     "delete_memories": {**ALICE, "memory_ids": ["f", "f2"]},
     "delete_session": {**ALICE, "session_id": "s"},

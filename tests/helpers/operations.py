@@ -35,6 +35,7 @@ def walk(call: Call, folder: Any) -> list[tuple[str, dict[str, int]]]:
     middle = next(memory.id for memory in found.memories if memory.text == "zebra b")
     turn = {"memory_id": middle, "turns_before": 1, "turns_after": 0}
     do("expand_session 2 returned", "expand_session", **ALICE, **turn)
+    do("touch 1 marked", "touch_memories", **ALICE, memory_ids=[one], ttl=1e6)
     do("mark_used 2 marked", "mark_used", **ALICE, memory_ids=[one, two, "nobody"])
     do("warm", "admin.warm", **ALICE)
     do("stats", "admin.stats")

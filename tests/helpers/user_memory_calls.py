@@ -27,6 +27,7 @@ BOUND = {
     "restore": "restore_memory",
     "release": "release_memory",
     "mark_used": "mark_used",
+    "touch": "touch_memories",
     "delete": "delete_memory",
     "delete_many": "delete_memories",
     "delete_session": "delete_session",

@@ -82,6 +82,9 @@ def test_a_damaged_item_is_reported_set_aside_and_the_others_recovered(
     assert main(["doctor", "--path", str(path)]) != 0
     assert "1 of 3 fail their checksum" in capsys.readouterr().out
     main(["doctor", "--path", str(path), "--recover", str(tmp_path / "saved.db")])
+    said = capsys.readouterr().out
+    assert f"0 memories saved to {tmp_path / 'saved.db'}, 0 lost" in said
+    assert f"2 items saved to {tmp_path / 'saved.db'}, 1 lost" in said
     assert main(["doctor", "--path", str(path), "--repair"]) == 0
     for name in ("m.db", "saved.db"):
         items = open_service(tmp_path / name).items.sync

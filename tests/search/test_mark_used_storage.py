@@ -290,7 +290,7 @@ def test_copies_have_the_uses(open_service, service, path, tmp_path):
     service.sync.admin.purge()
     service.close()
     assert (uses(path), used_at(path)) == before
-    assert recover(path, tmp_path / "saved.db") == (4, 0)
+    assert recover(path, tmp_path / "saved.db") == (4, 0, 0, 0)
     for copy in (tmp_path / "copy.db", tmp_path / "saved.db"):
         assert (uses(copy), used_at(copy)) == before
         assert faults(copy) == []

@@ -77,7 +77,7 @@ ASKED = "deleteUser exportUser listMemories".split()  # with a query
 TOLD = (  # with a body
     "addEvents addMemories consolidate countMemories deleteWhere endSession "
     "ingestSession listWhere markUsed observeSession releaseMemory searchMemories "
-    "updateMemory"
+    "touchMemories updateMemory"
 ).split()
 NAMED = (  # by their paths alone
     "archiveMemory deleteMemory deleteSession getMemory memoryHistory restoreMemory"

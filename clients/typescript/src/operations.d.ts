@@ -27,6 +27,8 @@ import type {
   Page,
   Release,
   Search,
+  Touch,
+  Touched,
   Turns,
   Used,
 } from "./schemas.js";
@@ -135,6 +137,9 @@ export declare class UserMemory {
 
   /** Record that memories were used. Not retried after a failure. */
   markUsed(body: Used, options?: CallOptions): Promise<Marked>;
+
+  /** Move the expiry of memories. Retried after a failure. */
+  touchMemories(body: Touch, options?: CallOptions): Promise<Touched>;
 
   /** Delete the memories that match a filter. Not retried after a failure. */
   deleteWhere(body: DeleteWhere, options?: CallOptions): Promise<Deleted>;

@@ -16,6 +16,7 @@ const operations = {
   listWhere: { method: "POST", path: "/apps/{app}/users/{user}/memories/list", repeat: "always", answer: "json" },
   countMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/count", repeat: "always", answer: "json" },
   markUsed: { method: "POST", path: "/apps/{app}/users/{user}/memories/used", repeat: "never", answer: "json" },
+  touchMemories: { method: "POST", path: "/apps/{app}/users/{user}/memories/touch", repeat: "always", answer: "json" },
   deleteWhere: { method: "POST", path: "/apps/{app}/users/{user}/memories/delete", repeat: "never", answer: "json" },
   exportUser: { method: "GET", path: "/apps/{app}/users/{user}/export", repeat: "always", answer: "lines" },
   getMemory: { method: "GET", path: "/apps/{app}/users/{user}/memories/{id}", repeat: "always", answer: "json" },
@@ -126,6 +127,10 @@ export class UserMemory {
 
   markUsed(body, options) {
     return this.#transport.call(operations.markUsed, { ...this.#names }, undefined, body, options);
+  }
+
+  touchMemories(body, options) {
+    return this.#transport.call(operations.touchMemories, { ...this.#names }, undefined, body, options);
   }
 
   deleteWhere(body, options) {

@@ -279,6 +279,13 @@ export interface Used {
   ids: readonly Name[];
 }
 
+export interface Touch {
+  /** At most 256 items. */
+  ids: readonly Name[];
+  /** Seconds from now, or "3600s"; null is for ever. */
+  ttl: number | bigint | string | null;
+}
+
 export interface Turns {
   /** At most 256 items. */
   events?: readonly NewEvent[];
@@ -292,11 +299,13 @@ export interface ListWhere {
   cursor?: Name;
   /** At least 1; at most 1000. */
   limit?: number;
+  include_expired?: boolean;
 }
 
 export interface CountWhere {
   filter?: Filter;
   state?: "live" | "archived" | "quarantined";
+  include_expired?: boolean;
 }
 
 export interface Search {
@@ -396,6 +405,11 @@ export interface Added {
 export interface Counted {
   /** At least 0. */
   count: number;
+}
+
+export interface Touched {
+  /** At least 0. */
+  touched: number;
 }
 
 export interface Marked {

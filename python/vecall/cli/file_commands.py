@@ -25,7 +25,14 @@ from vecall.cli.streams import one_line
 from vecall.cli.terminal import counted, print_json
 from vecall.errors import ConfigError
 from vecall.service.memory_service import MemoryService
-from vecall.store import examine, examine_database, recover, repair, reset_clock
+from vecall.store import (
+    Salvage,
+    examine,
+    examine_database,
+    recover,
+    repair,
+    reset_clock,
+)
 from vecall.validation import is_database_url
 
 
@@ -127,6 +134,16 @@ def _opened(path: str) -> Iterator[MemoryService]:
             yield memory
 
 
+def recovered(found: Salvage, target: str) -> list[str]:
+    """Return what a recovery did; items only if the file has any."""
+    memories = counted(found.saved, "memory", "memories")
+    done = [f"{memories} saved to {target}, {found.lost} lost"]
+    if found.saved_items or found.lost_items:
+        items = counted(found.saved_items, "item", "items")
+        done.append(f"{items} saved to {target}, {found.lost_items} lost")
+    return done
+
+
 def run_doctor(options: argparse.Namespace) -> int:
     """Check the file; with the options also repair or recover it."""
     if options.agents is not None:
@@ -138,9 +155,7 @@ def run_doctor(options: argparse.Namespace) -> int:
     done: list[str] = []
     if options.recover is not None:
         with naming(options.recover):
-            saved, lost = recover(path, options.recover)
-        memories = counted(saved, "memory", "memories")
-        done.append(f"{memories} saved to {options.recover}, {lost} lost")
+            done = recovered(recover(path, options.recover), options.recover)
     elif options.repair:
         with naming(path):
             done = repair(path)

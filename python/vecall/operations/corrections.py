@@ -19,6 +19,7 @@ from vecall.operations.writes_and_searches import WritesAndSearches
 from vecall.search.confidence import prior_of
 from vecall.search.entries import entry_from_row
 from vecall.store import (
+    ALWAYS,
     ArchiveMemories,
     Change,
     RestoreMemory,
@@ -28,7 +29,7 @@ from vecall.store import (
 from vecall.telemetry import observed
 from vecall.timestamps import to_seconds
 from vecall.types import Filter, MemoryEntry, Revision
-from vecall.validation import check_filter, check_name, check_top_k
+from vecall.validation import check_filter, check_name, check_top_k, checked_bool
 
 Key = tuple[str, str]
 
@@ -178,16 +179,18 @@ class Corrections:
         limit: int,
         scope: str,
         filter_: object = None,
+        include_expired: object = False,
     ) -> list[MemoryEntry]:
         """Return a user's memories in one state, in the order of creation."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         conditions = self._conditions(state, filter_)
         check_top_k(limit, self._memory.limits)
+        expired = checked_bool(include_expired, "include_expired")
         if cursor is not None:
             check_name(cursor, "cursor", self._memory.limits)
         found: list[MemoryEntry] = await Join(
             self._submit_for(conditions)(
-                self._listed, key, state, cursor, limit, scope, conditions
+                self._listed, key, state, cursor, limit, scope, conditions, expired
             )
         )
         return found
@@ -210,21 +213,28 @@ class Corrections:
 
     @observed("count")
     async def count(
-        self, app_name: str, user_id: str, state: str, filter_: object, scope: str
+        self,
+        app_name: str,
+        user_id: str,
+        state: str,
+        filter_: object,
+        scope: str,
+        include_expired: object = False,
     ) -> int:
         """Return the number of a user's memories that pass a filter."""
         key = self._memory.key(app_name, user_id, scope, write=False)
         conditions = self._conditions(state, filter_)
+        expired = checked_bool(include_expired, "include_expired")
         partitions = self._memory.search_index.partitions
         count: int = await Join(
-            partitions.submit_scan(self._count, key, state, conditions)
+            partitions.submit_scan(self._count, key, state, conditions, expired)
         )
         return count
 
-    def _count(self, key: Key, state: str, conditions: Filter) -> int:
+    def _count(self, key: Key, state: str, conditions: Filter, expired: bool) -> int:
         storage = self._memory.storage
         with storage.read(*key) as reads:
-            now = storage.expiry_clock.now()
+            now = ALWAYS if expired else storage.expiry_clock.now()
             return reads.count_listed(*key, state, now, conditions)
 
     def _listed(
@@ -235,10 +245,11 @@ class Corrections:
         limit: int,
         scope: str,
         conditions: Filter,
+        expired: bool,
     ) -> list[MemoryEntry]:
         storage = self._memory.storage
         with storage.read(*key) as reads:
-            now = storage.expiry_clock.now()
+            now = ALWAYS if expired else storage.expiry_clock.now()
             rows = reads.listed(*key, state, cursor, limit, now, conditions)
         return [
             replace(entry_from_row(row, prior_of(row)), scope=scope)

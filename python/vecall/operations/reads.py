@@ -11,10 +11,11 @@ from vecall.errors import NotFoundError
 from vecall.operations.runtime import Runtime
 from vecall.search.confidence import prior_of
 from vecall.search.entries import entry_from_row
-from vecall.store import Change, MarkUsed
+from vecall.store import ALWAYS, Change, MarkUsed, TouchMemories
 from vecall.telemetry import observed
+from vecall.timestamps import ttl_seconds
 from vecall.types import MemoryEntry
-from vecall.validation import check_name, check_turns
+from vecall.validation import check_name, check_turns, checked_bool
 
 
 def _one(_: MemoryEntry) -> int:
@@ -57,23 +58,33 @@ class Reads:
 
     @observed("get_many", found_count)
     async def get_many(
-        self, app_name: str, user_id: str, memory_ids: object, scope: str
+        self,
+        app_name: str,
+        user_id: str,
+        memory_ids: object,
+        scope: str,
+        include_expired: object = False,
     ) -> list[MemoryEntry | None]:
         """Return the memory of each id; None for an id without one."""
         key = self._runtime.key(app_name, user_id, scope, write=False)
         ids = self._checked_ids(memory_ids)
+        expired = checked_bool(include_expired, "include_expired")
         if not ids:
             return []
         found: dict[str, MemoryEntry] = await Join(
-            self._runtime.search_index.partitions.submit(self._get_many, *key, ids)
+            self._runtime.search_index.partitions.submit(
+                self._get_many, *key, ids, expired
+            )
         )
         known = {id_: replace(entry, scope=scope) for id_, entry in found.items()}
         return [known.get(id_) for id_ in ids]
 
-    def _get_many(self, app: str, user: str, ids: list[str]) -> dict[str, MemoryEntry]:
+    def _get_many(
+        self, app: str, user: str, ids: list[str], expired: bool
+    ) -> dict[str, MemoryEntry]:
         storage = self._runtime.storage
         with storage.read(app, user) as reads:
-            now = storage.expiry_clock.now()
+            now = ALWAYS if expired else storage.expiry_clock.now()
             rows = reads.find_many(app, user, list(dict.fromkeys(ids)), now)
         return {row.id: entry_from_row(row, prior_of(row)) for row in in_slices(rows)}
 
@@ -118,6 +129,20 @@ class Reads:
                 raise NotFoundError(msg)
             turns = reads.turns_around(row, before, after, now)
         return [entry_from_row(turn, prior_of(turn)) for turn in turns]
+
+    @observed("touch", int)
+    async def touch(
+        self, app_name: str, user_id: str, memory_ids: object, ttl: object, scope: str
+    ) -> int:
+        """Move the expiry of memories; return how many were found."""
+        key = self._runtime.key(app_name, user_id, scope, write=True)
+        ids = self._checked_ids(memory_ids)
+        seconds = None if ttl is None else ttl_seconds(ttl)
+        if not ids:
+            return 0
+        job = TouchMemories(*key, ids, seconds)
+        change: Change = await Join(self._runtime.storage.submit(job))
+        return len(change.ids)
 
     @observed("mark_used", int)
     async def mark_used(self, app_name: str, user_id: str, memory_ids: object) -> int:

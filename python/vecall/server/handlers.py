@@ -239,6 +239,12 @@ async def mark_used(call: RequestContext) -> Response:
     return json_response({"marked": count})
 
 
+async def touch(call: RequestContext) -> Response:
+    """Move the expiry of memories."""
+    count = await call.user.touch(call.body["ids"], call.body["ttl"])
+    return json_response({"touched": count})
+
+
 async def delete_where(call: RequestContext) -> Response:
     """Delete the memories that match a filter."""
     count = await call.user.delete_where(call.body["filter"])

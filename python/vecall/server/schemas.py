@@ -274,6 +274,17 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
             }
         ),
         "Used": closed({"ids": _batch(_NAME, limits)}, "ids"),
+        "Touch": closed(
+            {
+                "ids": _batch(_NAME, limits),
+                "ttl": {
+                    "anyOf": [{"type": "number"}, {"type": "string"}, _NULL],
+                    "description": 'Seconds from now, or "3600s"; null is for ever.',
+                },
+            },
+            "ids",
+            "ttl",
+        ),
         "Turns": closed(turns),
         "ListWhere": closed(
             {
@@ -281,9 +292,12 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
                 "state": STATE,
                 "cursor": NAME,
                 "limit": page_size(max_top_k),
+                "include_expired": FLAG,
             }
         ),
-        "CountWhere": closed({"filter": ref("Filter"), "state": STATE}),
+        "CountWhere": closed(
+            {"filter": ref("Filter"), "state": STATE, "include_expired": FLAG}
+        ),
         "Search": closed(
             {
                 "query": {"type": "string"},
@@ -338,6 +352,7 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
         "Ids": ids,
         "Added": added,
         "Counted": _open({"count": _DONE}, "count"),
+        "Touched": _open({"touched": _DONE}, "touched"),
         "Marked": _open({"marked": _DONE}, "marked"),
         "Deleted": _open({"deleted": _DONE}, "deleted"),
         "Backup": _open({"name": _WORD, "bytes": _DONE}, "name", "bytes"),

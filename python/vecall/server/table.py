@@ -109,6 +109,17 @@ def _of_memories(max_top_k: int) -> list[Operation]:
             answer="Marked",
         ),
         Operation(
+            id="touchMemories",
+            method="POST",
+            path=f"{_USER}/memories/touch",
+            summary="Move the expiry of memories.",
+            access="write",
+            handler=handlers.touch,
+            body="Touch",
+            answer="Touched",
+            repeat="always",
+        ),
+        Operation(
             id="deleteWhere",
             method="POST",
             path=f"{_USER}/memories/delete",

@@ -340,8 +340,16 @@ class SyncMemoryService(ClosesBlocking):
         user_id: str,
         memory_ids: Sequence[str],
         scope: Scope = "user",
+        include_expired: bool = False,
     ) -> list[MemoryEntry | None]:
         """Return several memories by their ids, as of one moment.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_ids: Their ids.
+            scope: The memories' scope.
+            include_expired: As in `list_memories`.
 
         Returns:
             The memory of each id, in order; None if the user has no memory with it.
@@ -349,7 +357,39 @@ class SyncMemoryService(ClosesBlocking):
         Raises:
             InvalidArgumentError: An invalid name or id.
         """
-        return run_sync(self._reads.get_many(app_name, user_id, memory_ids, scope))
+        return run_sync(
+            self._reads.get_many(app_name, user_id, memory_ids, scope, include_expired)
+        )
+
+    def touch_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_ids: Sequence[str],
+        ttl: float | timedelta | str | None,
+        scope: Scope = "user",
+    ) -> int:
+        """Move the expiry of memories, without writing them again.
+
+        Text, vector, version and history do not change. `valid_until` stays, too.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_ids: Their ids, in any state. Ids that the user does not have, or
+                whose memories have expired, are ignored.
+            ttl: How long they last from now: seconds, a timedelta or "3600s"; None is
+                for ever.
+            scope: The memories' scope.
+
+        Returns:
+            The number of memories that were found.
+
+        Raises:
+            InvalidArgumentError: An invalid name, id or TTL; nothing was changed.
+        """
+        return run_sync(self._reads.touch(app_name, user_id, memory_ids, ttl, scope))
 
     def mark_used(
         self, *, app_name: str, user_id: str, memory_ids: Sequence[str]
@@ -638,6 +678,7 @@ class SyncMemoryService(ClosesBlocking):
         limit: int = 100,
         scope: Scope = "user",
         filter: FilterLike | None = None,
+        include_expired: bool = False,
     ) -> list[MemoryEntry]:
         """Return a page of a user's memories in order of creation.
 
@@ -650,6 +691,8 @@ class SyncMemoryService(ClosesBlocking):
             scope: The memories' scope.
             filter: Only memories that pass it: a `Filter`, or a mapping with its
                 fields.
+            include_expired: Also memories past their TTL or `valid_until` that the
+                maintenance has not removed yet.
 
         Raises:
             NotFoundError: The user has no memory, or none any more, with the id
@@ -658,7 +701,7 @@ class SyncMemoryService(ClosesBlocking):
         """
         return run_sync(
             self._corrections.listed(
-                app_name, user_id, state, cursor, limit, scope, filter
+                app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )
 
@@ -670,6 +713,7 @@ class SyncMemoryService(ClosesBlocking):
         state: State = "live",
         filter: FilterLike | None = None,
         scope: Scope = "user",
+        include_expired: bool = False,
     ) -> int:
         """Return the number of a user's memories that pass a filter.
 
@@ -679,6 +723,7 @@ class SyncMemoryService(ClosesBlocking):
             state: As in `list_memories`.
             filter: A `Filter`, or a mapping with its fields; None counts all.
             scope: The memories' scope.
+            include_expired: As in `list_memories`.
 
         Returns:
             As many as all pages of `list_memories` have.
@@ -687,7 +732,9 @@ class SyncMemoryService(ClosesBlocking):
             InvalidArgumentError: An invalid name, state or filter.
         """
         return run_sync(
-            self._corrections.count(app_name, user_id, state, filter, scope)
+            self._corrections.count(
+                app_name, user_id, state, filter, scope, include_expired
+            )
         )
 
     def archive_memory(

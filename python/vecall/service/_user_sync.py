@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vecall.operations.consolidation_plan import SESSIONS, Fold
 from vecall.ranking.options import Ranking
 from vecall.scopes import Owner, Scope
+from vecall.service._user_items_sync import SyncUserItems
 from vecall.store import State
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import Time
@@ -61,6 +62,11 @@ class SyncUserMemory:
     def user_id(self) -> str:
         """The user."""
         return self._owner["user_id"]
+
+    @property
+    def items(self) -> SyncUserItems:
+        """The user's items: JSON documents under a namespace and a key."""
+        return SyncUserItems(self._service.items, self._owner)
 
     def add(
         self,
@@ -146,11 +152,30 @@ class SyncUserMemory:
         return self._service.get_memory(**self._owner, memory_id=memory_id, scope=scope)
 
     def get_many(
-        self, memory_ids: Sequence[str], *, scope: Scope = "user"
+        self,
+        memory_ids: Sequence[str],
+        *,
+        scope: Scope = "user",
+        include_expired: bool = False,
     ) -> builtins.list[MemoryEntry | None]:
         """Return several memories by their ids; see `MemoryService.get_memories`."""
         return self._service.get_memories(
-            **self._owner, memory_ids=memory_ids, scope=scope
+            **self._owner,
+            memory_ids=memory_ids,
+            scope=scope,
+            include_expired=include_expired,
+        )
+
+    def touch(
+        self,
+        memory_ids: Sequence[str],
+        ttl: float | timedelta | str | None,
+        *,
+        scope: Scope = "user",
+    ) -> int:
+        """Move the expiry of memories; see `MemoryService.touch_memories`."""
+        return self._service.touch_memories(
+            **self._owner, memory_ids=memory_ids, ttl=ttl, scope=scope
         )
 
     def expand_session(
@@ -179,6 +204,7 @@ class SyncUserMemory:
         limit: int = 100,
         scope: Scope = "user",
         filter: FilterLike | None = None,
+        include_expired: bool = False,
     ) -> builtins.list[MemoryEntry]:
         """Return a page of memories in order of creation.
 
@@ -191,6 +217,7 @@ class SyncUserMemory:
             limit=limit,
             scope=scope,
             filter=filter,
+            include_expired=include_expired,
         )
 
     def count(
@@ -199,10 +226,15 @@ class SyncUserMemory:
         state: State = "live",
         filter: FilterLike | None = None,
         scope: Scope = "user",
+        include_expired: bool = False,
     ) -> int:
         """Return the number of memories; see `MemoryService.count_memories`."""
         return self._service.count_memories(
-            **self._owner, state=state, filter=filter, scope=scope
+            **self._owner,
+            state=state,
+            filter=filter,
+            scope=scope,
+            include_expired=include_expired,
         )
 
     def history(

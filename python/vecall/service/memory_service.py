@@ -492,8 +492,16 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         memory_ids: Sequence[str],
         scope: Scope = "user",
+        include_expired: bool = False,
     ) -> list[MemoryEntry | None]:
         """Return several memories by their ids, as of one moment.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_ids: Their ids.
+            scope: The memories' scope.
+            include_expired: As in `list_memories`.
 
         Returns:
             The memory of each id, in order; None if the user has no memory with it.
@@ -502,7 +510,39 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name or id.
         """
         return await run_async(
-            self._reads.get_many(app_name, user_id, memory_ids, scope)
+            self._reads.get_many(app_name, user_id, memory_ids, scope, include_expired)
+        )
+
+    async def touch_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_ids: Sequence[str],
+        ttl: float | timedelta | str | None,
+        scope: Scope = "user",
+    ) -> int:
+        """Move the expiry of memories, without writing them again.
+
+        Text, vector, version and history do not change. `valid_until` stays, too.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            memory_ids: Their ids, in any state. Ids that the user does not have, or
+                whose memories have expired, are ignored.
+            ttl: How long they last from now: seconds, a timedelta or "3600s"; None is
+                for ever.
+            scope: The memories' scope.
+
+        Returns:
+            The number of memories that were found.
+
+        Raises:
+            InvalidArgumentError: An invalid name, id or TTL; nothing was changed.
+        """
+        return await run_async(
+            self._reads.touch(app_name, user_id, memory_ids, ttl, scope)
         )
 
     async def mark_used(
@@ -804,6 +844,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         limit: int = 100,
         scope: Scope = "user",
         filter: FilterLike | None = None,
+        include_expired: bool = False,
     ) -> list[MemoryEntry]:
         """Return a page of a user's memories in order of creation.
 
@@ -816,6 +857,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             scope: The memories' scope.
             filter: Only memories that pass it: a `Filter`, or a mapping with its
                 fields.
+            include_expired: Also memories past their TTL or `valid_until` that the
+                maintenance has not removed yet.
 
         Raises:
             NotFoundError: The user has no memory, or none any more, with the id
@@ -824,7 +867,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         """
         return await run_async(
             self._corrections.listed(
-                app_name, user_id, state, cursor, limit, scope, filter
+                app_name, user_id, state, cursor, limit, scope, filter, include_expired
             )
         )
 
@@ -836,6 +879,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         state: State = "live",
         filter: FilterLike | None = None,
         scope: Scope = "user",
+        include_expired: bool = False,
     ) -> int:
         """Return the number of a user's memories that pass a filter.
 
@@ -845,6 +889,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             state: As in `list_memories`.
             filter: A `Filter`, or a mapping with its fields; None counts all.
             scope: The memories' scope.
+            include_expired: As in `list_memories`.
 
         Returns:
             As many as all pages of `list_memories` have.
@@ -853,7 +898,9 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             InvalidArgumentError: An invalid name, state or filter.
         """
         return await run_async(
-            self._corrections.count(app_name, user_id, state, filter, scope)
+            self._corrections.count(
+                app_name, user_id, state, filter, scope, include_expired
+            )
         )
 
     async def archive_memory(

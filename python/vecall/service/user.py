@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vecall.operations.consolidation_plan import SESSIONS, Fold
 from vecall.ranking.options import Ranking
 from vecall.scopes import Owner, Scope
+from vecall.service.user_items import UserItems
 from vecall.store import State
 from vecall.summaries import SummaryProvider
 from vecall.timestamps import Time
@@ -62,6 +63,11 @@ class UserMemory:
     def user_id(self) -> str:
         """The user."""
         return self._owner["user_id"]
+
+    @property
+    def items(self) -> UserItems:
+        """The user's items: JSON documents under a namespace and a key."""
+        return UserItems(self._service.items, self._owner)
 
     async def add(
         self,
@@ -149,11 +155,30 @@ class UserMemory:
         )
 
     async def get_many(
-        self, memory_ids: Sequence[str], *, scope: Scope = "user"
+        self,
+        memory_ids: Sequence[str],
+        *,
+        scope: Scope = "user",
+        include_expired: bool = False,
     ) -> builtins.list[MemoryEntry | None]:
         """Return several memories by their ids; see `MemoryService.get_memories`."""
         return await self._service.get_memories(
-            **self._owner, memory_ids=memory_ids, scope=scope
+            **self._owner,
+            memory_ids=memory_ids,
+            scope=scope,
+            include_expired=include_expired,
+        )
+
+    async def touch(
+        self,
+        memory_ids: Sequence[str],
+        ttl: float | timedelta | str | None,
+        *,
+        scope: Scope = "user",
+    ) -> int:
+        """Move the expiry of memories; see `MemoryService.touch_memories`."""
+        return await self._service.touch_memories(
+            **self._owner, memory_ids=memory_ids, ttl=ttl, scope=scope
         )
 
     async def expand_session(
@@ -182,6 +207,7 @@ class UserMemory:
         limit: int = 100,
         scope: Scope = "user",
         filter: FilterLike | None = None,
+        include_expired: bool = False,
     ) -> builtins.list[MemoryEntry]:
         """Return a page of memories in order of creation.
 
@@ -194,6 +220,7 @@ class UserMemory:
             limit=limit,
             scope=scope,
             filter=filter,
+            include_expired=include_expired,
         )
 
     async def count(
@@ -202,10 +229,15 @@ class UserMemory:
         state: State = "live",
         filter: FilterLike | None = None,
         scope: Scope = "user",
+        include_expired: bool = False,
     ) -> int:
         """Return the number of memories; see `MemoryService.count_memories`."""
         return await self._service.count_memories(
-            **self._owner, state=state, filter=filter, scope=scope
+            **self._owner,
+            state=state,
+            filter=filter,
+            scope=scope,
+            include_expired=include_expired,
         )
 
     async def history(

@@ -45,6 +45,7 @@ from vecall.store.protocol.reads import StorageReads
 from vecall.store.protocol.storage import Maintenance, Snapshots, Storage
 from vecall.store.reads.export import free_lines, header_model
 from vecall.store.reads.metadata_filter import meets_metadata
+from vecall.store.reads.partition_reads import ALWAYS
 from vecall.store.results import (
     BufferedTurn,
     ChangedRows,
@@ -82,9 +83,11 @@ from vecall.store.writes.session_buffer import (
     PostponeSession,
 )
 from vecall.store.writes.set_vectors import SetVectors
+from vecall.store.writes.touch import TouchMemories
 from vecall.store.writes.usage import MarkUsed
 
 __all__ = [
+    "ALWAYS",
     "HIDDEN_APP",
     "LASTS_S",
     "MOST_VECTORS",
@@ -135,6 +138,7 @@ __all__ = [
     "SweepItems",
     "SwitchModels",
     "TouchItems",
+    "TouchMemories",
     "UserQuota",
     "Version",
     "Why",

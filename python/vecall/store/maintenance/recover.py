@@ -42,10 +42,14 @@ class Salvage(NamedTuple):
     Attributes:
         saved: The number of memories in the new file.
         lost: The number of known memories that cannot be read.
+        saved_items: The number of items in the new file.
+        lost_items: The number of known items that cannot be read.
     """
 
     saved: int
     lost: int
+    saved_items: int = 0
+    lost_items: int = 0
 
 
 def recover(path: Path, target: Path) -> Salvage:
@@ -80,13 +84,15 @@ def recover(path: Path, target: Path) -> Salvage:
             for part in sorted(by_part.keys() | deleted.keys()):
                 app, user = names.get(part, (_NAMELESS, str(part)))
                 copy.partition(app, user, by_part[part], deleted.get(part, []))
-            items = _item_lines(connection)
+            items, known = _item_lines(connection)
             for part in sorted(items):
                 app, user = names.get(part, (_NAMELESS, str(part)))
                 copy.items(app, user, items[part])
         finally:
             database.close()
-    return Salvage(copy.saved, len(rows) - copy.saved)
+    return Salvage(
+        copy.saved, len(rows) - copy.saved, copy.saved_items, known - copy.saved_items
+    )
 
 
 def _shadow_unreadable(connection: sqlite3.Connection) -> None:
@@ -163,8 +169,11 @@ def _tombstones(
 
 def _item_lines(
     connection: sqlite3.Connection,
-) -> dict[int, list[tuple[str, dict[str, Any]]]]:
-    """The items that can be read, by partition; vectors only with their dimension."""
+) -> tuple[dict[int, list[tuple[str, dict[str, Any]]]], int]:
+    """The items that can be read, by partition, and the number of known items.
+
+    Vectors are only read with their dimension.
+    """
     rids: set[int] = set()
     for direction in ("", "DESC"):
         with suppress(sqlite3.Error):
@@ -183,7 +192,7 @@ def _item_lines(
                     values["vecs"] = checked_vectors(rid, vecs, state.dim)
                     values |= {"dim": state.dim, "embedder": state.embedder}
                 found[rid >> 32].append(("item", values))
-    return found
+    return found, len(rids)
 
 
 class _Copy:
@@ -197,6 +206,7 @@ class _Copy:
         self._database = database
         self._number: dict[int, int] = {}
         self.saved = 0
+        self.saved_items = 0
         if model is not None:
             with database.write_transaction() as connection:
                 self._number[model.id] = adopt(connection, model).id
@@ -239,6 +249,7 @@ class _Copy:
         for line in lines:
             with suppress(CorruptFileError, InvalidArgumentError):
                 self._write(app, user, [line], None)
+                self.saved_items += 1
 
     def _readable(self, rids: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
         for rid in rids:
