@@ -11,6 +11,9 @@ from typing import Any
 MARK = "# vecall install"
 """The end of every command that `vecall install` writes; nothing else has it."""
 
+# numpy starts a thread for each core otherwise, which takes longer than a search.
+_ONE_THREAD = "OPENBLAS_NUM_THREADS=1"
+
 _PROMPT_SECONDS = 5
 _RETAIN_SECONDS = 10
 
@@ -55,7 +58,9 @@ class Agent:
         entries: dict[str, Any] = {}
         for event, verb in self.events.items():
             seconds = _RETAIN_SECONDS if verb == "retain" else _PROMPT_SECONDS
-            line = " ".join(filter(None, (command, "hook", verb, arguments)))
+            line = " ".join(
+                filter(None, (_ONE_THREAD, command, "hook", verb, arguments))
+            )
             # The shell hides what Python says if it is interrupted while it starts, or
             # if vecall is no longer there.
             hook: dict[str, Any] = {
