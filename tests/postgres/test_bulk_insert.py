@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vecall.clock import Clock, ExpiryClock
+from vecall.store.partition_copy import TABLES
 from vecall.store.postgres.bulk_insert import MAX_ROWS, column_type
 from vecall.store.sql import insert_many
 
@@ -18,8 +19,6 @@ NAMES = {
     "bytea": "bytea",
     "text": "text",
 }
-# Tables that jobs fill with `insert_many`.
-FILLED = ("mem", "chg", "tomb", "replaced", "told")
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def transaction(schema):
         connection.rollback()
 
 
-@pytest.mark.parametrize("table", FILLED)
+@pytest.mark.parametrize("table", TABLES)
 def test_the_type_of_each_column_is_that_of_the_catalog(schema, table):
     found = schema.server.execute(
         "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "

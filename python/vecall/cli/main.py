@@ -22,6 +22,7 @@ def parser() -> argparse.ArgumentParser:
     # Here, since a hook does not need them and must start fast.
     from vecall.cli import coding_agent_commands as agents
     from vecall.cli import consolidate_command as consolidating
+    from vecall.cli import copy_command as copying
     from vecall.cli import database_commands as databases
     from vecall.cli import demo_command as demo
     from vecall.cli import erase_command as erasing
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
         consolidating,
         erasing,
         evaluate,
+        copying,
         serving,
         mcp,
         databases,

@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+from vecall.store.copying import CopyReport, copy_storage
 from vecall.store.database_tools import (
     examine_database,
     initialize_database,
@@ -99,6 +100,7 @@ __all__ = [
     "ChangedRows",
     "ClaimConsolidation",
     "ClaimSession",
+    "CopyReport",
     "DeleteMemories",
     "Draft",
     "DueSession",
@@ -149,6 +151,7 @@ __all__ = [
     "check_past",
     "check_turn",
     "checked_vectors",
+    "copy_storage",
     "decode_namespace",
     "encode_namespace",
     "examine",

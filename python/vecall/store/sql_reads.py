@@ -13,6 +13,7 @@ from vecall.owner_summaries import AppSummary, UserSummary
 from vecall.store.erased_names import hidden_in_app
 from vecall.store.item_records import ItemRow, ItemVectors
 from vecall.store.models import active_model, has_memories
+from vecall.store.partition_copy import PartitionCopy, PartitionNames
 from vecall.store.partition_lookup import partition_names
 from vecall.store.reads import (
     export,
@@ -22,6 +23,7 @@ from vecall.store.reads import (
     metadata_filter,
     owners,
     partition_reads,
+    whole_partition,
 )
 from vecall.store.results import (
     BufferedTurn,
@@ -41,6 +43,7 @@ from vecall.store.writes import (
     model_migration,
     session_buffer,
 )
+from vecall.store.writes.adopt_identity import identity_facts
 from vecall.types import Filter
 
 T = TypeVar("T", bound=Transaction)
@@ -242,3 +245,20 @@ class SqlReads(Generic[T]):
 
     def export_items(self, part: int, vectors: bool) -> Iterator[dict[str, Any]]:
         return item_reads.export_items(self._connection, part, vectors)
+
+    def partitions_after(self, after: int, limit: int) -> list[PartitionNames]:
+        return whole_partition.partitions_after(self._connection, after, limit)
+
+    def partition_copy(
+        self, names: PartitionNames, expiry_now: float
+    ) -> PartitionCopy | None:
+        return whole_partition.read_partition(self._connection, names, expiry_now)
+
+    def is_changing_model(self) -> bool:
+        connection = self._connection
+        return model_migration.unmoved_vectors(connection) or (
+            model_migration.migrating_model(connection) is not None
+        )
+
+    def identity_facts(self) -> dict[str, str]:
+        return identity_facts(self._connection)

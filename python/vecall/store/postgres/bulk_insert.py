@@ -18,10 +18,10 @@ MAX_ROWS = 2_000
 
 _WHOLE = frozenset("part rid seq head uses crc".split())
 _NUMBERS = frozenset(
-    "at pos ts created_at updated_at expires_at valid_until importance_prior "
-    "last_used".split()
+    "at pos ts created_at updated_at expires_at valid_until due_at ttl "
+    "importance_prior last_used".split()
 )
-_BYTES = frozenset("hash vec".split())
+_BYTES = frozenset("hash vec vecs".split())
 # Columns that have another type in one table than elsewhere.
 _OTHER = {("told", "pos"): "int8", ("mem", "model"): "int4"}
 

@@ -13,6 +13,7 @@ from vecall.store.protocol.owner_reads import (
 )
 from vecall.store.protocol.whole_reads import (
     ConsolidationReads,
+    CopyReads,
     ExportReads,
     ModelReads,
     OwnerReads,
@@ -28,6 +29,7 @@ class StorageReads(
     ModelReads,
     ConsolidationReads,
     ExportReads,
+    CopyReads,
     ItemReads,
     Protocol,
 ):

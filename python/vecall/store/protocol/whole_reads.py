@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from vecall.owner_summaries import AppSummary, UserSummary
+from vecall.store.partition_copy import PartitionCopy, PartitionNames
 from vecall.store.results import DueSession, EmbeddingModel
 from vecall.store.rows import Row, RowWithVector
 
@@ -161,4 +162,36 @@ class ExportReads(Protocol):
             model: Include the vectors of the model with this number; None includes no
                 vectors.
         """
+        ...
+
+
+class CopyReads(Protocol):
+    """Reads of all rows of a user, for a copy in another storage."""
+
+    def partitions_after(self, after: int, limit: int) -> list[PartitionNames]:
+        """Return the partitions with a greater number, in order.
+
+        Args:
+            after: The number.
+            limit: Maximum number of partitions.
+        """
+        ...
+
+    def partition_copy(
+        self, names: PartitionNames, expiry_now: float
+    ) -> PartitionCopy | None:
+        """Return all rows of a partition; None if there is none with its number.
+
+        Args:
+            names: The partition.
+            expiry_now: The reading of the storage's expiry clock.
+        """
+        ...
+
+    def is_changing_model(self) -> bool:
+        """Whether the storage is being moved to another embedding model."""
+        ...
+
+    def identity_facts(self) -> dict[str, str]:
+        """Return the seed of the engines, and the key that hides names, if any."""
         ...
