@@ -40,6 +40,7 @@ OWN = (
     "coming-from-hnswlib-and-usearch",
     "crewai",
     "langgraph",
+    "llama-index",
     "openai-agents",
     "pydantic-ai",
     "strands",

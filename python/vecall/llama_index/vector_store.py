@@ -1,0 +1,249 @@
+"""VecallVectorStore: LlamaIndex's vector store over items."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.indices.query.embedding_utils import get_top_k_mmr_embeddings
+from llama_index.core.schema import BaseNode
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+    VectorStoreQueryResult,
+)
+from llama_index.core.vector_stores.utils import (
+    metadata_dict_to_node,
+    node_to_metadata_dict,
+)
+
+from vecall.errors import InvalidArgumentError
+from vecall.item_collection import ItemCollection, embedding_of
+from vecall.item_types import Item
+from vecall.llama_index.filters import matches, where_of
+from vecall.service.memory_service import MemoryService
+
+_MMR_CANDIDATES = 4  # for each wanted result
+
+
+class VecallVectorStore(BasePydanticVectorStore):
+    """Nodes with embeddings in one file. Similarities are cosines. Thread-safe.
+
+    A node is an item under its node id; a node with a stored id replaces it. The store
+    holds texts, so an index needs no other store. A zero embedding is stored, but no
+    search finds the node. The modes "default" and "mmr" are available. The
+    asynchronous methods run in threads.
+
+    Args:
+        memory: The path of the file, or ":memory:", which the first call opens; or a
+            service, which stays open.
+        collection: The namespace of the nodes.
+        app_name: The app whose items the nodes are.
+        user_id: The user whose items the nodes are.
+    """
+
+    stores_text: bool = True
+    is_embedding_query: bool = True
+    _documents: ItemCollection = PrivateAttr()
+
+    def __init__(
+        self,
+        memory: str | Path | MemoryService,
+        *,
+        collection: str = "nodes",
+        app_name: str = "llama-index",
+        user_id: str = "default",
+    ) -> None:
+        """Open nothing yet."""
+        super().__init__()
+        self._documents = ItemCollection(
+            memory, app_name, user_id, ("llama-index", collection)
+        )
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name of the class, for LlamaIndex."""
+        return "VecallVectorStore"
+
+    @property
+    def client(self) -> Any:
+        """The collection of items."""
+        return self._documents
+
+    def add(self, nodes: Sequence[BaseNode], **add_kwargs: Any) -> list[str]:
+        """Store nodes with their embeddings; return their ids.
+
+        Raises:
+            ValueError: A node has no embedding.
+            InvalidTypeError: Metadata that are not JSON.
+            DimensionError: An embedding has another dimension than the stored ones.
+        """
+        del add_kwargs  # other stores' options, which an index passes on
+        puts = []
+        for node in nodes:
+            metadata = node_to_metadata_dict(node, flat_metadata=False)
+            document = {
+                "metadata": metadata,
+                "ref_doc_id": node.ref_doc_id,
+            }
+            puts.append(
+                self._documents.put_of(node.node_id, document, node.get_embedding())
+            )
+        self._documents.write(puts)
+        return [node.node_id for node in nodes]
+
+    def get_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+    ) -> list[BaseNode]:
+        """Return the nodes with some ids, or all, that meet filters."""
+        return [_node(item) for item in self._chosen(node_ids, filters)]
+
+    def _chosen(
+        self, node_ids: Sequence[str] | None, filters: MetadataFilters | None
+    ) -> list[Item]:
+        test = _test_of(filters)
+        if node_ids is None:
+            return self._documents.scan(where_of(filters), test)
+        found = self._documents.get(dict.fromkeys(node_ids))
+        return [item for item in found if item is not None and (not test or test(item))]
+
+    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Delete the nodes of a source document."""
+        del delete_kwargs
+        where = {"document": {"ref_doc_id": ref_doc_id}}
+        self._documents.change(where, None, self._documents.drop_of)
+
+    def delete_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+        **delete_kwargs: Any,
+    ) -> None:
+        """Delete the nodes with some ids, or all, that meet filters."""
+        del delete_kwargs
+        if node_ids is None:
+            test = _test_of(filters)
+            self._documents.change(where_of(filters), test, self._documents.drop_of)
+        else:
+            chosen = self._chosen(node_ids, filters)
+            self._documents.delete([item.key for item in chosen])
+
+    def clear(self) -> None:
+        """Delete all nodes of the collection."""
+        self._documents.clear()
+
+    def close(self) -> None:
+        """Close the file, if the store opened it; the next call opens it again."""
+        self._documents.close()
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Return the nodes next to an embedding with their cosines, best first.
+
+        Args:
+            query: The embedding, the number of nodes, and conditions on node ids,
+                document ids and metadata. An empty list of ids is no condition, as an
+                index passes it.
+            **kwargs: `mmr_threshold`, in [0, 1], of the mode "mmr".
+
+        Raises:
+            InvalidArgumentError: Another mode, no embedding, or an invalid filter.
+            DimensionError: The stored embeddings have another dimension.
+        """
+        if query.mode not in {VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR}:
+            msg = 'mode: expected "default" or "mmr"'
+            raise InvalidArgumentError(msg)
+        if query.query_embedding is None:
+            msg = "query_embedding: expected numbers"
+            raise InvalidArgumentError(msg)
+        is_mmr = query.mode == VectorStoreQueryMode.MMR
+        most = query.similarity_top_k
+        found = self._documents.nearest(
+            query.query_embedding,
+            most * _MMR_CANDIDATES if is_mmr else most,
+            where_of(query.filters),
+            _test_of(query.filters, query.node_ids, query.doc_ids),
+        )
+        if is_mmr and found:
+            threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
+            scores, places = get_top_k_mmr_embeddings(
+                query.query_embedding,
+                [embedding_of(item) or [] for item, _ in found],
+                similarity_top_k=most,
+                embedding_ids=list(range(len(found))),
+                mmr_threshold=threshold,
+            )
+            chosen = zip(places, scores, strict=True)
+            found = [(found[at][0], score) for at, score in chosen]
+        return VectorStoreQueryResult(
+            nodes=[_node(item) for item, _ in found],
+            similarities=[score for _, score in found],
+            ids=[item.key for item, _ in found],
+        )
+
+    async def aget_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+    ) -> list[BaseNode]:
+        """As `get_nodes`."""
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """As `add`."""
+        return await asyncio.to_thread(self.add, nodes, **kwargs)
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """As `delete`."""
+        await asyncio.to_thread(self.delete, ref_doc_id, **delete_kwargs)
+
+    async def adelete_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+        **delete_kwargs: Any,
+    ) -> None:
+        """As `delete_nodes`."""
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
+
+    async def aclear(self) -> None:
+        """As `clear`."""
+        await asyncio.to_thread(self.clear)
+
+    async def aquery(
+        self, query: VectorStoreQuery, **kwargs: Any
+    ) -> VectorStoreQueryResult:
+        """As `query`."""
+        return await asyncio.to_thread(self.query, query, **kwargs)
+
+
+def _test_of(
+    filters: MetadataFilters | None,
+    node_ids: Sequence[str] | None = None,
+    doc_ids: Sequence[str] | None = None,
+) -> Callable[[Item], bool] | None:
+    """Return the conditions as a test of an item; None if there are none."""
+    if not (node_ids or doc_ids or (filters and filters.filters)):
+        return None
+    nodes = set(node_ids or ())
+    sources = set(doc_ids or ())
+
+    def test(item: Item) -> bool:
+        document = item.value["document"]
+        if nodes and item.key not in nodes:
+            return False
+        if sources and document["ref_doc_id"] not in sources:
+            return False
+        return filters is None or matches(filters, document["metadata"])
+
+    return test
+
+
+def _node(item: Item) -> BaseNode:
+    return metadata_dict_to_node(item.value["document"]["metadata"])
