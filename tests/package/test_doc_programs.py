@@ -37,8 +37,10 @@ PAGES = [
 # Tests of their own run the programs of these pages.
 OWN = (
     "anthropic",
+    "autogen",
     "coming-from-hnswlib-and-usearch",
     "crewai",
+    "haystack",
     "langgraph",
     "llama-index",
     "openai-agents",

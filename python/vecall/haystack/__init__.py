@@ -1,0 +1,14 @@
+"""Haystack: a document store and its retriever. Needs vecall[haystack]."""
+
+from __future__ import annotations
+
+try:
+    import haystack  # noqa: F401
+except ImportError as error:
+    msg = 'vecall.haystack needs haystack-ai: pip install "vecall[haystack]"'
+    raise ImportError(msg) from error
+
+from vecall.haystack.document_store import VecallDocumentStore
+from vecall.haystack.retriever import VecallEmbeddingRetriever
+
+__all__ = ["VecallDocumentStore", "VecallEmbeddingRetriever"]

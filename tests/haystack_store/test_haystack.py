@@ -1,0 +1,237 @@
+"""Haystack's own tests of a document store, and ours."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("haystack.testing.document_store", reason="haystack-ai is missing")
+
+from haystack import Document, Pipeline
+from haystack.document_stores.errors import DocumentStoreError, DuplicateDocumentError
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
+from haystack.errors import FilterError
+from haystack.testing import document_store as blocking
+from haystack.testing import document_store_async as asynchronous
+from helpers.paths import ROOT
+from vecall import InvalidArgumentError, InvalidTypeError
+from vecall.haystack import VecallDocumentStore, VecallEmbeddingRetriever
+
+GUIDE = ROOT / "docs/guide/haystack.md"
+DIM = 6
+
+
+@pytest.fixture
+def document_store(tmp_path):
+    made = VecallDocumentStore(str(tmp_path / "m.db"))
+    yield made
+    made.close()
+
+
+def mixins() -> tuple[type, ...]:
+    """Every class of tests that this version of Haystack has for document stores."""
+    found = [
+        each
+        for module in (blocking, asynchronous)
+        for name, each in vars(module).items()
+        if isinstance(each, type)
+        and each.__module__ == module.__name__
+        and (name.endswith("Test") or name == "DocumentStoreBaseExtendedTests")
+    ]
+    # Bases come after the classes that are made of them.
+    return tuple(
+        each
+        for each in found
+        if not any(other is not each and issubclass(other, each) for other in found)
+    )
+
+
+class TestHaystacksOwn(*mixins()):  # type: ignore[misc]
+    @pytest.fixture
+    def document_store(self, tmp_path):
+        made = VecallDocumentStore(str(tmp_path / "m.db"))
+        yield made
+        made.close()
+
+    def test_write_documents(self, document_store):
+        document = Document(content="test doc")
+        assert document_store.write_documents([document]) == 1
+        with pytest.raises(DuplicateDocumentError):
+            document_store.write_documents([document])
+
+    async def test_write_documents_async(self, document_store):
+        document = Document(content="test doc")
+        assert await document_store.write_documents_async([document]) == 1
+        with pytest.raises(DuplicateDocumentError):
+            await document_store.write_documents_async([document])
+
+
+def documents(count: int = 40) -> list[Document]:
+    rng = np.random.default_rng(4)
+    kinds = ["tea", "coffee", "2024-01-01", "2024-01-01T00:00:00", None]
+    return [
+        Document(
+            id=f"d{n}",
+            content=f"text {n}",
+            meta={"kind": kinds[n % 5], "n": n % 7, "deep": {"even": n % 2 == 0}},
+            embedding=None if n % 11 == 5 else rng.standard_normal(DIM).tolist(),
+        )
+        for n in range(count)
+    ]
+
+
+def compare(operator: str, value: Any, field: str = "meta.kind") -> dict[str, Any]:
+    return {"field": field, "operator": operator, "value": value}
+
+
+def both(operator: str, *conditions: Any) -> dict[str, Any]:
+    return {"operator": operator, "conditions": list(conditions)}
+
+
+FILTERS = [
+    compare("==", "tea"),
+    compare("==", "2024-01-01"),  # a time, which another text has too
+    compare("in", ["tea", "2024-01-01"]),
+    compare("in", ["tea", "coffee"]),
+    compare("!=", "tea"),
+    compare("not in", ["tea", None]),
+    compare(">", 3, "meta.n"),
+    compare("==", True, "meta.deep.even"),
+    compare("==", "d7", "id"),
+    both("AND", compare("==", "tea"), compare(">", 2, "meta.n")),
+    both("OR", compare("==", "tea"), compare(">", 2, "meta.n")),
+    both("OR", compare("==", "tea"), compare("==", "coffee")),
+    both("NOT", compare("==", "tea"), compare(">", 2, "meta.n")),
+    both("AND", both("NOT", compare("==", "tea")), compare("<", 4, "meta.n")),
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS)
+def test_filters_and_searches_agree_with_haystacks_own_store(document_store, filters):
+    own = InMemoryDocumentStore(embedding_similarity_function="cosine")
+    own.write_documents(documents())
+    document_store.write_documents(documents())
+    assert document_store.filter_documents(filters) == own.filter_documents(filters)
+    query = np.random.default_rng(1).standard_normal(DIM).tolist()
+    found = document_store.embedding_retrieval(query, filters=filters, top_k=4)
+    expected = own.embedding_retrieval(query, filters=filters, top_k=4)
+    assert [each.id for each in found] == [each.id for each in expected]
+    scores = [each.score for each in expected]
+    assert [each.score for each in found] == pytest.approx(scores, abs=1e-5)
+
+
+def test_documents_come_back_whole_after_the_file_is_opened_again(document_store):
+    given = documents()
+    document_store.write_documents(given)
+    document_store.close()
+    assert document_store.filter_documents() == given
+    copy = VecallDocumentStore.from_dict(document_store.to_dict())
+    assert copy.filter_documents() == given
+    copy.close()
+
+
+def test_a_refused_call_changes_nothing(document_store):
+    first = documents(3)
+    document_store.write_documents(first)
+    new = Document(id="new", content="x")
+    for bad, error in [
+        ([new, first[0]], DuplicateDocumentError),
+        ([new, new], DuplicateDocumentError),
+        ([new, Document(content="x", meta={"a": object()})], DocumentStoreError),
+        ([new, Document(content="x", embedding=[1.0])], DocumentStoreError),
+        ([new, "text"], ValueError),
+    ]:
+        with pytest.raises(error):
+            document_store.write_documents(bad)
+        assert document_store.filter_documents() == first
+    for filters in ({"field": "meta.n"}, {"operator": "==", "value": 1}, ["x"]):
+        with pytest.raises(FilterError):
+            document_store.delete_by_filter(filters)
+    with pytest.raises(DocumentStoreError):
+        document_store.embedding_retrieval([1.0])
+    assert document_store.filter_documents() == first
+
+
+def test_writers_of_the_same_ids_write_each_once(document_store):
+    """Eight threads that skip what is stored: the numbers add up to the documents."""
+    given = documents()
+    written: list[int] = []
+
+    def work() -> None:
+        policy = DuplicatePolicy.SKIP
+        written.append(document_store.write_documents(given, policy=policy))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sum(written) == len(given)
+    assert len(document_store.filter_documents()) == len(given)
+
+
+def test_a_collection_or_a_user_never_reaches_another(tmp_path):
+    path = str(tmp_path / "m.db")
+    stores = [
+        VecallDocumentStore(path, collection=collection, user_id=user)
+        for collection in ("a", "b")
+        for user in ("alice", "bob")
+    ]
+    for number, each in enumerate(stores):
+        each.write_documents(
+            [Document(id="same", content=str(number), embedding=[1.0])]
+        )
+    stores[0].delete_all_documents()
+    stores[1].delete_by_filter(compare("==", "1", "content"))
+    stores[2].update_by_filter(compare("==", "same", "id"), {"mine": True})
+    left = [
+        [each.content for each in store.embedding_retrieval([1.0])] for store in stores
+    ]
+    assert left == [[], [], ["2"], ["3"]]
+    assert stores[3].filter_documents(compare("==", True, "meta.mine")) == []
+    for each in stores:
+        each.close()
+
+
+def test_a_pipeline_with_the_retriever_is_saved_and_runs(document_store):
+    given = documents()
+    document_store.write_documents(given)
+    pipeline = Pipeline()
+    retriever = VecallEmbeddingRetriever(
+        document_store,
+        filters=compare("==", "tea"),
+        top_k=3,
+        filter_policy=FilterPolicy.MERGE,
+    )
+    pipeline.add_component("find", retriever)
+    again = VecallEmbeddingRetriever.from_dict(retriever.to_dict())
+    assert again.to_dict() == retriever.to_dict()
+    asked = {"query_embedding": given[0].embedding}
+    found = pipeline.run({"find": asked})["find"]["documents"]
+    assert again.run(**asked)["documents"] == found
+    assert found[0].id == "d0"
+    assert {each.meta["kind"] for each in found} == {"tea"}
+    narrow = {**asked, "filters": compare("==", 0, "meta.n"), "top_k": 9}
+    one = asyncio.run(retriever.run_async(**narrow))["documents"]
+    assert {(each.meta["kind"], each.meta["n"]) for each in one} == {("tea", 0)}
+    again.document_store.close()
+    with pytest.raises(InvalidArgumentError):
+        VecallEmbeddingRetriever(document_store, top_k=0)
+    with pytest.raises(InvalidTypeError):
+        VecallEmbeddingRetriever(InMemoryDocumentStore())
+
+
+def test_the_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    (program,) = re.findall(
+        r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(program.splitlines()) <= 15
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "haystack.md", "exec"), {})
+    assert "black" in capsys.readouterr().out
