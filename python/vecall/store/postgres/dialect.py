@@ -20,6 +20,13 @@ _HINT = re.compile(r" INDEXED BY \w+")
 _EITHER = re.compile(r"\b(min|max)\(")
 _LITERAL = re.compile(r"'[^']*'")
 
+# A stored vector that is equal stays where it is; else every update of a row would
+# write its vector again.
+_VECTOR = (
+    "vec = (SELECT CASE WHEN mem.vec IS NOT DISTINCT FROM given.vec THEN mem.vec "
+    "ELSE given.vec END FROM (SELECT CAST(? AS BLOB) AS vec) AS given)"
+)
+
 # PostgreSQL's text has no NUL. These two forms take its place; their order is that of
 # the characters that they stand for.
 _NUL = "\x01\x02"
@@ -32,6 +39,8 @@ def translated(sql: str) -> str:
     sql = sql.replace("%", "%%")
     sql = _HINT.sub("", sql)
     sql = sql.replace("x''", "''::bytea")
+    if sql.startswith("UPDATE mem SET "):
+        sql = sql.replace("vec = ?", _VECTOR)
     sql = _BYTES.sub(_octets, sql)
     sql = _CHARS.sub(_characters, sql)
     sql = _outside_literals(sql, _names_and_places)

@@ -20,18 +20,20 @@ CREATE TABLE part (
   item text, sweep_until float8, -- when another server may remove its expired data
   UNIQUE (app, "user")
 ) WITH (fillfactor = 50);
+-- What a use changes stands together, so that its WAL record has these bytes alone,
+-- without text and vector, if the new version of the row is on the same page.
 CREATE TABLE mem (
-  rid bigint PRIMARY KEY, part bigint NOT NULL, id text COLLATE "C" NOT NULL,
-  seq bigint NOT NULL, session text COLLATE "C", event text, pos float8, ts float8,
-  created_at float8 NOT NULL, updated_at float8 NOT NULL, expires_at float8,
-  valid_until float8, author text COLLATE "C", kind text COLLATE "C",
-  source text COLLATE "C", trust text COLLATE "C", text text COLLATE "C" NOT NULL,
-  content text COLLATE "C", meta text COLLATE "C", importance_prior float8,
-  last_used float8, uses bigint, state text NOT NULL DEFAULT 'live'
+  rid bigint PRIMARY KEY, part bigint NOT NULL, seq bigint NOT NULL, crc bigint NOT NULL,
+  uses bigint, last_used float8, created_at float8 NOT NULL, updated_at float8 NOT NULL,
+  pos float8, ts float8, expires_at float8, valid_until float8, importance_prior float8,
+  model int, state text NOT NULL DEFAULT 'live'
     CHECK (state IN ('live', 'archived', 'quarantined')),
-  supersedes text COLLATE "C", hash bytea NOT NULL, vec bytea, model int,
-  crc bigint NOT NULL, UNIQUE (part, id)
-) WITH (fillfactor = 90);
+  id text COLLATE "C" NOT NULL, session text COLLATE "C", event text,
+  author text COLLATE "C", kind text COLLATE "C", source text COLLATE "C",
+  trust text COLLATE "C", text text COLLATE "C" NOT NULL, content text COLLATE "C",
+  meta text COLLATE "C", supersedes text COLLATE "C", hash bytea NOT NULL, vec bytea,
+  UNIQUE (part, id)
+) WITH (fillfactor = 75);
 ALTER TABLE mem ALTER vec SET STORAGE EXTERNAL; -- floats do not compress
 CREATE INDEX mem_session ON mem (part, session, pos);
 CREATE INDEX mem_expires ON mem (expires_at) WHERE expires_at IS NOT NULL;
