@@ -31,13 +31,17 @@ BROAD = 1000  # at least the rows of a partition
 
 
 def pool_of(dim: int) -> list[np.ndarray]:
-    """Vectors of 1 and -1: every cosine is exact in float32, and many tie."""
+    """Vectors of 1 and -1: every cosine is exact in float32, and many tie.
+
+    With 64 of 2**16 directions few rows are equal: a graph links a row to at
+    most eight that equal it, and need not reach all of more.
+    """
     rng = np.random.default_rng(dim)
     signs = np.where(rng.random((64, dim)) < 0.5, 1, -1)
     return list((signs * 2.0 ** rng.integers(-2, 3, (64, 1))).astype(np.float32))
 
 
-POOLS = {dim: pool_of(dim) for dim in (4, 16)}
+POOLS = {dim: pool_of(dim) for dim in (16,)}
 
 ids = st.integers(-2, MOST_IDS)
 words = st.lists(st.integers(1, 6), max_size=5).map(tuple)

@@ -48,6 +48,7 @@ class Kept:
     touched: float
     prior: float | None
     uses: int = 0
+    updated: float = 0.0  # each version has a later time than the one before
 
     @property
     def size(self) -> int:
@@ -107,12 +108,13 @@ class LimitPrograms(RuleBasedStateMachine):
         old = live.get(name)
         if old is None:
             self.made += 1
-            new.number = self.made
+            new.number, new.updated = self.made, now
         elif (old.text, old.prior) == (new.text, new.prior) and old.time == new.time:
             return False
         else:
             new.number, new.uses = old.number, old.uses
-            new.touched = max(now, old.touched)
+            new.updated = max(now, math.nextafter(old.updated, math.inf))
+            new.touched = max(new.updated, old.touched)
         live[name] = new
         return True
 

@@ -173,6 +173,7 @@ def test_pairs_that_look_alike_share_nothing_in_a_file(
 
 # A value for each argument that a method must have beside the names.
 GIVEN: dict[str, Any] = {
+    "ttl": 90.0,
     "events": [{"id": "e", "text": "zebra"}],
     "memories": ["zebra"],
     "memory_id": "f",

@@ -89,8 +89,8 @@ def test_what_doctor_passes_can_be_opened(file, capsys):
         MemoryService(file, embedder=None)
     assert main(["doctor", "--path", str(file)]) == 1
     assert "--recover" in capsys.readouterr().out
-    saved, lost = recover(file, file.with_name("saved.db"))
-    assert (saved, lost) == (6, 0)
+    saved = recover(file, file.with_name("saved.db"))
+    assert saved == (6, 0, 0, 0)
     assert main(["doctor", "--path", str(file.with_name("saved.db"))]) == 0
 
 
