@@ -194,7 +194,11 @@ class LimitPrograms(RuleBasedStateMachine):
         for name, kept in made.items():
             kept.time = self.time_of(name, time)
         self.write(
-            made, lambda: self.service.sync.add_memory(**ALICE, memories=entries)
+            made,
+            # Also over a correction of the same text, which is not what is tested here.
+            lambda: self.service.sync.add_memory(
+                **ALICE, memories=entries, restore=True
+            ),
         )
 
     def time_of(self, name: str, time: float | None) -> float:
