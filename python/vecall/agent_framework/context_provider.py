@@ -1,0 +1,184 @@
+"""VecallContextProvider: recall before a run, and what is remembered after it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
+
+from agent_framework import ContextProvider, HistoryProvider, Message
+
+from vecall.agent_framework.owners import Name, SessionOwner
+from vecall.errors import ConfigError
+from vecall.service.memory_service import MemoryService
+from vecall.tools import PreloadMemory
+from vecall.types import Event, Filter
+
+Breadth = Literal["user", "session"]
+
+_log = logging.getLogger("vecall")
+_ROLES = ("user", "assistant")
+_FROM_A_PROVIDER = "_attribution"  # set by `SessionContext.extend_messages`
+
+
+class VecallContextProvider(ContextProvider):
+    """Long-term memory for `Agent(context_providers=[...])`.
+
+    Before a run, it searches for the texts of the input's user messages and adds one
+    message with a block of memories to the context. After the run, the texts of the
+    input and of the response become memories. Messages that a provider added are not
+    stored, and recalled text in a message is not stored again. If recall or storing
+    fails, the run continues, and a warning without content is logged.
+
+    Args:
+        memory: The memory service.
+        app_name: The app, or a function of the session's id.
+        user_id: The user, or a function of the session's id.
+        source_id: The name of the provider among those of an agent.
+        search: Which memories a run may recall: all of the user ("user"), those of the
+            running session ("session"), or none (None). With "user", turns of the
+            running session are left out if the agent loads its history anyway.
+        store: Where turns are stored: in the running session ("session"), without a
+            session ("user"), or not at all (None).
+        max_entries: Maximum number of memories in the block.
+        max_tokens: Maximum number of tokens of the block.
+
+    Raises:
+        InvalidArgumentError: A name or a number is invalid; for a function, the warning
+            of a run says so.
+        ConfigError: `search` or `store` is invalid.
+    """
+
+    def __init__(
+        self,
+        memory: MemoryService,
+        app_name: Name,
+        user_id: Name,
+        *,
+        source_id: str = "vecall",
+        search: Breadth | None = "user",
+        store: Breadth | None = "session",
+        max_entries: int = 5,
+        max_tokens: int = 1_000,
+    ) -> None:
+        """Bind the provider to a service and to its users."""
+        super().__init__(source_id)
+        for name, given in (("search", search), ("store", store)):
+            if given is not None and given not in get_args(Breadth):
+                msg = f'{name}: must be "user", "session" or None'
+                raise ConfigError(msg)
+        self._memory = memory
+        self._owner = SessionOwner(memory, app_name, user_id)
+        self._search = search
+        self._store = store
+        self._options: dict[str, Any] = {
+            "max_entries": max_entries,
+            "max_tokens": max_tokens,
+            "format": "secure",
+        }
+        PreloadMemory(None, "app", "user", **self._options)  # checks the numbers
+
+    async def before_run(
+        self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
+    ) -> None:
+        """Add the block of memories for the input to the context."""
+        del session, state
+        if self._search is None:
+            return
+        try:
+            texts = [
+                message.text
+                for message in _own(context.input_messages)
+                if message.role == "user"
+            ]
+            preload = PreloadMemory(
+                self._memory,
+                *self._owner.of(context.session_id),
+                filter=self._filter(agent, context),
+                **self._options,
+            )
+            block = await preload.block("\n".join(texts))
+        except Exception as error:
+            _log.warning("nothing was recalled: %s", type(error).__name__)
+            return
+        if block:
+            context.extend_messages(self, [Message("user", [block])])
+
+    async def after_run(
+        self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
+    ) -> None:
+        """Store the texts of the input and of the response as memories."""
+        del agent, session, state
+        if self._store is None:
+            return
+        response = context.response
+        messages = [
+            *context.input_messages,
+            *(response.messages if response is not None else ()),
+        ]
+        try:
+            now = time.time()
+            events = [
+                Event(
+                    message.text,
+                    author=_author_of(message),
+                    timestamp=now + at / 1e6,
+                    id=_id_of(message),
+                )
+                for at, message in enumerate(_own(messages))
+                if message.role in _ROLES and message.text.strip()
+            ]
+            if not events:
+                return
+            owner = self._memory.user(*self._owner.of(context.session_id))
+            is_session = self._store == "session"
+            await owner.add_events(
+                events, session_id=context.session_id if is_session else None
+            )
+        except Exception as error:
+            _log.warning("turns were not remembered: %s", type(error).__name__)
+
+    def _filter(self, agent: Any, context: Any) -> Filter | None:
+        session_id = context.session_id
+        if self._search == "session":
+            return Filter(session_id=session_id)
+        if session_id is not None and _has_history(agent, context):
+            return Filter(not_session_id=session_id)
+        return None
+
+
+def _own(messages: Iterable[Any]) -> list[Any]:
+    """Return the messages that no provider added."""
+    return [
+        message
+        for message in messages
+        if _FROM_A_PROVIDER not in message.additional_properties
+    ]
+
+
+def _has_history(agent: Any, context: Any) -> bool:
+    """Return whether a request has the earlier turns of its session."""
+    return context.service_session_id is not None or any(
+        isinstance(provider, HistoryProvider) and provider.load_messages
+        for provider in getattr(agent, "context_providers", ())
+    )
+
+
+def _author_of(message: Any) -> str:
+    name = message.author_name
+    return name if message.role == "assistant" and name else str(message.role)
+
+
+def _id_of(message: Any) -> str | None:
+    """Return an id for a message that has one; services repeat some, so with its text.
+
+    A message that is given again is then stored once.
+    """
+    if not message.message_id:
+        return None
+    named = f"{message.role}\n{message.message_id}\n{message.text}"
+    return hashlib.blake2b(
+        named.encode("utf-8", "surrogatepass"), digest_size=16
+    ).hexdigest()
