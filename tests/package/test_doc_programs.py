@@ -37,6 +37,7 @@ PAGES = [
 # Tests of their own run the programs of these pages.
 OWN = (
     "anthropic",
+    "agent-framework",
     "autogen",
     "coming-from-hnswlib-and-usearch",
     "crewai",
