@@ -256,8 +256,9 @@ class LimitPrograms(RuleBasedStateMachine):
         self.service.sync.mark_used(**ALICE, memory_ids=told)
         for name in told:
             if name in self.live:
-                self.live[name].uses += 1
-                self.live[name].touched = self.clock.wall()
+                used = self.live[name]
+                used.uses += 1
+                used.touched = max(used.touched, self.clock.wall())
 
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:
