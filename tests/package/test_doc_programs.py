@@ -36,12 +36,13 @@ PAGES = [
 ]
 # Tests of their own run the programs of these pages.
 OWN = (
-    "anthropic",
     "agent-framework",
+    "anthropic",
     "autogen",
     "coming-from-hnswlib-and-usearch",
     "crewai",
     "haystack",
+    "langchain",
     "langgraph",
     "llama-index",
     "openai-agents",

@@ -1,4 +1,4 @@
-"""LangChain's vector store over vecall's items: `VecallVectorStore`."""
+"""LangChain's vector store and chat message history over vecall's items."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ except ImportError as error:
     msg = 'vecall.langchain needs langchain-core: pip install "vecall[langchain]"'
     raise ImportError(msg) from error
 
+from vecall.langchain.chat_history import VecallChatMessageHistory
 from vecall.langchain.vector_store import VecallVectorStore
 
-__all__ = ["VecallVectorStore"]
+__all__ = ["VecallChatMessageHistory", "VecallVectorStore"]
