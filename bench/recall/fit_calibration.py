@@ -59,10 +59,9 @@ from vecall.types import MemoryEntry
 from bench import ROOT
 from bench.common import arguments
 from bench.recall.embedders import Local, Trigrams
-from bench.recall.sets import Set, all_sets
+from bench.recall.sets import HELD_OUT, Set, all_sets
 
 PACKAGE = ROOT / "python/vecall/ranking/calibrated.json"
-HELD_OUT = ("people", "held-out-assistants", "locomo", "beam")
 FOLDS = 5
 STRANGERS_SHARE = 0.35
 
@@ -315,7 +314,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="into the package")
     options = parser.parse_args()
     given = all_sets(locomo=options.locomo, beam=options.beam)
-    sets = [one for one in given if not one.lenient]
+    sets = [one for one in given if not one.reading]
     kinds = {one.name: one.kind for one in sets}
     found: dict[str, Searched] = {}
     for way in ways(sets):

@@ -3,30 +3,37 @@
     python -m bench.recall.run [--locomo FILE] [--beam FILE] [--modes lexical,local]
     python -m bench.recall.run --save before.json
     python -m bench.recall.run --against before.json
-    python -m bench.recall.run --baselines
+    python -m bench.recall.run --rivals
+    python -m bench.recall.run --by-user --unseen-map
 
-The first prints recall, MRR, tokens and calibration of each set; --baselines adds the
-results of bm25s, of the cosine alone and of their sum. --against compares the questions
-of an earlier run one by one: the command fails where a kind of memory loses recall@10
-or MRR beyond noise, which means that the 95 % interval of the paired bootstrap (2,000
-draws) lies below zero.
+The first prints recall, MRR, tokens and calibration of each set. --against compares the
+questions of an earlier run one by one. The command fails if a kind of memory, or a
+reading of it such as "lenient", loses recall@10 or MRR beyond noise: the 95 % interval
+of the paired bootstrap (2,000 draws) lies below zero. It also fails if a set, a mode or
+a question is in one run only, among the sets of --sets and the modes of --modes.
+
+--rivals adds the results of bm25s, of the cosine alone and of their sum, and the paired
+differences to the best of them. --by-user adds each user's recall; the users of
+"sentences" are languages. --unseen-map lets the local embedder search for each user
+with a map of queries that was fitted without that user.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from vecall.cli.terminal import Progress, table
-from vecall.embedders import LocalEmbedder
+from vecall.embedders import Embedder, LocalEmbedder, QueryMap
+from vecall.embedders.query_map import fit
 from vecall.evaluation.confidence import calibration_figures, silence_figures
+from vecall.evaluation.datasets import Conversation
 from vecall.evaluation.figures import SHARES, measured
 from vecall.evaluation.metrics import mean
+from vecall.evaluation.query_maps import examples_of
 from vecall.evaluation.runner import (
     Mode,
     QuestionResult,
@@ -38,31 +45,86 @@ from vecall.evaluation.runner import (
 from vecall.ranking.calibration import Calibration
 
 from bench.common import arguments
-from bench.recall.baselines import baseline_answers
-from bench.recall.sets import Set, all_sets
+from bench.recall.baselines import WORDS, baseline_answers
+from bench.recall.comparisons import (
+    JUDGED,
+    Answered,
+    Run,
+    Shares,
+    against_rivals,
+    compare,
+    of_users,
+)
+from bench.recall.sets import HELD_OUT, Set, all_sets
 
-DRAWS = 2_000
-JUDGED = ("recall@10", "mrr")
 FLOOR = 0.2  # of confidence
+FOLDS = 5
 
-Shares = dict[str, dict[str, dict[str, list[float]]]]
-"""Set, mode, share: a number for each question that has an answer, in order."""
+Maps = Mapping[tuple[str, str], QueryMap]
+"""Set, user: a map of queries that was fitted without that user."""
+
+
+def unseen_maps(sets: Sequence[Set]) -> Maps:
+    """Fit a map for each fifth of the users whom the shipped one saw, on the others."""
+    embedder = LocalEmbedder(query_map=None)
+    users = [
+        (one.name, each)
+        for one in sets
+        if one.name not in HELD_OUT and not one.reading
+        for each in one.conversations
+    ]
+    examples = [examples_of([each], embedder) for _, each in users]
+    found: dict[tuple[str, str], QueryMap] = {}
+    for fold in range(FOLDS):
+        rest = [e for i, some in enumerate(examples) if i % FOLDS != fold for e in some]
+        query_map = fit(rest)
+        found |= {(name, each.user_id): query_map for name, each in users[fold::FOLDS]}
+    return found
 
 
 def ask(
-    one: Set, modes: Sequence[Mode]
+    one: Set, modes: Sequence[Mode], maps: Maps
 ) -> Iterator[tuple[str, list[QuestionResult], Any]]:
     """Yield each mode's name, its answers and what its confidences are worth."""
     for embedder in {id(mode.embedder): mode.embedder for mode in modes}.values():
-        with ingested(
-            one.conversations, embedder, Calibration.shipped(), Progress
-        ) as subject:
-            for mode in modes:
-                if mode.embedder is not embedder:
-                    continue
-                questions = own_questions(one.conversations)
-                own = subject.run(questions, mode, Progress(one.name, len(questions)))
-                yield mode.name, own, _confidence(one, own, mode, subject)
+        asked = [mode for mode in modes if mode.embedder is embedder]
+        own: dict[str, list[QuestionResult]] = {mode.name: [] for mode in asked}
+        strange: dict[str, list[QuestionResult]] = {mode.name: [] for mode in asked}
+        others = strangers(one.conversations)
+        for conversations, used in _groups(one, embedder, maps):
+            users = {each.user_id for each in conversations}
+            questions = own_questions(conversations)
+            of_others = [pair for pair in others if pair[0] in users]
+            with ingested(
+                conversations, used, Calibration.shipped(), Progress
+            ) as subject:
+                for mode in asked:
+                    progress = Progress(one.name, len(questions) + len(of_others))
+                    own[mode.name] += subject.run(questions, mode, progress)
+                    if mode.is_default:
+                        strange[mode.name] += subject.run(of_others, mode, progress)
+        for mode in asked:
+            answers = _in_order(one, own[mode.name])
+            yield mode.name, answers, _confidence(answers, strange[mode.name])
+
+
+def _groups(
+    one: Set, embedder: Embedder | None, maps: Maps
+) -> list[tuple[list[Conversation], Embedder | None]]:
+    """Return the users who share a map of queries, and the embedder with that map."""
+    if not maps or not isinstance(embedder, LocalEmbedder):
+        return [(one.conversations, embedder)]
+    groups: dict[int, tuple[list[Conversation], Embedder | None]] = {}
+    for each in one.conversations:
+        query_map = maps.get((one.name.partition(",")[0], each.user_id))
+        used = embedder if query_map is None else LocalEmbedder(query_map=query_map)
+        groups.setdefault(id(query_map), ([], used))[0].append(each)
+    return list(groups.values())
+
+
+def _in_order(one: Set, answers: list[QuestionResult]) -> list[QuestionResult]:
+    place = {each.user_id: at for at, each in enumerate(one.conversations)}
+    return sorted(answers, key=lambda answer: place[answer.user])
 
 
 def answer_baselines(
@@ -75,19 +137,31 @@ def answer_baselines(
     yield from baseline_answers(one, embedder)
 
 
-def _confidence(one: Set, own: list[QuestionResult], mode: Mode, subject: Any) -> Any:
+def rivals_of(modes: Sequence[Mode], baselines: Sequence[str]) -> dict[str, list[str]]:
+    """Return what each mode must not fall below.
+
+    Words alone have bm25s as their rival; a mode with vectors has every baseline, and
+    words alone.
+    """
+    lexical = [mode.name for mode in modes if mode.embedder is None]
+    found = {name: [WORDS] for name in lexical}
+    for mode in modes:
+        if mode.embedder is not None and mode.is_default:
+            found[mode.name] = [*baselines, *lexical]
+    return found
+
+
+def _confidence(own: list[QuestionResult], strange: list[QuestionResult]) -> Any:
     figures = calibration_figures(hit for answer in own for hit in answer.hits)
-    if figures is None or not mode.is_default:
+    if figures is None or not strange:
         return None
-    others = strangers(one.conversations)
-    strange = subject.run(others, mode, Progress(one.name, len(others)))
     (floor,) = [
         row for row in silence_figures(own, strange) if row["min_confidence"] == FLOOR
     ]
     return {**figures, "silence": floor}
 
 
-def shares_of(answers: Sequence[QuestionResult]) -> dict[str, list[float]]:
+def shares_of(answers: Sequence[QuestionResult]) -> Shares:
     """Return each share of the questions that have an answer."""
     found = measured(answers)
     return {
@@ -96,23 +170,29 @@ def shares_of(answers: Sequence[QuestionResult]) -> dict[str, list[float]]:
     }
 
 
+def answered_of(answers: Sequence[QuestionResult]) -> Answered:
+    """Return the questions that have an answer, with each of their shares."""
+    questions = [
+        (answer.user, answer.question.text)
+        for answer in answers
+        if answer.question.evidence
+    ]
+    return Answered(questions, shares_of(answers))
+
+
 def row_of(
-    one: Set, name: str, answers: Sequence[QuestionResult], confidence: Any
+    name: str, mode: str, answers: Sequence[QuestionResult], confidence: Any
 ) -> list[str]:
     """Return one line of the table."""
     shares = shares_of(answers)
     cells = [f"{100 * (mean(shares[share]) or 0.0):.1f}" for share in SHARES[:4]]
     tokens = f"{mean([answer.tokens for answer in answers]) or 0.0:,.0f}"
-    count = f"{len(shares['mrr']):,}"
+    row = [name, mode, f"{len(shares['mrr']):,}", *cells, tokens]
     if confidence is None:
-        return [one.name, name, count, *cells, tokens, "", "", "", ""]
+        return [*row, "", "", "", ""]
     silence = confidence["silence"]
     return [
-        one.name,
-        name,
-        count,
-        *cells,
-        tokens,
+        *row,
         f"{confidence['ece']:.3f}",
         f"{confidence['brier']:.3f} ({confidence['constant_brier']:.3f})",
         f"{confidence['auroc'] or 0.0:.2f}",
@@ -127,47 +207,58 @@ HEAD = ("set", "mode", "questions", "@5", "@10", "@20", "MRR", "tokens", "ECE", 
         "(constant)", "AUROC", f"silent at {FLOOR}")  # fmt: skip
 
 
-def interval(differences: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return the mean of paired differences and its 95 % bootstrap interval."""
-    chance = np.random.default_rng(0)
-    size = len(differences)
-    means = [differences[chance.integers(0, size, size)].mean() for _ in range(DRAWS)]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(differences.mean()), float(low), float(high)
+def _shown(
+    one: Set,
+    mode: str,
+    answers: Sequence[QuestionResult],
+    confidence: Any,
+    *,
+    by_user: bool,
+) -> list[list[str]]:
+    rows = [row_of(one.name, mode, answers, confidence)]
+    print("  ".join(rows[0]), file=sys.stderr)
+    for each in one.conversations if by_user else ():
+        own = [answer for answer in answers if answer.user == each.user_id]
+        rows.append(row_of(f"{one.name}: {each.user_id}", mode, own, None))
+    return rows
 
 
-def compare(
-    before: Shares, after: Shares, kinds: dict[str, str]
-) -> tuple[list[list[str]], list[str]]:
-    """Return a line for each set and mode, and the kinds that lose beyond noise."""
-    rows: list[list[str]] = []
-    pooled: dict[tuple[str, str, str], list[NDArray[np.float64]]] = {}
-    for name, modes in after.items():
-        for mode, shares in modes.items():
-            earlier = before.get(name, {}).get(mode)
-            if earlier is None or len(earlier["mrr"]) != len(shares["mrr"]):
-                continue
-            row = [name, mode]
-            for share in JUDGED:
-                differences = np.array(shares[share]) - np.array(earlier[share])
-                row.append(shown(differences))
-                if name in kinds:
-                    key = (kinds[name], mode, share)
-                    pooled.setdefault(key, []).append(differences)
-            rows.append(row)
-    lost = []
-    for (kind, mode, share), parts in pooled.items():
-        _, _, high = interval(np.concatenate(parts))
-        if high < 0.0:
-            lost.append(f"{kind}, {mode}, {share}: {shown(np.concatenate(parts))}")
-    return rows, lost
+def _of_users(name: str, modes: Mapping[str, Answered]) -> Run:
+    found: Run = {}
+    for mode, answered in modes.items():
+        for user, part in of_users(answered).items():
+            found.setdefault(f"{name}: {user}", {})[mode] = part
+    return found
 
 
-def shown(differences: NDArray[np.float64]) -> str:
-    """Return a difference in points with its interval."""
-    return "{:+.1f} [{:+.1f}, {:+.1f}]".format(
-        *(100 * value for value in interval(differences))
-    )
+def save(run: Run, path: Path) -> None:
+    """Write a run, for `read`."""
+    path.write_text(json.dumps(run) + "\n", encoding="utf-8")
+
+
+def read(path: Path) -> Run:
+    """Return a saved run."""
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        name: {
+            mode: Answered([(user, text) for user, text in questions], shares)
+            for mode, (questions, shares) in found.items()
+        }
+        for name, found in saved.items()
+    }
+
+
+def _is_wanted(name: str, wanted: Sequence[str] | None) -> bool:
+    return wanted is None or name.partition(",")[0] in wanted
+
+
+def judge(before: Run, after: Run, groups: Mapping[str, str]) -> int:
+    """Print the comparison; return the command's exit status."""
+    rows, failures = compare(before, after, groups)
+    print(table(("set", "mode", *JUDGED), rows))
+    for line in failures:
+        print(f"failed: {line}")
+    return 1 if failures else 0
 
 
 def main() -> int:
@@ -177,39 +268,57 @@ def main() -> int:
     parser.add_argument("--beam", type=Path, help="the path of BEAM's JSON")
     parser.add_argument("--modes", help="as of vecall eval")
     parser.add_argument("--sets", help="comma-separated names; default: all")
-    parser.add_argument("--baselines", action="store_true", help="needs bm25s")
+    parser.add_argument("--rivals", action="store_true", help="needs bm25s")
+    parser.add_argument("--by-user", action="store_true", help="a row for each user")
+    parser.add_argument("--unseen-map", action="store_true", help="of the local model")
     parser.add_argument("--save", type=Path, help="write every question's shares")
     parser.add_argument("--against", type=Path, help="compare with a saved run")
     options = parser.parse_args()
     modes = chosen_modes(options.modes)
     wanted = None if options.sets is None else options.sets.split(",")
-    rows = []
-    after: Shares = {}
-    kinds: dict[str, str] = {}
-    for one in all_sets(locomo=options.locomo, beam=options.beam):
-        if wanted is not None and one.name.partition(",")[0] not in wanted:
+    sets = list(all_sets(locomo=options.locomo, beam=options.beam))
+    maps = unseen_maps(sets) if options.unseen_map else {}
+    rows: list[list[str]] = []
+    beside: list[list[str]] = []
+    after: Run = {}
+    groups: dict[str, str] = {}
+    for one in sets:
+        if not _is_wanted(one.name, wanted):
             continue
-        if not one.lenient:
-            kinds[one.name] = one.kind
-        for mode, answers, sure in ask(one, modes):
-            after.setdefault(one.name, {})[mode] = shares_of(answers)
-            rows.append(row_of(one, mode, answers, sure))
-            print("  ".join(rows[-1]), file=sys.stderr)
-        for name, answers in answer_baselines(one, modes) if options.baselines else ():
-            rows.append(row_of(one, name, answers, None))
-            print("  ".join(rows[-1]), file=sys.stderr)
+        groups[one.name] = f"{one.kind}, {one.reading}" if one.reading else one.kind
+        found: dict[str, Answered] = {}
+        baselines: list[str] = []
+        for mode, answers, sure in ask(one, modes, maps):
+            found[mode] = answered_of(answers)
+            rows += _shown(one, mode, answers, sure, by_user=options.by_user)
+        after[one.name] = dict(found)
+        if not options.rivals:
+            continue
+        for name, answers in answer_baselines(one, modes):
+            baselines.append(name)
+            found[name] = answered_of(answers)
+            rows += _shown(one, name, answers, None, by_user=options.by_user)
+        parts = {one.name: found}
+        if options.by_user:
+            parts |= _of_users(one.name, found)
+        for name, part in parts.items():
+            beside += against_rivals(name, part, rivals_of(modes, baselines))
     print(table(HEAD, rows))
+    if beside:
+        print("\nagainst the best rival, and that rival's share\n")
+        print(table(("set", "mode", *JUDGED), beside))
     if options.save is not None:
-        options.save.write_text(json.dumps(after) + "\n", encoding="utf-8")
+        save(after, options.save)
     if options.against is None:
         return 0
-    before = json.loads(options.against.read_text(encoding="utf-8"))
-    rows, lost = compare(before, after, kinds)
+    names = {mode.name for mode in modes}
+    before = {
+        name: {mode: part for mode, part in found.items() if mode in names}
+        for name, found in read(options.against).items()
+        if _is_wanted(name, wanted)
+    }
     print(f"\nagainst {options.against}\n")
-    print(table(("set", "mode", *JUDGED), rows))
-    for line in lost:
-        print(f"lost beyond noise: {line}")
-    return 1 if lost else 0
+    return judge(before, after, groups)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from vecall.evaluation.datasets import (
 from vecall.evaluation.runner import APP
 
 CONVERSATIONS = Path(__file__).parent / "conversations"
+HELD_OUT = ("people", "held-out-assistants", "locomo", "beam")
+"""Sets with which nothing is fitted: no map of queries, no confidence."""
 
 
 class Set(NamedTuple):
@@ -26,14 +29,15 @@ class Set(NamedTuple):
         name: As tables show it.
         kind: What sort of memories it holds; the rule looks at each kind.
         conversations: The conversations and their questions.
-        lenient: Whether the other half of an exchange counts as evidence too; such a
-            set is another reading of one that is there already.
+        reading: How it differs from a set that is there already; "" if it does not.
+            "lenient": the other half of an exchange counts as evidence too. "one
+            session": all memories of a user have the same session_id.
     """
 
     name: str
     kind: str
     conversations: list[Conversation]
-    lenient: bool = False
+    reading: str = ""
 
 
 _KINDS = {
@@ -55,15 +59,24 @@ def all_sets(*, locomo: Path | None = None, beam: Path | None = None) -> Iterato
     for name, kind in _KINDS.items():
         file = CONVERSATIONS / f"{name}.jsonl"
         if file.exists():
-            yield from _both(name, kind, read_jsonl(file, APP))
+            yield from _readings(name, kind, read_jsonl(file, APP))
     if locomo is not None:
         yield Set("locomo", "people", read_locomo(locomo, APP))
     if beam is not None:
-        yield from _both("beam", "assistants", read_beam(beam, APP))
+        yield from _readings("beam", "assistants", read_beam(beam, APP))
 
 
-def _both(name: str, kind: str, conversations: list[Conversation]) -> Iterator[Set]:
+def _readings(name: str, kind: str, conversations: list[Conversation]) -> Iterator[Set]:
     yield Set(name, kind, conversations)
     if kind == "assistants":
-        widened = [with_other_half(one) for one in conversations]
-        yield Set(f"{name}, lenient", kind, widened, lenient=True)
+        again, reading = [with_other_half(one) for one in conversations], "lenient"
+    elif kind in ("facts", "documents"):
+        again, reading = [_in_one_session(one) for one in conversations], "one session"
+    else:
+        return
+    yield Set(f"{name}, {reading}", kind, again, reading)
+
+
+def _in_one_session(conversation: Conversation) -> Conversation:
+    memories = [replace(one, session_id="all") for one in conversation.memories]
+    return replace(conversation, memories=memories)

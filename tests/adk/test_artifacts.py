@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+import vecall
 
 pytest.importorskip("google.adk")
 
@@ -175,6 +177,37 @@ def test_the_same_name_in_two_sessions_is_two_artifacts(
         (each.session_id, each.text.partition("\n")[2]) for each in documents(service)
     }
     assert found == {("trip-1", SEEDS), ("trip-2", NUTS), (None, NUTS)}
+
+
+def test_an_artifact_gets_no_share_of_its_session(
+    service: VecallMemoryService, artifacts: BaseArtifactService
+) -> None:
+    """Each piece ranks by what it says; a filter by session sees it."""
+    run(service, artifacts, report("diet.md", SEEDS), report("user:diet.md", SEEDS))
+    content = {"parts": [{"text": SEEDS}]}
+    told = [{"id": f"e{n}", "author": "user", "content": content} for n in range(3)]
+    service.memory.sync.add_session_to_memory({**ALICE, "id": "trip-1", "events": told})
+
+    def explained(**options: Any) -> dict[str, list[Any]]:
+        found = service.memory.sync.search_memory(
+            **ALICE, query="parrot eats seeds", top_k=100, explain=True, **options
+        )
+        shares: dict[str, list[Any]] = {}
+        for each in found.memories:
+            parts = each.explanation
+            assert parts is not None
+            kind = "document" if each.kind == "document" else "turn"
+            shares.setdefault(kind, []).append(
+                (each.session_id, parts["session"] > 0, parts["neighbours"] > 0)
+            )
+        return shares
+
+    shares = explained()
+    assert len(shares["turn"]) >= 3
+    assert {session for _, session, _ in shares["turn"]} == {True}
+    assert set(shares["document"]) == {("trip-1", False, False), (None, False, False)}
+    of_this = explained(filter=vecall.Filter(session_id="trip-1"))
+    assert of_this["document"] == [("trip-1", False, False)]
 
 
 def test_a_session_that_is_told_again_writes_nothing(

@@ -55,7 +55,7 @@ row_fields = st.fixed_dictionaries(
         "time": times,
         "expires": st.just(NEVER) | times,
         "session": st.sampled_from([0, 1, 1, 2]),
-        "position": st.integers(0, 3),
+        "position": st.integers(0, 3) | st.just(float("nan")),
     }
 )
 

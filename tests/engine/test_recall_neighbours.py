@@ -111,6 +111,32 @@ def test_positions_may_be_fractions_and_rows_may_have_none(references):
     assert sorted(found_ids(references, engine, everything)) == list(range(9))
 
 
+def test_rows_without_a_position_share_nothing_of_their_session(references):
+    """A session's facts are no turns; filters see which session they are of."""
+    nowhere = float("nan")
+    rows = [
+        references.Row(1, (1,), session=1, position=1),
+        references.Row(2, (1,), session=1, position=2),
+        references.Row(3, (1, 1), session=1, position=nowhere),
+        references.Row(4, (1,), session=1, position=nowhere),
+        references.Row(5, (1,), session=0, position=nowhere),
+        references.Row(6, (1,), session=2, position=1),
+    ]
+    engine = engine_of(references, rows, dim=0)
+    found = references.ask(engine, KEY, references.Query(None, (1,), 10))
+    parts = dict(zip(found[0].tolist(), found[4].tolist(), strict=True))
+    words, beside, session = 1, 3, 4
+    of_turns = 0.15 * (parts[1][words] + parts[2][words])
+    wanted = {1: of_turns, 2: of_turns, 3: 0, 4: 0, 5: 0, 6: 0.15 * parts[6][words]}
+    assert {n: part[session] for n, part in parts.items()} == pytest.approx(wanted)
+    assert [parts[n][beside] for n in (3, 4, 5, 6)] == [0] * 4
+    assert parts[3][words] > parts[4][words] == parts[5][words]
+    only = references.Query(None, (1,), 10, {"session": 1})
+    assert sorted(found_ids(references, engine, only)) == [1, 2, 3, 4]
+    without = references.Query(None, (1,), 10, {"without_sessions": [1]})
+    assert sorted(found_ids(references, engine, without)) == [5, 6]
+
+
 def test_a_session_told_out_of_order_has_the_same_neighbours(references):
     rng = np.random.default_rng(12)
     rows = [references.Row(n, (n,), session=1, position=n) for n in range(60)]

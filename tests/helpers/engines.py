@@ -80,7 +80,7 @@ def random_row(references, rng: np.random.Generator, row_id: int, dim: int):
         time=int(rng.integers(0, 6)),
         expires=NEVER if rng.random() < 0.7 else int(rng.integers(0, 6)),
         session=int(rng.integers(0, 4)),
-        position=int(rng.integers(-2, 9)),
+        position=float("nan") if rng.random() < 0.1 else int(rng.integers(-2, 9)),
         author=int(rng.integers(0, 4)),
     )
 

@@ -113,7 +113,8 @@ def rank(answer: Answer, links: Mapping[int, tuple[int | None, int | None]], q: 
     best = _best_of_sessions(found)
     for e in found.values():
         e.beside = _beside(e.row.id, found, links, q)
-        e.session = weights["session"] * best.get(e.row.session, 0.0)
+        if _is_a_turn(e.row):
+            e.session = weights["session"] * best[e.row.session]
         e.factor = _factor(e.row, q)
     _lower_replies(found, links, q)
 
@@ -178,10 +179,15 @@ def _lower_replies(
             e.tied = q.weights["reply"] ** (-1 if lead >= 0 else 1)
 
 
+def _is_a_turn(row: Any) -> bool:
+    """Whether a row stands somewhere in a session."""
+    return row.session != 0 and not math.isnan(row.position)
+
+
 def _best_of_sessions(found: Mapping[int, Expected]) -> dict[int, float]:
     bases = defaultdict(list)
     for e in found.values():
-        if e.row.session != 0:
+        if _is_a_turn(e.row):
             bases[e.row.session].append(e.base)
     return {name: sum(sorted(some)[-3:]) for name, some in bases.items()}
 

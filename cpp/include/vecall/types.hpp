@@ -62,7 +62,8 @@ struct RowMeta {
   Micros time = 0;            // orders ties and answers time filters
   Micros expires = kMaxTime;  // from this moment on the row is not found
   SessionKey session = kNoSession;
-  // Order in the session; neighbours are at most 1 apart. NaN: the row has no place.
+  // Order in the session; neighbours are at most 1 apart. NaN: the row has no place, no
+  // neighbours and no share of the session.
   double position = 0;
   LabelHash author = kNoLabel;
   LabelHash kind = kNoLabel;

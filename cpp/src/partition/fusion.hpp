@@ -18,7 +18,7 @@ inline constexpr std::size_t kNoCandidate = static_cast<std::size_t>(-1);
 // One row that either side proposed, or that stands next to such a row in its session.
 struct Candidate {
   Slot slot = 0;
-  std::uint32_t session = 0;     // number of the session, 0 = none
+  std::uint32_t session = 0;     // in which the row has a position; 0 = none
   bool asks = false;             // the row is a question
   bool by_named_author = false;  // the query names its author
   bool by_favoured_author = false;
@@ -58,7 +58,7 @@ struct FusionInput {
 //   vectors = a * trust * (similarity - min) / (max - min)        a = ranking.dense
 //   beside  = the largest of: share * base of the row before and of the row after, and
 //             of the rows two positions away
-//   session = share * sum of the three largest bases of the session
+//   session = share * sum of the three largest bases of the session's turns, to turns
 //   score   = (words + vectors + beside + session) * factor
 // The factor of a reply is lowered if the row before it, of a favoured author, scores
 // at least as high: both say it, and the author's own words come first. Without a query

@@ -82,7 +82,10 @@ void add_candidate(const RowTable& rows, Slot slot, float similarity,
                    RecallScratch& scratch) {
   Candidate candidate;
   candidate.slot = slot;
-  candidate.session = rows.session(slot);
+  // Facts and pieces of artifacts belong to a session but stand nowhere in it: filters
+  // see it, ranking does not.
+  const std::uint32_t session = rows.session(slot);
+  if (session != 0 && !std::isnan(rows.position(slot))) candidate.session = session;
   candidate.similarity = similarity;
   if (slot < scratch.terms.of_slot.size() && scratch.terms.query_idf > 0.0F) {
     const TermScore& score = scratch.terms.of_slot[slot];
