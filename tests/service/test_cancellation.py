@@ -8,7 +8,8 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 from helpers.memories import ALICE, Held, texts, until
-from vecall.concurrency.single_flight import SingleFlight
+from vecall.concurrency.single_flight import Claim, SingleFlight
+from vecall.errors import EmbedderError
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -82,12 +83,44 @@ def test_a_cancelled_embedding_harms_no_other(open_service, in_time):
 def test_a_caller_who_gives_up_a_text_that_another_embeds_cancels_it_for_no_caller():
     in_flight = SingleFlight()
     key = ("app", "alice", b"zebra")
-    promised = []
-    for _ in range(3):
-        claimed: dict[int, Future[bytes]] = {}
-        promised.append(in_flight.claim([key], claimed).get(0) or claimed[0])
-    assert not promised[1].cancel()
+    claimed: dict[int, Claim] = {}
+    assert in_flight.claim([key], claimed) == {}
+    first, second = (in_flight.claim([key], {})[0] for _ in range(2))
+    assert not first.cancel()
     batch: Future[np.ndarray] = Future()
     in_flight.sent([key], batch)
     batch.set_result(np.ones((1, 2), np.float32))
-    assert promised[2].result(timeout=5) == np.ones(2, np.float32).tobytes()
+    assert second.result(timeout=5) == np.ones(2, np.float32).tobytes()
+
+
+@pytest.mark.parametrize("waiters", [0, 2])
+@pytest.mark.parametrize("end", ["arrived", "failed", "dropped", "abandoned"])
+def test_a_text_whose_embedding_ended_can_be_claimed_again(waiters, end):
+    """Whether another caller waits for it or not."""
+    in_flight = SingleFlight()
+    key = ("app", "alice", b"zebra")
+    claimed: dict[int, Claim] = {}
+    in_flight.claim([key], claimed)
+    waiting = [in_flight.claim([key], {})[0] for _ in range(waiters)]
+    batch: Future[np.ndarray] = Future()
+    if end == "dropped":
+        in_flight.dropped([key])
+    elif end == "abandoned":
+        in_flight.abandoned([key], claimed)
+    else:
+        in_flight.sent([key], batch)
+        if end == "arrived":
+            batch.set_result(np.ones((1, 2), np.float32))
+        else:
+            batch.set_exception(ValueError())
+    for promise in waiting:
+        if end == "arrived":
+            assert promise.result(timeout=5) == np.ones(2, np.float32).tobytes()
+        else:
+            assert isinstance(promise.exception(timeout=5), EmbedderError)
+    again: dict[int, Claim] = {}
+    assert in_flight.claim([key], again) == {}
+    assert list(again) == [0]
+    # A late end of the first claim does not end the second one.
+    in_flight.abandoned([key], claimed)
+    assert list(in_flight.claim([key], {})) == [0]

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -88,6 +88,16 @@ def test_work_that_is_handed_over_while_interrupted_leaves_the_pool_to_others(in
         return found
 
     assert every_step(at) > 10
+
+
+def test_a_promise_has_the_attributes_of_a_future():
+    """It does not call `Future.__init__`, so a newer Python might add one."""
+    promise: InterruptibleFuture[int] = InterruptibleFuture()
+    plain: Future[int] = Future()
+    mine, its = vars(promise), vars(plain)
+    assert mine.keys() == its.keys()
+    same = [name for name in its if name != "_condition"]
+    assert [mine[name] for name in same] == [its[name] for name in same]
 
 
 def test_a_promise_is_a_future():

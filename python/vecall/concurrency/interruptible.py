@@ -49,13 +49,22 @@ class _Condition(RLock):  # type: ignore[misc]
             self._waiters.pop().release()
 
 
+_PENDING = Future()._state
+
+
 class InterruptibleFuture(Future[T]):
     """A future that stays usable if a signal handler interrupts a waiting thread."""
 
     def __init__(self) -> None:
         """Create a pending future."""
-        super().__init__()
+        # Not super().__init__(): it makes a threading.Condition, which costs more than
+        # the rest of the future. A test compares the attributes.
         self._condition = _Condition()  # type: ignore[assignment]
+        self._state = _PENDING
+        self._result = None
+        self._exception = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Any] = []
 
 
 class _Count:

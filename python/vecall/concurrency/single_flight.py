@@ -16,6 +16,30 @@ Key = tuple[str, str, bytes]
 """App, user and the identifier of a text."""
 
 
+class Claim:
+    """The right and the duty of one caller to embed a text.
+
+    Attributes:
+        promise: The future of the vector; None while no other caller waits for it,
+            since most texts have one caller.
+    """
+
+    __slots__ = ("promise",)
+
+    def __init__(self) -> None:
+        """Create a claim for whose text no other caller waits."""
+        self.promise: Future[bytes | None] | None = None
+
+    def awaited(self) -> Future[bytes | None]:
+        """Return the future of the vector. The caller holds the lock."""
+        if self.promise is None:
+            promise: Future[bytes | None] = InterruptibleFuture()
+            # A running future cannot be cancelled by one of its waiters.
+            promise.set_running_or_notify_cancel()
+            self.promise = promise
+        return self.promise
+
+
 class SingleFlight:
     """Shares the embedding of a text between concurrent callers. Thread-safe.
 
@@ -24,20 +48,19 @@ class SingleFlight:
 
     def __init__(self) -> None:
         """Create the object without claims."""
-        self._coming: dict[Key, Future[bytes | None]] = {}
+        self._coming: dict[Key, Claim] = {}
         self._lock = threading.Lock()
 
     def claim(
-        self, keys: Sequence[Key], mine: dict[int, Future[bytes | None]]
+        self, keys: Sequence[Key], mine: dict[int, Claim]
     ) -> dict[int, Future[bytes | None]]:
         """Claim the texts that no other caller is embedding.
 
         Args:
             keys: The keys of the texts.
-            mine: Receives the futures of the claimed texts, by index in `keys`. The
-                caller must embed these texts, then pass their keys to `sent` or
-                `dropped`. On any interrupt, even one before this call returns, it must
-                pass `mine` to `abandoned`.
+            mine: Receives the claims, by index in `keys`. The caller must embed these
+                texts, then pass their keys to `sent` or `dropped`. On any interrupt,
+                even one before this call returns, it must pass `mine` to `abandoned`.
 
         Returns:
             The futures of the texts that other callers are embedding, by index in
@@ -46,18 +69,15 @@ class SingleFlight:
         others: dict[int, Future[bytes | None]] = {}
         with self._lock:
             for at, key in enumerate(keys):
-                if key in self._coming:
-                    others[at] = self._coming[key]
-                    continue
-                promise: Future[bytes | None] = InterruptibleFuture()
-                # A running future cannot be cancelled by one of its waiters.
-                promise.set_running_or_notify_cancel()
-                mine[at] = promise
-                self._coming[key] = promise
+                coming = self._coming.get(key)
+                if coming is None:
+                    mine[at] = self._coming[key] = Claim()
+                else:
+                    others[at] = coming.awaited()
         return others
 
     def sent(self, keys: Sequence[Key], batch: Future[NDArray[np.float32]]) -> None:
-        """Resolve the futures of claimed texts when their batch is done.
+        """Give up the claims and resolve their futures when the batch is done.
 
         A done callback does this, so it does not depend on the caller's event loop,
         which may be blocked meanwhile.
@@ -75,20 +95,19 @@ class SingleFlight:
             if promise is not None:
                 promise.set_exception(_failed())
 
-    def abandoned(
-        self, keys: Sequence[Key], claimed: Mapping[int, Future[bytes | None]]
-    ) -> None:
+    def abandoned(self, keys: Sequence[Key], claimed: Mapping[int, Claim]) -> None:
         """Give up the unresolved claims of a caller that was interrupted.
 
         Args:
             keys: The keys of the texts, as in `claim`.
             claimed: The `mine` of that call.
         """
-        for at, promise in claimed.items():
+        for at, claim in claimed.items():
             with self._lock:
-                if self._coming.get(keys[at]) is promise:
+                if self._coming.get(keys[at]) is claim:
                     del self._coming[keys[at]]
-            if not promise.done():
+            promise = claim.promise  # no caller can begin to wait for it now
+            if promise is not None and not promise.done():
                 promise.set_exception(_failed())
 
     def _arrived(self, keys: Sequence[Key], done: Future[NDArray[np.float32]]) -> None:
@@ -103,8 +122,10 @@ class SingleFlight:
             promise.set_result(data)  # a zero vector has no direction
 
     def _take(self, key: Key) -> Future[bytes | None] | None:
+        """Give up a claim; return its future if another caller waits for it."""
         with self._lock:
-            return self._coming.pop(key, None)
+            claim = self._coming.pop(key, None)
+            return None if claim is None else claim.promise
 
 
 def _failed() -> EmbedderError:

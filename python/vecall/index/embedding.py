@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vecall.concurrency.executor import PluginExecutor
 from vecall.concurrency.join import Join
-from vecall.concurrency.single_flight import Key, SingleFlight
+from vecall.concurrency.single_flight import Claim, Key, SingleFlight
 from vecall.embedders import Embedder, Vectors, checked_vectors
 from vecall.embedders.base import is_async
 from vecall.embedders.caller import can_embed
@@ -143,7 +143,7 @@ class EmbeddingQueue:
     ) -> _Batch:
         """Start embedding the texts that are neither cached nor in flight."""
         keys = [(app, user, _hash(text)) for text in texts]
-        mine: dict[int, Future[bytes | None]] = {}
+        mine: dict[int, Claim] = {}
         try:
             return self._claim_and_send(keys, texts, mine, found, elsewhere)
         except BaseException:
@@ -154,7 +154,7 @@ class EmbeddingQueue:
         self,
         keys: list[Key],
         texts: list[str],
-        mine: dict[int, Future[bytes | None]],
+        mine: dict[int, Claim],
         found: dict[str, bytes | None],
         elsewhere: dict[str, Future[bytes | None]],
     ) -> _Batch:

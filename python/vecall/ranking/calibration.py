@@ -123,13 +123,19 @@ class Calibration:
 
     Attributes:
         words: For searches without vectors.
-        models: For searches with vectors, by `model_id`.
+        models: For searches with vectors, by `model_id`, or by the model's own name
+            in lower case: "all-minilm-l6-v2" stands for
+            "sentence-transformers:all-MiniLM-L6-v2" and for
+            "fastembed:sentence-transformers/all-MiniLM-L6-v2".
         other: For models that are not in `models`; None for the shipped weights.
         matches: For texts matched without ranking, by `InMemoryMemoryService`; None for
             the shipped weights.
         cosine: For searches by the cosine alone, by `VectorStoreMemoryService`; None
             for the shipped weights. These use `place` and `relative`. They ignore the
             value of the cosine, which depends on the model and the kind of text.
+        full_weight: The `model_id` of models whose vectors count in full in the
+            ranking, besides those of the shipped calibration. The vectors of other
+            models count as far as they agree with the words.
     """
 
     words: Weights
@@ -137,6 +143,7 @@ class Calibration:
     other: Weights | None = None
     matches: Weights | None = None
     cosine: Weights | None = None
+    full_weight: frozenset[str] = frozenset()
 
     @staticmethod
     def shipped() -> Calibration:
@@ -145,12 +152,17 @@ class Calibration:
 
     def of_model(self, model_id: str) -> Weights:
         """Return the weights for searches with a model's vectors."""
-        known = self.models.get(model_id, self.other)
+        known = self.models.get(model_id) or self.models.get(_own_name(model_id))
+        known = known or self.other
         if known is not None:
             return known
         shipped = _shipped().other
         assert shipped is not None
         return shipped
+
+    def counts_in_full(self, model_id: str) -> bool:
+        """Return whether the vectors of a model count in full in the ranking."""
+        return model_id in self.full_weight or model_id in _shipped().full_weight
 
     def of_matches(self) -> Weights:
         """Return the weights for texts matched without ranking."""
@@ -186,7 +198,15 @@ class Calibration:
                 for name in _SINGLE
                 if file.get(name) is not None
             }
-            return Calibration(_read(file["words"]), models, **single)
+            full = file.get("full_weight", [])
+            if not isinstance(full, list):
+                raise TypeError
+            return Calibration(
+                _read(file["words"]),
+                models,
+                **single,
+                full_weight=frozenset(map(str, full)),
+            )
         except ConfigError:  # which is a ValueError
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -203,6 +223,8 @@ class Calibration:
             weights: Weights | None = getattr(self, name)
             if weights is not None:
                 file[name] = _named(weights)
+        if self.full_weight:
+            file["full_weight"] = sorted(self.full_weight)
         text = json.dumps(file, indent=1) + "\n"
         Path(path).write_text(text, encoding="utf-8")
 
@@ -268,6 +290,12 @@ def fit(
     raw = weights[:-1] / deviation
     bias = weights[-1] - float(raw @ np.nan_to_num(mean))
     return Weights(float(bias), tuple(float(weight) for weight in raw))
+
+
+def _own_name(model_id: str) -> str:
+    """Return a model's name without the package that runs it and without its owner."""
+    name = model_id.partition(":")[2] or model_id
+    return name.replace("\\", "/").rstrip("/").rpartition("/")[2].lower()
 
 
 @cache

@@ -125,10 +125,11 @@ class Scoring:
         """Select the weights of a model; None selects those of words only."""
         self._words = calibration.words
         self._matches = calibration.of_matches()
-        self.known_model = model_id in Calibration.shipped().models
-        """Whether vecall was fitted to the model: its vectors count in full."""
+        self.known_model = False
+        """Whether the model's vectors count in full."""
         self._hybrid: Weights | None = None
         if model_id is not None:
+            self.known_model = calibration.counts_in_full(model_id)
             self._hybrid = calibration.of_model(model_id)
         self._scorer = scorer
 

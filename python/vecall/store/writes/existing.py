@@ -94,6 +94,8 @@ def vectors_of(
         flat = [value for pair in batch for value in pair]
         found = connection.execute(query, (*flat, part, _LOOKED_AT)).fetchall()
         rids += [rid for (rid,) in found if rid is not None]
+    if not rids:
+        return {}
     try:
         stored = load_rows(connection, rids, any_state=True)
     except CorruptFileError:
