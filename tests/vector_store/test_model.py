@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.campaigns import campaign
 from helpers.vector_stores.reference import ReferenceVectorStore
+from helpers.vector_stores.servers import new_pgvector, new_redis
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from vecall.vector_store import InMemoryVectorStore, VectorStoreFilter
@@ -27,9 +29,11 @@ bounds = st.none() | st.integers(0, 6)
 class Programs(RuleBasedStateMachine):
     """Does the same to both stores (S4.3, S4.25-S4.29)."""
 
+    make: Callable[[], Any] = InMemoryVectorStore
+
     def __init__(self) -> None:
         super().__init__()
-        self.store = InMemoryVectorStore()
+        self.store = self.make()
         self.model = ReferenceVectorStore()
 
     def teardown(self) -> None:
@@ -89,10 +93,25 @@ class Programs(RuleBasedStateMachine):
 
     @invariant()
     def both_hold_the_same(self) -> None:
-        assert len(self.store) == len(self.model.rows)
+        if hasattr(self.store, "__len__"):
+            assert len(self.store) == len(self.model.rows)
         for pair in PAIRS:
             self.search(pair, [1, 2, 3], 6, None, None, None)
 
 
 TestPrograms = pytest.mark.campaign(Programs.TestCase)
 TestPrograms.settings = campaign(60, 40)
+
+
+class PgVectorPrograms(Programs):
+    make = staticmethod(new_pgvector)
+
+
+class RedisPrograms(Programs):
+    make = staticmethod(new_redis)
+
+
+TestPgVectorPrograms = pytest.mark.campaign(PgVectorPrograms.TestCase)
+TestPgVectorPrograms.settings = campaign(8, 25)
+TestRedisPrograms = pytest.mark.campaign(RedisPrograms.TestCase)
+TestRedisPrograms.settings = campaign(8, 25)

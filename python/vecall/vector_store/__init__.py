@@ -1,6 +1,13 @@
-"""Vector stores: the protocol, and an in-memory implementation."""
+"""Vector stores: the protocol, and stores in memory, PostgreSQL and Redis.
+
+`PgVectorStore` and `RedisVectorStore` are imported when first accessed, so that
+`import vecall` stays fast.
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from vecall.vector_store.base import (
     DeletingVectorStore,
@@ -13,10 +20,16 @@ from vecall.vector_store.memory_summary import MemorySummary
 from vecall.vector_store.optional import has_method, needed_method
 from vecall.vector_store.where import applies_where, meets
 
+if TYPE_CHECKING:
+    from vecall.vector_store.pgvector import PgVectorStore
+    from vecall.vector_store.redis import RedisVectorStore
+
 __all__ = [
     "DeletingVectorStore",
     "InMemoryVectorStore",
     "MemorySummary",
+    "PgVectorStore",
+    "RedisVectorStore",
     "VectorSearchResult",
     "VectorStore",
     "VectorStoreFilter",
@@ -25,3 +38,18 @@ __all__ = [
     "meets",
     "needed_method",
 ]
+
+_LAZY = {"PgVectorStore": "pgvector", "RedisVectorStore": "redis"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a lazy name when it is first accessed."""
+    if name not in _LAZY:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Return the names of this package, imported or not."""
+    return sorted(set(globals()) | set(__all__))

@@ -74,7 +74,9 @@ class Connections:
         Raises:
             psycopg.Error: The database cannot be reached, or refuses access.
         """
-        settings = self._with_settings(conninfo or self.url.conninfo)
+        settings = with_settings(
+            self.url, conninfo or self.url.conninfo, durable=self._durable
+        )
         connection = BoundedConnection.connect(settings, autocommit=True)
         connection.allow(self.url.timeout, each=True)
         prepare_connection(connection)
@@ -157,26 +159,33 @@ class Connections:
         self._closed = True
         _of_parent.extend(self._single)
 
-    def _with_settings(self, conninfo: str) -> str:
-        """Return a URL with vecall's settings; those that it has take precedence."""
-        given = conninfo_to_dict(conninfo)
-        timeout, hosts = self.url.timeout, str(given.get("host") or "").count(",") + 1
-        limit = f"{max(1, round(1000 * timeout * _OF_SERVER))}ms"
-        options: list[Any] = [
-            f"-c statement_timeout={limit} -c lock_timeout={limit}",
-            "-c idle_in_transaction_session_timeout=60s",
-        ]
-        if not self._durable:
-            options.append("-c synchronous_commit=off")
-        options.append(given.get("options") or "")
-        settings: dict[str, Any] = {
-            "connect_timeout": max(2, math.ceil(timeout * _OF_CONNECTING / hosts)),
-            "tcp_user_timeout": math.ceil(1000 * timeout),
-            **_SETTINGS,
-            **given,
-            "options": " ".join(options).strip(),
-        }
-        return make_conninfo("", **settings)
+
+def with_settings(url: DatabaseUrl, conninfo: str, *, durable: bool) -> str:
+    """Return a connection string with vecall's settings; those that it has win.
+
+    Args:
+        url: Its `timeout` is the base of the time limits.
+        conninfo: The URL, or that of the keeper.
+        durable: A commit waits for the disk of the server.
+    """
+    given = conninfo_to_dict(conninfo)
+    timeout, hosts = url.timeout, str(given.get("host") or "").count(",") + 1
+    limit = f"{max(1, round(1000 * timeout * _OF_SERVER))}ms"
+    options: list[Any] = [
+        f"-c statement_timeout={limit} -c lock_timeout={limit}",
+        "-c idle_in_transaction_session_timeout=60s",
+    ]
+    if not durable:
+        options.append("-c synchronous_commit=off")
+    options.append(given.get("options") or "")
+    settings: dict[str, Any] = {
+        "connect_timeout": max(2, math.ceil(timeout * _OF_CONNECTING / hosts)),
+        "tcp_user_timeout": math.ceil(1000 * timeout),
+        **_SETTINGS,
+        **given,
+        "options": " ".join(options).strip(),
+    }
+    return make_conninfo("", **settings)
 
 
 def _after_fork() -> None:

@@ -1,0 +1,287 @@
+"""A vector store in PostgreSQL with pgvector. Needs the extra `vecall[pgvector]`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vecall.caller_warnings import warn_caller
+from vecall.embedders.fork_local import PerProcess
+from vecall.errors import ClosedError, ConfigError, DimensionError
+from vecall.limits import Limits
+from vecall.vector_store.remote import Hit, RemoteVectorStore, StoredRow
+from vecall.vector_store.validation import Key, PartitionScope
+
+if TYPE_CHECKING:
+    from vecall.store.postgres.bounded_connection import BoundedConnection
+    from vecall.store.postgres.url import DatabaseUrl
+
+_MOST_DIMENSIONS = 16_000  # of pgvector's type
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_UNUSED = ("writers", "readers", "keeper_url")
+
+
+class PgVectorStore(RemoteVectorStore):
+    """A `DeletingVectorStore` in a table of a PostgreSQL database with pgvector.
+
+    A search is exact: it scores all rows of the user, which the primary key finds, and
+    uses no approximate index. The cosine is that of float32 vectors. A statement sees
+    the rows of one app and user, which are part of the primary key.
+
+    The first upsert creates the table, and its schema unless that exists. The length of
+    the vectors is that of the column. An administrator creates the extension.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        dimensions: int | None = None,
+        table: str = "vectors",
+        connections: int = 4,
+        limits: Limits | None = None,
+    ) -> None:
+        """Create a store; the first call connects.
+
+        Args:
+            url: "postgresql://user@host/database"; options of libpq, and `schema`
+                (default: `vecall`) and `timeout` (seconds that a call waits; default:
+                18), follow a question mark.
+            dimensions: Length of every vector, 1 to 16,000; None uses that of the
+                table, or of the first stored vector.
+            table: Name of the table in the schema.
+            connections: Number of connections and threads, at most 64.
+            limits: Maximum sizes of names, metadata and results. Metadata holds the
+                text, so its limit is `max_text_bytes`.
+
+        Raises:
+            ConfigError: An option is invalid.
+            ImportError: The extra `vecall[pgvector]` is not installed.
+        """
+        try:
+            from vecall.store.postgres.pool import Pool
+        except ImportError as error:
+            msg = 'PgVectorStore needs psycopg: pip install "vecall[pgvector]"'
+            raise ImportError(msg) from error
+        self._url = _parsed(url)
+        super().__init__(
+            dimensions,
+            limits,
+            connections=connections,
+            timeout=self._url.timeout,
+            most_dimensions=_MOST_DIMENSIONS,
+        )
+        given: object = table
+        if not isinstance(given, str) or not _NAME.fullmatch(given):
+            msg = (
+                "table: expected a name of lower-case letters, digits and _, at most 63"
+            )
+            raise ConfigError(msg)
+        self._table = f'"{self._url.schema}"."{table}"'
+        self._insert = (
+            f"INSERT INTO {self._table} (app, usr, id, session, micros, metadata, vec) "
+            "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (app, usr, id) DO UPDATE "
+            "SET session = excluded.session, micros = excluded.micros, "
+            "metadata = excluded.metadata, vec = excluded.vec"
+        )
+        self._pools = PerProcess(lambda: Pool(self._connect, connections))
+
+    def _connect(self) -> BoundedConnection:
+        from vecall.store.postgres.bounded_connection import BoundedConnection
+        from vecall.store.postgres.connections import with_settings
+
+        url = self._url
+        settings = with_settings(url, url.conninfo, durable=True)
+        return BoundedConnection.connect(settings, autocommit=True)
+
+    @contextmanager
+    def _connected(self, seconds: float) -> Iterator[BoundedConnection]:
+        """Lend a connection, and raise vecall's errors."""
+        import psycopg
+
+        from vecall.store.postgres.errors import database_errors, is_lost
+
+        pool = self._pools()
+        with database_errors(), _own_errors(), pool.borrowed(seconds) as connection:
+            connection.allow(seconds, each=False)
+            try:
+                yield connection
+            except psycopg.Error as error:
+                if is_lost(error):
+                    pool.lose(connection)
+                self._dimensions = None  # the table may have been dropped
+                raise
+
+    def _upsert(
+        self, key: Key, row: StoredRow, vector: NDArray[np.float32], left: float
+    ) -> None:
+        with self._connected(left) as connection:
+            is_known = self._require_length(vector, lambda: self._length(connection))
+            values = [*key, *row, _text(vector)]
+            if is_known:
+                self._execute(connection, self._insert, values)
+            else:
+                with connection.transaction():
+                    self._create(connection, vector)
+                    self._execute(connection, self._insert, values)
+            self._dimensions = vector.size
+
+    def _create(
+        self, connection: BoundedConnection, vector: NDArray[np.float32]
+    ) -> None:
+        """Create the table unless another process has done so meanwhile."""
+        run = self._execute
+        run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self._table])
+        if self._require_length(vector, lambda: self._length(connection)):
+            return
+        schema = self._url.schema
+        if not run(connection, "SELECT to_regnamespace(%s)", [schema])[0][0]:
+            run(connection, f'CREATE SCHEMA "{schema}"')
+        run(
+            connection,
+            f'CREATE TABLE {self._table} (app text COLLATE "C", usr text COLLATE "C", '
+            'id text COLLATE "C", session text COLLATE "C", micros bigint NOT NULL, '
+            f"metadata text NOT NULL, vec vector({vector.size}) NOT NULL, "
+            "PRIMARY KEY (app, usr, id))",
+        )
+
+    def _length(self, connection: BoundedConnection) -> int | None:
+        """Return the length that the table's column has; None without a table."""
+        found = self._execute(
+            connection,
+            "SELECT atttypmod FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attname = 'vec'",
+            [self._table],
+        )
+        return found[0][0] if found else None
+
+    def _nearest(
+        self,
+        vector: NDArray[np.float32],
+        count: int,
+        scope: PartitionScope,
+        left: float,
+    ) -> list[Hit]:
+        with self._connected(left) as connection:
+            if not self._require_length(vector, lambda: self._length(connection)):
+                return []
+            where, values = _conditions(scope)
+            found = self._execute(
+                connection,
+                "SELECT vec <#> %s AS distance, id, session, micros, metadata "
+                f"FROM {self._table} WHERE {where} ORDER BY distance LIMIT %s",
+                [_text(vector), *values, count],
+            )
+        return [
+            Hit(min(1.0, max(-1.0, -distance)), StoredRow(*row))
+            for distance, *row in found
+        ]
+
+    def _delete(self, key: Key, id: str, left: float) -> bool:
+        with self._connected(left) as connection:
+            if self._length(connection) is None:
+                return False
+            return bool(
+                self._execute(
+                    connection,
+                    f"DELETE FROM {self._table} "
+                    "WHERE app = %s AND usr = %s AND id = %s RETURNING 1",
+                    [*key, id],
+                )
+            )
+
+    def _delete_many(self, scope: PartitionScope, left: float) -> int:
+        where, values = _conditions(scope)
+        with self._connected(left) as connection:
+            if self._length(connection) is None:
+                return 0
+            with connection.transaction():
+                if scope.where is not None:
+                    found = self._execute(
+                        connection,
+                        f"SELECT id, session, micros, metadata FROM {self._table} "
+                        f"WHERE {where} FOR UPDATE",
+                        values,
+                    )
+                    rows = [StoredRow(*each) for each in found]
+                    where += " AND id = ANY(%s)"
+                    values.append([row.id for row in rows if row.passes(scope)])
+                return connection.execute(
+                    f"DELETE FROM {self._table} WHERE {where}".encode(), values
+                ).rowcount
+
+    def _execute(
+        self, connection: BoundedConnection, statement: str, values: Any = ()
+    ) -> list[tuple[Any, ...]]:
+        cursor = connection.execute(statement.encode(), values)
+        return cursor.fetchall() if cursor.description else []
+
+    def _disconnect(self) -> None:
+        self._pools().close()
+
+
+def _parsed(url: str) -> DatabaseUrl:
+    from vecall.store.postgres.url import is_url, parse_url
+
+    if not is_url(url):
+        msg = "url: expected postgresql://user@host/database"
+        raise ConfigError(msg)
+    parsed = parse_url(url)
+    for name in _UNUSED:
+        if f"{name}=" in url.partition("?")[2]:
+            msg = f"url: {name} is an option of MemoryService; use connections="
+            raise ConfigError(msg)
+    if not parsed.is_checked:
+        warn_caller(
+            "url: the connection to the database does not verify the server; use "
+            "sslmode=verify-full"
+        )
+    return parsed
+
+
+def _conditions(scope: PartitionScope) -> tuple[str, list[Any]]:
+    """Return the conditions of a filter apart from `where`, with their values."""
+    conditions, values = ["app = %s", "usr = %s"], list[Any](scope.key)
+    for condition, value in (
+        ("session = %s", scope.session),
+        ("micros >= %s", scope.after),
+        ("micros < %s", scope.before),
+    ):
+        if value is not None:
+            conditions.append(condition)
+            values.append(value)
+    return " AND ".join(conditions), values
+
+
+def _text(vector: NDArray[np.float32]) -> str:
+    """Return a vector as pgvector reads it."""
+    return str(vector.tolist())
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """Raise errors of this store where those of the database would mislead."""
+    import psycopg
+    from psycopg import errors
+
+    try:
+        yield
+    except ClosedError:
+        msg = "the vector store is closed"
+        raise ClosedError(msg) from None
+    except psycopg.Error as error:
+        if isinstance(error, errors.UndefinedObject):
+            msg = (
+                "the database has no type vector in the search_path; an administrator "
+                "runs CREATE EXTENSION vector"
+            )
+            raise ConfigError(msg) from None
+        if isinstance(error, errors.DataException) and error.sqlstate == "22000":
+            msg = "embedding: the table has vectors of another length"
+            raise DimensionError(msg) from None
+        raise
