@@ -104,6 +104,17 @@ def test_without_preload_and_remember_a_run_does_neither(open_service):
     assert told(memory).keys() == {"Alice feeds an okapi"}
 
 
+def test_a_run_with_a_history_recalls_no_turns_of_its_conversation(open_service):
+    memory = open_service()
+    memory.sync.add_memory(**ALICE, memories=["Alice feeds an okapi"])
+    agent, model = agent_of(memory, *map(TextPart, "abc"))
+    first = agent.run_sync("my okapi is old")
+    agent.run_sync("my okapi?", message_history=first.all_messages())
+    agent.run_sync("my okapi?")
+    assert [asked.count("my okapi is old") for asked in model.asked] == [1, 1, 1]
+    assert [asked.count("Alice feeds an okapi") for asked in model.asked] == [1, 1, 1]
+
+
 def test_a_failing_memory_does_not_end_the_run(open_service, caplog):
     class Broken(Recorder):
         def embed(self, texts: list[str]) -> Any:
@@ -123,7 +134,7 @@ def test_a_wrong_name_is_refused(open_service):
 def test_the_program_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs/guide/pydantic-ai.md").read_text()
-    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    program, _ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(program.strip().splitlines()) <= 15
     model = Model(TextPart("hello"))
     program = program.replace('"openai:gpt-5"', "model").replace(

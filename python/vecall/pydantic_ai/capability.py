@@ -1,4 +1,4 @@
-"""Memory as a capability of pydantic-ai. Needs vecall[pydantic-ai]."""
+"""VecallMemory: recall, tools and what is remembered, as a capability."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-try:
-    from pydantic_ai import FunctionToolset, RunContext
-    from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
-except ImportError as error:
-    msg = 'vecall.pydantic_ai needs pydantic-ai: pip install "vecall[pydantic-ai]"'
-    raise ImportError(msg) from error
+from pydantic_ai import FunctionToolset, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 
 from vecall.service.memory_service import MemoryService
 from vecall.tools import PreloadMemory, memory_tools
-from vecall.types import Event
-
-__all__ = ["VecallMemory"]
+from vecall.types import Event, Filter
 
 _log = logging.getLogger("vecall")
 _INSTRUCTIONS = (
@@ -36,9 +30,10 @@ class VecallMemory(AbstractCapability[Any]):
 
     Before each request of a run, the block of memories for the run's user prompt is
     inserted before that prompt. The block is part of the request only, not of the
-    message history. After the run, its user prompts and its text output become
-    memories of the conversation. Recalled text is not stored again. If recall or
-    storing fails, the run continues, and a warning without content is logged.
+    message history. If the run has a message history, turns of its conversation are
+    left out: the request has them already. After the run, its user prompts and its text
+    output become memories of the conversation. Recalled text is not stored again. If
+    recall or storing fails, the run continues, and a warning without content is logged.
 
     Args:
         memory: The memory service.
@@ -108,11 +103,13 @@ class VecallMemory(AbstractCapability[Any]):
                 break
         else:
             return request_context
+        conversation = _conversation_of(ctx)
         preload = PreloadMemory(
             self._memory,
             *self._owner(ctx),
             max_tokens=self._max_tokens,
             format="secure",
+            filter=Filter(not_session_id=conversation) if at and conversation else None,
         )
         block = await preload.block(text)
         if not block:
@@ -132,11 +129,15 @@ class VecallMemory(AbstractCapability[Any]):
                 events.append(Event(result.output, author="assistant"))
             app, user = self._owner(ctx)
             await self._memory.user(app, user).add_events(
-                events, session_id=getattr(ctx, "conversation_id", None)
+                events, session_id=_conversation_of(ctx)
             )
         except Exception as error:
             _log.warning("turns were not remembered: %s", type(error).__name__)
         return result
+
+
+def _conversation_of(ctx: RunContext[Any]) -> str | None:
+    return getattr(ctx, "conversation_id", None)
 
 
 def _prompt_of(message: Any) -> str | None:

@@ -1,0 +1,375 @@
+"""VecallMemoryStore: the files of pydantic-ai-harness' `Memory`, as items.
+
+Needs vecall[pydantic-ai-harness].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import uuid
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+try:
+    from pydantic_ai_harness.memory import (
+        MemoryConflictError,
+        MemoryFile,
+        MemoryMutation,
+        MemoryOperation,
+        MemoryOperationConflictError,
+        MemorySearchResult,
+    )
+except ImportError as error:
+    msg = (
+        "vecall.pydantic_ai.harness_store needs pydantic-ai-harness: "
+        'pip install "vecall[pydantic-ai-harness]"'
+    )
+    raise ImportError(msg) from error
+
+from vecall.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LimitExceededError,
+)
+from vecall.item_types import Drop, Item, Put
+from vecall.pydantic_ai.word_search import NO_RESULT, search_files
+from vecall.scopes import Owner
+from vecall.service.memory_service import MemoryService
+
+_FILES = ("pydantic-ai", "files")  # and the segments of the path, but the last one
+_RECEIPTS = ("pydantic-ai", "receipts")
+_MOST_RECEIPTS = 1_024
+_PRUNE_ONE_IN = 64  # operations
+_PAGE = 10_000  # items of one call of `find`, and its maximum offset
+_MOST_METADATA = 4_096  # characters of their JSON
+_SEGMENT = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+
+
+class ChangedError(MemoryConflictError, ConflictError):
+    """A file is not in the expected version; nothing was changed."""
+
+
+class ReusedOperationError(MemoryOperationConflictError, ConflictError):
+    """The id of an operation was used before with other arguments."""
+
+
+class VecallMemoryStore:
+    """A durable store for `pydantic_ai_harness.Memory(store)`, of one user.
+
+    It is a `MemoryStore`, a `MetadataMemoryStore` and a `SearchableMemoryStore`. Files
+    are stored apart from memories: a search of memories does not find them;
+    `delete_user` deletes them. Several processes may use one store. A write and its
+    receipt are one transaction, which is durable when the call returns. The receipts of
+    at least the last 1,024 operations are stored.
+
+    Paths are segments of up to 200 ASCII letters, digits, "_", "-" and ".", without
+    "..", joined by "/".
+
+    Args:
+        memory: The memory service.
+        app_name: The app.
+        user_id: The user.
+
+    Raises:
+        InvalidArgumentError: An invalid name.
+    """
+
+    def __init__(self, memory: MemoryService, app_name: str, user_id: str) -> None:
+        """Bind the store to one user."""
+        user = memory.user(app_name, user_id)
+        self._items = memory.items
+        self._whose = Owner(app_name=user.app_name, user_id=user.user_id)
+
+    async def read(self, path: str, *, max_chars: int) -> MemoryFile | None:
+        """Return the beginning of a file; None if there is none.
+
+        Args:
+            path: The path.
+            max_chars: Maximum number of characters of the content.
+        """
+        _check_positive(max_chars, "max_chars")
+        (item,) = await self._items.get([_place_of(path)], **self._whose)
+        if item is None:
+            return None
+        content: str = item.value["content"]
+        return MemoryFile(
+            content=content[:max_chars],
+            version=item.value["version"],
+            operation_id=item.value["operation"],
+            truncated=len(content) > max_chars,
+            metadata=item.value["metadata"],
+        )
+
+    async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
+        """Return the result of an earlier operation; None if it is unknown.
+
+        Raises:
+            ReusedOperationError: The operation had other arguments.
+        """
+        (receipt,) = await self._items.get([_receipt_of(operation)], **self._whose)
+        return _replayed(receipt, operation)
+
+    async def write(
+        self,
+        path: str,
+        content: str,
+        *,
+        expected_version: str | None,
+        operation: MemoryOperation | None = None,
+    ) -> MemoryMutation:
+        """Write a file without metadata; see `write_with_metadata`."""
+        return await self.write_with_metadata(
+            path,
+            content,
+            expected_version=expected_version,
+            metadata=None,
+            operation=operation,
+        )
+
+    async def write_with_metadata(
+        self,
+        path: str,
+        content: str,
+        *,
+        expected_version: str | None,
+        metadata: Mapping[str, str] | None,
+        operation: MemoryOperation | None = None,
+    ) -> MemoryMutation:
+        """Create or replace a file that is in the expected version.
+
+        Args:
+            path: The path.
+            content: The content.
+            expected_version: The version that is replaced; None if there must be none.
+            metadata: Strings that describe the write; up to 4,096 characters of JSON.
+            operation: An id by which the call is recognised if it is repeated; the
+                repetition writes nothing and returns the first result.
+
+        Raises:
+            ChangedError: The file is in another version.
+            ReusedOperationError: The operation had other arguments.
+            InvalidArgumentError: An invalid path, content or metadata.
+            LimitExceededError: The content is over 1 MiB.
+        """
+        untyped: object = content
+        if not isinstance(untyped, str):
+            msg = "content: expected a text"
+            raise InvalidTypeError(msg)
+        value = {
+            "content": content,
+            "version": uuid.uuid4().hex,
+            "operation": None if operation is None else operation.id,
+            "metadata": _checked_metadata(metadata),
+        }
+        return await self._change(path, value, expected_version, operation)
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        expected_version: str | None,
+        operation: MemoryOperation | None = None,
+    ) -> MemoryMutation:
+        """Delete a file that is in the expected version.
+
+        Raises:
+            ChangedError: The file is in another version.
+            ReusedOperationError: The operation had other arguments.
+        """
+        return await self._change(path, None, expected_version, operation)
+
+    async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
+        """Return the first paths that start with a prefix, sorted.
+
+        Raises:
+            LimitExceededError: Over 20,000 files are in the prefix' directory.
+        """
+        _check_positive(limit, "limit")
+        return sorted(await self._starting_with(prefix))[:limit]
+
+    async def search(
+        self,
+        prefix: str,
+        query: str,
+        *,
+        limit: int,
+        max_files: int,
+        max_chars: int,
+        max_file_chars: int,
+    ) -> MemorySearchResult:
+        """Return the files that have words of a query, best first.
+
+        Only files whose path is the prefix and a name are searched: a deeper one may be
+        of another agent.
+
+        Args:
+            prefix: The beginning of the paths.
+            query: Words.
+            limit: Maximum number of files in the result.
+            max_files: Number of files that are searched, in the order of their paths.
+            max_chars: Maximum number of characters of all names and snippets.
+            max_file_chars: Number of characters of each file that are searched.
+        """
+        found = await self._starting_with(prefix)
+        if not query.split() or min(limit, max_files, max_chars, max_file_chars) <= 0:
+            return NO_RESULT
+        names = {
+            path.removeprefix(prefix): item.value["content"]
+            for path, item in found.items()
+            if "/" not in path.removeprefix(prefix)
+        }
+        return await asyncio.to_thread(
+            search_files,
+            prefix,
+            names,
+            query,
+            limit=limit,
+            max_files=max_files,
+            max_chars=max_chars,
+            max_file_chars=max_file_chars,
+        )
+
+    async def _change(
+        self,
+        path: str,
+        value: dict[str, Any] | None,
+        expected: str | None,
+        operation: MemoryOperation | None,
+    ) -> MemoryMutation:
+        place = _place_of(path)
+        places = [place] if operation is None else [place, _receipt_of(operation)]
+        found = await self._items.get(places, **self._whose)
+        done = None if operation is None else _replayed(found[1], operation)
+        if done is not None:
+            return done
+        file = found[0]
+        _require_version(file, expected)
+        before = 0 if file is None else file.version
+        version = None if value is None else value["version"]
+        changes: list[Put | Drop] = []
+        if value is not None:
+            changes.append(Put(*place, value, if_version=before))
+        elif file is not None:
+            changes.append(Drop(*place, if_version=before))
+        if operation is not None:
+            receipt = {
+                "fingerprint": operation.fingerprint,
+                "version": version,
+                "existed": file is not None,
+            }
+            changes.append(Put(*_receipt_of(operation), receipt, if_version=0))
+        try:
+            await self._items.write(changes, **self._whose)
+        except ConflictError:
+            # Another call was faster: with this operation, or with this file.
+            done = None if operation is None else await self.get_operation(operation)
+            if done is not None:
+                return done
+            msg = "the file was changed by another call"
+            raise ChangedError(msg) from None
+        if operation is not None:
+            await self._prune(operation)
+        return MemoryMutation(version=version, replayed=False, existed=file is not None)
+
+    async def _prune(self, operation: MemoryOperation) -> None:
+        """Delete old receipts, after one in 64 operations."""
+        if zlib.crc32(_receipt_of(operation)[1].encode()) % _PRUNE_ONE_IN:
+            return
+        old = await self._items.find(
+            _RECEIPTS, limit=_PAGE, offset=_MOST_RECEIPTS, **self._whose
+        )
+        drops = [Drop(item.namespace, item.key) for item in old]
+        await self._items.write(drops, **self._whose)
+
+    async def _starting_with(self, prefix: str) -> dict[str, Item]:
+        """Return the files whose path starts with a prefix, in the order of writes."""
+        if prefix:
+            _segments_of(prefix.removesuffix("/"))
+        directory = prefix.split("/")[:-1]
+        files: list[Item] = []
+        for offset in (0, _PAGE):
+            page = await self._items.find(
+                (*_FILES, *directory), limit=_PAGE, offset=offset, **self._whose
+            )
+            files += page
+            if len(page) < _PAGE:
+                break
+        else:
+            msg = "prefix: over 20,000 files in its directory"
+            raise LimitExceededError(msg)
+        paths = {
+            "/".join([*item.namespace[len(_FILES) :], item.key]): item for item in files
+        }
+        return {path: paths[path] for path in paths if path.startswith(prefix)}
+
+
+def _segments_of(path: str) -> list[str]:
+    segments = path.split("/")
+    for segment in segments:
+        if not _SEGMENT.fullmatch(segment) or ".." in segment or segment == ".":
+            msg = (
+                'path: segments of 1 to 200 letters, digits, "_", "-" and ".", without '
+                '"..", joined by "/"'
+            )
+            raise InvalidArgumentError(msg)
+    return segments
+
+
+def _place_of(path: str) -> tuple[tuple[str, ...], str]:
+    *directory, name = _segments_of(path)
+    return (*_FILES, *directory), name
+
+
+def _receipt_of(operation: MemoryOperation) -> tuple[tuple[str, ...], str]:
+    id_ = operation.id.encode("utf-8", "surrogatepass")
+    return _RECEIPTS, hashlib.sha256(id_).hexdigest()
+
+
+def _replayed(
+    receipt: Item | None, operation: MemoryOperation
+) -> MemoryMutation | None:
+    if receipt is None:
+        return None
+    if receipt.value["fingerprint"] != operation.fingerprint:
+        msg = "the id of the operation was used with other arguments"
+        raise ReusedOperationError(msg)
+    return MemoryMutation(
+        version=receipt.value["version"],
+        replayed=True,
+        existed=receipt.value["existed"],
+    )
+
+
+def _require_version(file: Item | None, expected: str | None) -> None:
+    if (None if file is None else file.value["version"]) != expected:
+        msg = "the file is not in the expected version"
+        raise ChangedError(msg)
+
+
+def _check_positive(number: int, name: str) -> None:
+    if number <= 0:
+        msg = f"{name}: must be positive"
+        raise InvalidArgumentError(msg)
+
+
+def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str] | None:
+    if not metadata:
+        return None
+    untyped: list[object] = [*metadata, *metadata.values()]
+    for each in untyped:
+        if not isinstance(each, str):
+            msg = "metadata: keys and values must be strings"
+            raise InvalidTypeError(msg)
+        if "\x00" in each:
+            msg = "metadata: no NUL"
+            raise InvalidArgumentError(msg)
+    text = json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"))
+    if len(text) > _MOST_METADATA:
+        msg = f"metadata: at most {_MOST_METADATA} characters as JSON"
+        raise LimitExceededError(msg)
+    return dict(metadata)
