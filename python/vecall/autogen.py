@@ -136,7 +136,8 @@ class VecallMemory(Memory, Component[VecallMemoryConfig]):
         if content.metadata is not None:
             own[_OURS] = dict(content.metadata)
         entry = MemoryEntry(text, author="agent", custom_metadata=own)
-        await _cancellable(self._user.add([entry]), cancellation_token)
+        work = self._user.add([entry], verbatim=True)
+        await _cancellable(work, cancellation_token)
 
     async def query(
         self,

@@ -17,14 +17,12 @@ from vecall.validation import check_top_k
 
 __all__ = ["VecallMemoryStore"]
 
-_OURS = "strands"
-
 
 class VecallMemoryStore:
     """A memory store of one user for Strands' `MemoryManager`.
 
-    Metadata are any JSON object; its keys come back sorted. A text that is added twice
-    is two memories.
+    Metadata are any JSON object and come back as they went in. A text that is added
+    twice is two memories.
 
     Args:
         memory: The memory service.
@@ -74,7 +72,7 @@ class VecallMemoryStore:
             query, top_k=self.max_search_results if most is None else most
         )
         return [
-            StrandsEntry(content=each.text, metadata=_metadata_of(each))
+            StrandsEntry(content=each.text, metadata=each.custom_metadata or None)
             for each in found.memories
         ]
 
@@ -89,9 +87,9 @@ class VecallMemoryStore:
         if not isinstance(untyped, str):
             msg = "content: expected a text"
             raise InvalidTypeError(msg)
-        own = {} if metadata is None else {_OURS: metadata}
+        own = {} if metadata is None else metadata
         entry = MemoryEntry(content, author="agent", custom_metadata=own)
-        (id_,) = await self._user.add([entry])
+        (id_,) = await self._user.add([entry], verbatim=True)
         return str(id_)
 
     async def initialize(self) -> None:
@@ -100,8 +98,3 @@ class VecallMemoryStore:
     def get_tools(self) -> list[Any]:
         """Return no tools besides those of the manager."""
         return []
-
-
-def _metadata_of(entry: MemoryEntry) -> dict[str, Any] | None:
-    metadata = entry.custom_metadata.get(_OURS)
-    return metadata if isinstance(metadata, dict) else None

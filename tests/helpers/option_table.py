@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import zlib
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -53,6 +54,7 @@ FACTORS = {
     "filter": ("none", "fields", "floor", "left_out"),
     "import": ("copy", "gate"),
     "vectors": ("embedder", "given"),
+    "metadata": ("convention", "verbatim"),
 }
 FILTERS = {
     "none": None,
@@ -119,6 +121,10 @@ CALL = {"function_call": {"name": "look", "args": {}}}
 CALL_TEXT = "(call) look {}"
 WAITED = "The orange balloon flew"
 SUMMARY = "They saw a lighthouse and a balloon"
+
+
+METADATA = {"ttl": 10**9, "z": 2, "metadata": {"y": 1}, "wait_for_completion": True}
+STORED_METADATA = {"convention": '{"y": 1, "z": 2}', "verbatim": json.dumps(METADATA)}
 
 
 class Words:

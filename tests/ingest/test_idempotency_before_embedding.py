@@ -13,6 +13,7 @@ from helpers.embedders import Recorder, embedded, found
 from helpers.join_runner import run_with
 from helpers.memories import ALICE, BOB
 from vecall import ConflictError, EmbedderError
+from vecall.ingest.call_metadata import GivenMetadata
 from vecall.operations.write_request import fact_request
 
 KEY = {"idempotency_key": "k"}
@@ -116,7 +117,9 @@ def test_a_key_that_is_forgotten_after_it_was_looked_up_gives_no_row_without_a_v
         return result
 
     request = fact_request(None, "k", "user")
-    adding = service._memory.add_entries(*ALICE.values(), FACTS, None, request)
+    adding = service._memory.add_entries(
+        *ALICE.values(), FACTS, GivenMetadata(), request
+    )
     ids = run_with(wait, adding)
     assert sorted(embedder.asked) == sorted(FACTS)
     assert embedded(service) == 2

@@ -8,6 +8,7 @@ step. What a combination cannot do is refused with a typed error, and changes no
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from helpers.option_table import (
     FILTERS,
     HELD,
     HIDDEN,
+    METADATA,
     PHONE,
+    STORED_METADATA,
     SUMMARY,
     TABLE,
     TEA,
@@ -119,14 +122,15 @@ def tell(run: Run, service: MemoryService) -> None:
     """Facts, a session, turns that wait for a trigger."""
     sync = service.sync
     facts = [MemoryEntry(text, author="user") for text in (TEA, CAR, HELD, PHONE)]
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"custom_metadata": METADATA}
+    more["verbatim"] = run["metadata"] == "verbatim"
     if run["vectors"] == "given" and run["service"] != "stored":
         texts = [f"user: {text}" for text in (TEA, CAR, HELD, PHONE)]
         more["vectors"] = [run.words._vector(text) for text in texts]
-    if run["embedder"] == "none" and more:
+    if run["embedder"] == "none" and "vectors" in more:
         with pytest.raises(ConfigError, match="vectors"):
             sync.add_memory(**ALICE, memories=facts, **more)
-        more = {}
+        more.pop("vectors")
     sync.add_memory(**ALICE, memories=facts, **more)
     sync.add_session_to_memory(
         {**NAMES, "id": "s", "events": [event(0, TURNS[0]), event(1, TURNS[1], CALL)]}
@@ -175,6 +179,10 @@ def found(run: Run, service: MemoryService, query: str) -> list[MemoryEntry]:
 def ask(run: Run, service: MemoryService) -> None:
     """Each fact is found by its words, by a search and by the tools."""
     assert texts_of(service) == run.texts
+    wanted = STORED_METADATA[run["metadata"]]
+    for entry in listed(service):
+        if entry.text in (TEA, CAR, HELD, PHONE, HIDDEN):
+            assert json.dumps(entry.custom_metadata) == wanted
     if run["service"] != "stored":
         only = {**ALICE, "filter": FILTERS[run["filter"]]}
         passing = [entry.text for entry in service.sync.list_memories(**only)]

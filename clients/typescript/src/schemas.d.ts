@@ -18,7 +18,7 @@ export interface JsonObject {
 /** At most 512 bytes in UTF-8, without NUL. */
 export type Name = string;
 
-/** JSON values; "ttl" (seconds or "3600s") makes a memory expire. */
+/** JSON values; the key "ttl" makes a memory expire. */
 export type Metadata = JsonObject;
 
 /** Seconds since 1970, or ISO 8601 with an offset. */
@@ -224,6 +224,10 @@ export interface AddMemories {
   /** At most 256 items. */
   memories: readonly (string | NewMemory)[];
   custom_metadata?: Metadata;
+  /** Seconds from now, or "3600s". */
+  ttl?: number | bigint | string | null;
+  /** Store every custom_metadata as it is: all keys, in their order. */
+  verbatim?: boolean;
   restore?: boolean;
   idempotency_key?: Name;
   /** At most 256 items. */
@@ -238,6 +242,10 @@ export interface AddEvents {
   messages?: readonly NewEvent[];
   session_id?: Name;
   custom_metadata?: Metadata;
+  /** Seconds from now, or "3600s". */
+  ttl?: number | bigint | string | null;
+  /** Store every custom_metadata as it is: all keys, in their order. */
+  verbatim?: boolean;
   restore?: boolean;
   idempotency_key?: Name;
 }
@@ -255,6 +263,8 @@ export interface Change {
   /** A vector by the model of the file. At least 1 item(s); at most 8192 items. */
   vector?: readonly (number | bigint)[];
   if_version?: number | bigint;
+  /** Store every custom_metadata as it is: all keys, in their order. */
+  verbatim?: boolean;
 }
 
 export interface Release {

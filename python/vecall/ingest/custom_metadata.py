@@ -24,8 +24,21 @@ def metadata_of(value: object) -> dict[str, Any]:
     return dict(value)
 
 
-def metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
-    """Metadata as JSON with sorted keys, so that equal metadata is equal text."""
+def metadata_json(
+    meta: dict[str, Any], limits: Limits, *, in_order: bool = False
+) -> str | None:
+    """Return metadata as JSON.
+
+    Args:
+        meta: The metadata.
+        limits: Their maximum size and depth.
+        in_order: Keep the order of the keys. Otherwise they are sorted, so that equal
+            metadata are equal text.
+
+    Raises:
+        InvalidTypeError: Not JSON values under string keys.
+        LimitExceededError: Too large or too deep.
+    """
     if not meta:
         return None
     if _has_more(meta, limits.max_metadata_bytes):
@@ -36,7 +49,7 @@ def metadata_json(meta: dict[str, Any], limits: Limits) -> str | None:
         )
         raise LimitExceededError(msg)
     try:
-        text = json.dumps(meta, allow_nan=False, sort_keys=True)
+        text = json.dumps(meta, allow_nan=False, sort_keys=not in_order)
         plain = _has_string_keys(meta)  # json converts other keys to strings
     except (TypeError, ValueError):
         plain = False

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from vecall.concurrency.time_slices import in_slices
 from vecall.content import get_field, get_list, get_role, text_parts, to_valid_utf8
 from vecall.errors import InvalidArgumentError, InvalidTypeError, LimitExceededError
+from vecall.ingest.call_metadata import CallMetadata, merged
 from vecall.ingest.conversation import Paced, ids_of, parted_by_rewind, said_in
 from vecall.ingest.custom_metadata import metadata_json, metadata_of
 from vecall.ingest.fields import ENTRY, EVENT, SESSION, by_name, require_same
 from vecall.ingest.inner_parts import inner_reader
 from vecall.limits import Limits
 from vecall.store import Draft, memory_id
-from vecall.timestamps import to_seconds, ttl_seconds
+from vecall.timestamps import to_seconds
 from vecall.types import Event, LeftOutReason, check_share
 from vecall.validation import check_name
 
@@ -31,67 +32,6 @@ _NOT_EVENTS = (str, bytes, int, float, list, tuple)
 _STRICT = (Mapping, Event)
 _READABLE = (str, Mapping)
 _TIMES = (float, int, str, datetime)
-
-
-class CallMetadata(NamedTuple):
-    """The values that all memories of a call share.
-
-    Attributes:
-        meta: Metadata of all memories.
-        ttl: TTL of the memories, in seconds.
-        revision_ttl: TTL of overwritten revisions, in seconds.
-        app: The app that the call names.
-        user: The user that the call names.
-        include: Inner parts to remember besides the text; see `inner_reader`.
-    """
-
-    meta: dict[str, Any]
-    ttl: float | None = None
-    revision_ttl: float | None = None
-    app: str | None = None
-    user: str | None = None
-    include: frozenset[str] = frozenset()
-
-
-def call_metadata(
-    custom_metadata: object, app: str | None = None, user: str | None = None
-) -> CallMetadata:
-    """Read a call's custom_metadata.
-
-    `ttl` is the TTL of the memories, `history_ttl` that of the revisions they
-    overwrite. `revision_ttl`, Vertex AI's name, counts if `history_ttl` is absent. The
-    values of `metadata` and all other keys are stored with each memory.
-    `wait_for_completion` is ignored: every call waits.
-
-    Raises:
-        InvalidTypeError: Not a mapping, or a TTL of another type.
-        InvalidArgumentError: A TTL that is not positive.
-    """
-    return _scope(CallMetadata({}, app=app, user=user), custom_metadata)
-
-
-def _scope(outer: CallMetadata, custom_metadata: object) -> CallMetadata:
-    """Merge one memory's metadata into that of the call."""
-    if custom_metadata is None:
-        return outer
-    meta = metadata_of(custom_metadata)
-    inner = meta.pop("metadata", None)
-    if isinstance(inner, Mapping):
-        meta = {**inner, **meta}
-    elif inner is not None:
-        meta["metadata"] = inner
-    meta.pop("wait_for_completion", None)
-    given = {
-        name: ttl_seconds(value)
-        for name in ("ttl", "revision_ttl", "history_ttl")
-        if (value := meta.pop(name, None)) is not None
-    }
-    vertex_name = given.get("revision_ttl", outer.revision_ttl)
-    return outer._replace(
-        meta={**outer.meta, **meta},
-        ttl=given.get("ttl", outer.ttl),
-        revision_ttl=given.get("history_ttl", vertex_name),
-    )
 
 
 class SessionHead(NamedTuple):
@@ -225,7 +165,7 @@ def _event_draft(
     else:
         id_ = memory_id(session_id, author, ts, text)
     own = get_field(event, "custom_metadata")
-    scope = _scope(scope, own if isinstance(own, Mapping) else None)
+    scope = merged(scope, own if isinstance(own, Mapping) else None)
     importance = get_field(event, "importance") if strict else None
     return Draft(
         id=id_,
@@ -240,7 +180,7 @@ def _event_draft(
         source=_optional(get_field(event, "source")),
         trust=_optional(get_field(event, "trust")),
         content=_content_json(content, texts),
-        meta=metadata_json(scope.meta, limits),
+        meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         importance=None
         if importance is None
         else check_share(importance, "importance"),
@@ -322,7 +262,7 @@ def _entry_draft(
     if supersedes == id_:
         msg = "supersedes: must be the id of another memory"
         raise InvalidArgumentError(msg)
-    scope = _scope(scope, get_field(fields, "custom_metadata"))
+    scope = merged(scope, get_field(fields, "custom_metadata"))
     until = get_field(fields, "valid_until")
     return Draft(
         id=id_,
@@ -339,7 +279,7 @@ def _entry_draft(
         source=_optional(get_field(fields, "source")),
         trust=_optional(get_field(fields, "trust")),
         content=_content_json(content, texts),
-        meta=metadata_json(scope.meta, limits),
+        meta=metadata_json(scope.meta, limits, in_order=scope.verbatim),
         importance=importance,
     )
 

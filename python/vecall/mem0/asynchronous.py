@@ -133,7 +133,9 @@ class AsyncMemory:
         made = [
             entries.entry_of(each, scope, own, timestamp, expires) for each in given
         ]
-        ids = await self._call("add_memory", user_id=scope.owner.user_id, memories=made)
+        ids = await self._call(
+            "add_memory", user_id=scope.owner.user_id, memories=made, verbatim=True
+        )
         return {
             "results": [
                 {
@@ -264,7 +266,11 @@ class AsyncMemory:
             changed["valid_until"] = entries.end_of(expires)
         try:
             await self._call(
-                "update_memory", user_id=owner.user_id, memory_id=own, **changed
+                "update_memory",
+                user_id=owner.user_id,
+                memory_id=own,
+                verbatim=True,
+                **changed,
             )
         except NotFoundError:
             raise _not_found() from None

@@ -12,7 +12,8 @@ from vecall.concurrency.time_slices import in_slices
 from vecall.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from vecall.filters.labels import EVERY
 from vecall.filters.trust import at_most, check_tier
-from vecall.ingest.drafts import CallMetadata, entry_drafts
+from vecall.ingest.call_metadata import GivenMetadata, call_metadata
+from vecall.ingest.drafts import entry_drafts
 from vecall.operations.own_vectors import give_own_vectors
 from vecall.operations.write_request import WriteRequest, checked_version
 from vecall.operations.writes_and_searches import WritesAndSearches
@@ -77,6 +78,7 @@ class Corrections:
         max_trust: str | None = None,
         vector: object = None,
         if_version: object = None,
+        verbatim: object = False,
     ) -> MemoryEntry:
         """Change fields of one memory; return the memory after the change."""
         if max_trust is not None:
@@ -87,6 +89,9 @@ class Corrections:
         if vector is None or changes:
             _check_changes(changes)
         version = checked_version(if_version)
+        how = call_metadata(GivenMetadata(verbatim=verbatim))
+        if "custom_metadata" not in changes:  # the stored keys have no meaning
+            how = how._replace(verbatim=True)
         partitions = self._memory.search_index.partitions
         row: Row = await Join(partitions.submit(self._row, *key, memory_id))
         # Superseded memories were archived at the first write; some may be live again.
@@ -98,7 +103,7 @@ class Corrections:
         changed = replace(
             entry_from_row(row, prior_of(row)), **{**unchanged, **changes}
         )
-        (draft,) = entry_drafts([changed], CallMetadata({}), self._memory.limits)
+        (draft,) = entry_drafts([changed], how, self._memory.limits)
         search_index = self._memory.search_index
         own = None if vector is None else [vector]
         give_own_vectors([draft], own, search_index.model)

@@ -17,12 +17,11 @@ from vecall.errors import (
     EmbeddingMismatchError,
 )
 from vecall.ingest.aligned_ids import Written, aligned, stored_count
+from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.conversation import parted_by_rewind
 from vecall.ingest.drafts import (
-    CallMetadata,
     GivenTurns,
     SessionHead,
-    call_metadata,
     entry_drafts,
     memory_ids,
     session_head,
@@ -76,14 +75,14 @@ class Writes(Runtime):
         user_id: str,
         events: object,
         session_id: str | None,
-        custom_metadata: object,
+        metadata: GivenMetadata,
         request: WriteRequest,
     ) -> AddedIds:
         """Store turns."""
         key = self.key(app_name, user_id, request.scope, write=True)
         if session_id is not None:
             check_name(session_id, "session_id", self.limits)
-        scope = call_metadata(custom_metadata, app_name, user_id)
+        scope = call_metadata(metadata, app_name, user_id)
         raw = as_list(events, "events")
         valid_turns, taken_back = turns = await self._turns(raw, session_id, scope)
         await self.take_back(key, taken_back)
@@ -97,13 +96,13 @@ class Writes(Runtime):
         app_name: str,
         user_id: str,
         memories: object,
-        custom_metadata: object,
+        metadata: GivenMetadata,
         request: WriteRequest,
         vectors: object = None,
     ) -> AddedIds:
         """Store explicit memories."""
         key = self.key(app_name, user_id, request.scope, write=True)
-        scope = call_metadata(custom_metadata, app_name, user_id)
+        scope = call_metadata(metadata, app_name, user_id)
         raw = as_list(memories, "memories")
         drafts = await self.read_through(entry_drafts, raw, scope, self.limits)
         give_own_vectors(drafts, vectors, self.search_index.model)

@@ -26,7 +26,7 @@ _SHARED: dict[str, Schema] = {
     },
     "Metadata": {
         "type": "object",
-        "description": 'JSON values; "ttl" (seconds or "3600s") makes a memory expire.',
+        "description": 'JSON values; the key "ttl" makes a memory expire.',
     },
     "Time": {
         "description": "Seconds since 1970, or ISO 8601 with an offset.",
@@ -181,8 +181,18 @@ _REVISION = _open(
     "memory",
     "state",
 )
+_TTL: Schema = {
+    "anyOf": [{"type": "number"}, {"type": "string"}, _NULL],
+    "description": 'Seconds from now, or "3600s".',
+}
+_VERBATIM: Schema = {
+    "type": "boolean",
+    "description": "Store every custom_metadata as it is: all keys, in their order.",
+}
 _HOW = {
     "custom_metadata": _META,
+    "ttl": _TTL,
+    "verbatim": _VERBATIM,
     "restore": FLAG,
     "idempotency_key": _NAME,
 }
@@ -252,7 +262,14 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
             {**turns, "session_id": _NAME, **_HOW},
         ),
         "Change": {
-            **closed({**_CHANGES, "vector": _NUMBERS, "if_version": SECONDS}),
+            **closed(
+                {
+                    **_CHANGES,
+                    "vector": _NUMBERS,
+                    "if_version": SECONDS,
+                    "verbatim": _VERBATIM,
+                }
+            ),
             "minProperties": 1,
         },
         "Release": closed({"updated_at": SECONDS}),
@@ -278,7 +295,7 @@ def shared_schemas(limits: HttpLimits, max_top_k: int) -> dict[str, Schema]:
             {
                 "ids": _batch(_NAME, limits),
                 "ttl": {
-                    "anyOf": [{"type": "number"}, {"type": "string"}, _NULL],
+                    **_TTL,
                     "description": 'Seconds from now, or "3600s"; null is for ever.',
                 },
             },

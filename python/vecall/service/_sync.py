@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
+from vecall.ingest.call_metadata import GivenMetadata
 from vecall.ingest.drafts import events_of
 from vecall.operations.consolidation import (
     ConsolidationRequest,
@@ -157,6 +158,8 @@ class SyncMemoryService(ClosesBlocking):
         restore: bool = False,
         idempotency_key: str | None = None,
         messages: Sequence[Mapping[str, Any] | object] | None = None,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store some turns, such as the new ones since the last call.
 
@@ -165,11 +168,16 @@ class SyncMemoryService(ClosesBlocking):
             user_id: The user.
             events: Turns in order, as in `add_session_to_memory`.
             session_id: Their session, if it is known.
-            custom_metadata: JSON values stored with each turn. "ttl" (seconds, a
-                timedelta or "3600s") makes the memories expire.
+            custom_metadata: JSON values stored with each turn, sorted by key. The key
+                "ttl" is as the argument, "history_ttl" the TTL of former versions. The
+                values of "metadata" are stored without it; "wait_for_completion" is
+                not stored.
             restore: Store deleted turns again.
             idempotency_key: As in `add_session_to_memory`.
             messages: Another name for `events`.
+            ttl: TTL of the memories: seconds, a timedelta or "3600s"; None is the
+                service's.
+            verbatim: Store every custom_metadata as it is: all keys, in their order.
 
         Returns:
             The id of each turn, in order. A turn that is not stored has None, and a
@@ -189,7 +197,7 @@ class SyncMemoryService(ClosesBlocking):
                 user_id,
                 events_of(events, messages),
                 session_id,
-                custom_metadata,
+                GivenMetadata(custom_metadata, verbatim, ttl),
                 WriteRequest(restore, idempotency_key),
             )
         )
@@ -206,6 +214,8 @@ class SyncMemoryService(ClosesBlocking):
         scope: Scope = "user",
         vectors: OwnVectors | None = None,
         if_absent: bool = False,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
@@ -228,6 +238,8 @@ class SyncMemoryService(ClosesBlocking):
                 as none. A text that a write hook redacts loses its vector.
             if_absent: Store nothing if the user has a memory, in any state, with one of
                 the ids.
+            ttl: As in `add_events_to_memory`.
+            verbatim: As in `add_events_to_memory`.
 
         Returns:
             The id of each memory, in order. A memory that is not stored has None, and a
@@ -245,7 +257,7 @@ class SyncMemoryService(ClosesBlocking):
                 app_name,
                 user_id,
                 memories,
-                custom_metadata,
+                GivenMetadata(custom_metadata, verbatim, ttl),
                 fact_request(restore, idempotency_key, scope, if_absent),
                 vectors,
             )
@@ -601,6 +613,7 @@ class SyncMemoryService(ClosesBlocking):
         valid_until: Time | None | Unset = UNSET,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         if_version: float | None = None,
+        verbatim: bool = False,
     ) -> MemoryEntry:
         """Correct one memory; its history keeps the former version.
 
@@ -625,6 +638,7 @@ class SyncMemoryService(ClosesBlocking):
             vector: The new vector, as in `add_memory`; replaces the embedder's. A
                 service with `CallerVectors` needs it for a new content or author.
             if_version: Change the memory only if this is its `version`.
+            verbatim: Store custom_metadata as they are, as in `add_events_to_memory`.
 
         Returns:
             The corrected memory.
@@ -655,6 +669,7 @@ class SyncMemoryService(ClosesBlocking):
                 max_trust,
                 vector,
                 if_version,
+                verbatim,
             )
         )
 

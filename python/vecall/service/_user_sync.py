@@ -78,6 +78,8 @@ class SyncUserMemory:
         scope: Scope = "user",
         vectors: OwnVectors | None = None,
         if_absent: bool = False,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
@@ -92,6 +94,8 @@ class SyncUserMemory:
             scope=scope,
             vectors=vectors,
             if_absent=if_absent,
+            ttl=ttl,
+            verbatim=verbatim,
         )
 
     def add_events(
@@ -103,6 +107,8 @@ class SyncUserMemory:
         restore: bool = False,
         idempotency_key: str | None = None,
         messages: Sequence[Mapping[str, Any] | object] | None = None,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store some turns; see `MemoryService.add_events_to_memory`."""
         return self._service.add_events_to_memory(
@@ -113,6 +119,8 @@ class SyncUserMemory:
             restore=restore,
             idempotency_key=idempotency_key,
             messages=messages,
+            ttl=ttl,
+            verbatim=verbatim,
         )
 
     def search(
@@ -264,6 +272,7 @@ class SyncUserMemory:
         valid_until: Time | None | Unset = UNSET,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         if_version: float | None = None,
+        verbatim: bool = False,
     ) -> MemoryEntry:
         """Correct one memory; see `MemoryService.update_memory`."""
         return self._service.update_memory(
@@ -281,6 +290,7 @@ class SyncUserMemory:
             valid_until=valid_until,
             vector=vector,
             if_version=if_version,
+            verbatim=verbatim,
         )
 
     def archive(self, memory_id: str, *, scope: Scope = "user") -> None:

@@ -15,6 +15,7 @@ from vecall.concurrency.closing import ClosesOnExit
 from vecall.concurrency.join import run_async, run_sync
 from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import AUTO, EmbedderLike, resolve_later
+from vecall.ingest.call_metadata import GivenMetadata
 from vecall.ingest.drafts import events_of
 from vecall.limits import Limits
 from vecall.operations.admin import Admin
@@ -309,6 +310,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         restore: bool = False,
         idempotency_key: str | None = None,
         messages: Sequence[Mapping[str, Any] | object] | None = None,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store some turns, such as the new ones since the last call.
 
@@ -317,11 +320,16 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             user_id: The user.
             events: Turns in order, as in `add_session_to_memory`.
             session_id: Their session, if it is known.
-            custom_metadata: JSON values stored with each turn. "ttl" (seconds, a
-                timedelta or "3600s") makes the memories expire.
+            custom_metadata: JSON values stored with each turn, sorted by key. The key
+                "ttl" is as the argument, "history_ttl" the TTL of former versions. The
+                values of "metadata" are stored without it; "wait_for_completion" is
+                not stored.
             restore: Store deleted turns again.
             idempotency_key: As in `add_session_to_memory`.
             messages: Another name for `events`.
+            ttl: TTL of the memories: seconds, a timedelta or "3600s"; None is the
+                service's.
+            verbatim: Store every custom_metadata as it is: all keys, in their order.
 
         Returns:
             The id of each turn, in order. A turn that is not stored has None, and a
@@ -341,7 +349,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 user_id,
                 events_of(events, messages),
                 session_id,
-                custom_metadata,
+                GivenMetadata(custom_metadata, verbatim, ttl),
                 WriteRequest(restore, idempotency_key),
             )
         )
@@ -358,6 +366,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         scope: Scope = "user",
         vectors: OwnVectors | None = None,
         if_absent: bool = False,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
@@ -380,6 +390,8 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 as none. A text that a write hook redacts loses its vector.
             if_absent: Store nothing if the user has a memory, in any state, with one of
                 the ids.
+            ttl: As in `add_events_to_memory`.
+            verbatim: As in `add_events_to_memory`.
 
         Returns:
             The id of each memory, in order. A memory that is not stored has None, and a
@@ -397,7 +409,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 app_name,
                 user_id,
                 memories,
-                custom_metadata,
+                GivenMetadata(custom_metadata, verbatim, ttl),
                 fact_request(restore, idempotency_key, scope, if_absent),
                 vectors,
             )
@@ -765,6 +777,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
         valid_until: Time | None | Unset = UNSET,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         if_version: float | None = None,
+        verbatim: bool = False,
     ) -> MemoryEntry:
         """Correct one memory; its history keeps the former version.
 
@@ -789,6 +802,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
             vector: The new vector, as in `add_memory`; replaces the embedder's. A
                 service with `CallerVectors` needs it for a new content or author.
             if_version: Change the memory only if this is its `version`.
+            verbatim: Store custom_metadata as they are, as in `add_events_to_memory`.
 
         Returns:
             The corrected memory.
@@ -819,6 +833,7 @@ class MemoryService(ClosesOnExit, BaseMemoryService):
                 max_trust,
                 vector,
                 if_version,
+                verbatim,
             )
         )
 

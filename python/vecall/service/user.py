@@ -79,6 +79,8 @@ class UserMemory:
         scope: Scope = "user",
         vectors: OwnVectors | None = None,
         if_absent: bool = False,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store facts, decisions or other memories, as strings or entries.
 
@@ -93,6 +95,8 @@ class UserMemory:
             scope=scope,
             vectors=vectors,
             if_absent=if_absent,
+            ttl=ttl,
+            verbatim=verbatim,
         )
 
     async def add_events(
@@ -104,6 +108,8 @@ class UserMemory:
         restore: bool = False,
         idempotency_key: str | None = None,
         messages: Sequence[Mapping[str, Any] | object] | None = None,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store some turns; see `MemoryService.add_events_to_memory`."""
         return await self._service.add_events_to_memory(
@@ -114,6 +120,8 @@ class UserMemory:
             restore=restore,
             idempotency_key=idempotency_key,
             messages=messages,
+            ttl=ttl,
+            verbatim=verbatim,
         )
 
     async def search(
@@ -267,6 +275,7 @@ class UserMemory:
         valid_until: Time | None | Unset = UNSET,
         vector: Sequence[float] | NDArray[np.generic] | None = None,
         if_version: float | None = None,
+        verbatim: bool = False,
     ) -> MemoryEntry:
         """Correct one memory; see `MemoryService.update_memory`."""
         return await self._service.update_memory(
@@ -284,6 +293,7 @@ class UserMemory:
             valid_until=valid_until,
             vector=vector,
             if_version=if_version,
+            verbatim=verbatim,
         )
 
     async def archive(self, memory_id: str, *, scope: Scope = "user") -> None:

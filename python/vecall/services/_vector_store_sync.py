@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from vecall.concurrency.closing import ClosesBlocking, ClosesOnExit
 from vecall.concurrency.join import run_sync
+from vecall.ingest.call_metadata import GivenMetadata
 from vecall.services._vector_store_admin_sync import SyncVectorStoreAdmin
 from vecall.services.vector_store_memory import VectorStoreMemory
 from vecall.services.vector_store_operations import VectorStoreOperations
@@ -57,15 +59,18 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         messages: Sequence[Any] | None = None,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store some turns; see `MemoryService`.
 
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
         """
+        given = GivenMetadata(custom_metadata, verbatim, ttl)
         return run_sync(
             self._operations.add_events(
-                app_name, user_id, events, session_id, custom_metadata, messages
+                app_name, user_id, events, session_id, given, messages
             )
         )
 
@@ -76,14 +81,17 @@ class SyncVectorStoreMemoryService(ClosesBlocking):
         user_id: str,
         memories: Sequence[Any],
         custom_metadata: Mapping[str, Any] | None = None,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store facts and decisions; see `MemoryService`.
 
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
         """
+        given = GivenMetadata(custom_metadata, verbatim, ttl)
         return run_sync(
-            self._operations.add_entries(app_name, user_id, memories, custom_metadata)
+            self._operations.add_entries(app_name, user_id, memories, given)
         )
 
     def search_memory(

@@ -17,6 +17,7 @@ from vecall.concurrency.periodic import PeriodicWorker
 from vecall.embedders.resolve import EmbedderLike, resolve
 from vecall.errors import ConfigError
 from vecall.index.embedding import EmbeddingQueue
+from vecall.ingest.call_metadata import GivenMetadata
 from vecall.ingest.inner_parts import checked_include
 from vecall.limits import Limits
 from vecall.operations.known_options import known_options
@@ -206,15 +207,18 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, Any] | None = None,
         messages: Sequence[Any] | None = None,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store some turns; see `MemoryService`.
 
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
         """
+        given = GivenMetadata(custom_metadata, verbatim, ttl)
         return await run_async(
             self._operations.add_events(
-                app_name, user_id, events, session_id, custom_metadata, messages
+                app_name, user_id, events, session_id, given, messages
             )
         )
 
@@ -225,14 +229,17 @@ class VectorStoreMemoryService(ClosesOnExit, BaseMemoryService):
         user_id: str,
         memories: Sequence[Any],
         custom_metadata: Mapping[str, Any] | None = None,
+        ttl: float | timedelta | str | None = None,
+        verbatim: bool = False,
     ) -> AddedIds:
         """Store facts and decisions; see `MemoryService`.
 
         Raises:
             ConfigError: A `ttl`, and the store cannot delete; nothing was stored.
         """
+        given = GivenMetadata(custom_metadata, verbatim, ttl)
         return await run_async(
-            self._operations.add_entries(app_name, user_id, memories, custom_metadata)
+            self._operations.add_entries(app_name, user_id, memories, given)
         )
 
     async def search_memory(

@@ -23,11 +23,10 @@ from vecall.errors import ClosedError, EmbedderError
 from vecall.filters.labels import passes
 from vecall.index.embedding import EmbeddingQueue, embedded_text
 from vecall.ingest.aligned_ids import Written, aligned
+from vecall.ingest.call_metadata import CallMetadata, GivenMetadata, call_metadata
 from vecall.ingest.conversation import Parted, parted_by_rewind
 from vecall.ingest.drafts import (
-    CallMetadata,
     SessionHead,
-    call_metadata,
     entry_drafts,
     memory_ids,
     turns_of,
@@ -127,10 +126,10 @@ class VectorStoreMemory:
         app: str,
         user: str,
         entries: list[Any],
-        custom_metadata: object,
+        metadata: GivenMetadata,
     ) -> AddedIds:
         """Store explicit memories."""
-        scope = call_metadata(custom_metadata, app, user)
+        scope = call_metadata(metadata, app, user)
         drafts = await self.read(entry_drafts, in_slices(entries), scope, self.limits)
         ids = await self.add_drafts(app, user, drafts)
         return aligned(drafts, Written(ids, {}))

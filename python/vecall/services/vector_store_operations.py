@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from vecall.content import as_list
-from vecall.ingest.drafts import call_metadata, events_of
+from vecall.ingest.call_metadata import GivenMetadata, call_metadata
+from vecall.ingest.drafts import events_of
 from vecall.services.vector_store_forgetting import VectorStoreForgetting
 from vecall.services.vector_store_memory import VectorStoreMemory
 from vecall.services.vector_store_sessions import VectorStoreSessions
@@ -31,7 +32,7 @@ class VectorStoreOperations:
         user_id: str,
         events: object,
         session_id: str | None,
-        custom_metadata: object,
+        metadata: GivenMetadata,
         messages: object,
     ) -> AddedIds:
         """Store turns."""
@@ -39,7 +40,7 @@ class VectorStoreOperations:
         memory.check(app_name, user_id)
         if session_id is not None:
             check_name(session_id, "session_id", memory.limits)
-        scope = call_metadata(custom_metadata, app_name, user_id)
+        scope = call_metadata(metadata, app_name, user_id)
         turns: list[Any] = as_list(events_of(events, messages), "events")
         return await memory.add_turns(app_name, user_id, turns, session_id, scope)
 
@@ -48,14 +49,12 @@ class VectorStoreOperations:
         app_name: str,
         user_id: str,
         memories: object,
-        custom_metadata: object,
+        metadata: GivenMetadata,
     ) -> AddedIds:
         """Store explicit memories."""
         self.memory.check(app_name, user_id)
         entries = as_list(memories, "memories")
-        return await self.memory.add_entries(
-            app_name, user_id, entries, custom_metadata
-        )
+        return await self.memory.add_entries(app_name, user_id, entries, metadata)
 
     async def delete(self, app_name: str, user_id: str, memory_id: str | None) -> None:
         """Delete one memory, and the buffered turn of the same id."""

@@ -22,7 +22,8 @@ from vecall.ingest.buffered_turns import (
     event_of,
     first_compaction,
 )
-from vecall.ingest.drafts import CallMetadata, SessionHead, session_head, turns_of
+from vecall.ingest.call_metadata import CallMetadata
+from vecall.ingest.drafts import SessionHead, session_head, turns_of
 from vecall.ingest.summaries import summary_drafts
 from vecall.limits import Limits
 from vecall.operations.summarizing import SummarizerCalls
