@@ -334,6 +334,14 @@ class Schema:
         self.url = self.server.url("server", schema=self.name)
         """The URL for a service."""
 
+    def url_of_either(self, *servers: Server) -> str:
+        """The URL of whichever of the servers accepts writes."""
+        hosts = quote(",".join(str(server.folder) for server in servers))
+        return (
+            f"postgresql://server@/postgres?host={hosts}&schema={self.name}"
+            "&target_session_attrs=read-write"
+        )
+
     def drop(self) -> None:
         """Delete it."""
         self.server.execute(f"DROP SCHEMA {self.name} CASCADE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import quote
 
 import pytest
 from helpers.postgres_server import MISSING, Schema, Server, is_available, new_server
@@ -23,15 +22,6 @@ def primary() -> Iterator[Server]:
     server.remove()
 
 
-def either(schema: Schema, *servers: Server) -> str:
-    """The URL of whichever of the servers accepts writes."""
-    hosts = quote(",".join(str(server.folder) for server in servers))
-    return (
-        f"postgresql://server@/postgres?host={hosts}&schema={schema.name}"
-        "&target_session_attrs=read-write"
-    )
-
-
 def found(memory: MemoryService, query: str) -> set[str]:
     """The texts that a search finds."""
     hits = memory.sync.search_memory(**ME, query=query, top_k=50)
@@ -47,7 +37,7 @@ def lose_three_writes(primary: Server, open_service) -> tuple[set[str], set[str]
     schema = Schema(primary)
     replica = primary.replica(synchronous=False)
     try:
-        service = open_service(either(schema, primary, replica))
+        service = open_service(schema.url_of_either(primary, replica))
         service.sync.add_memory(**ME, memories=["okapi both"])
         replica.wait_for(primary)
         replica.execute("ALTER SYSTEM SET primary_conninfo = ''")
@@ -58,7 +48,7 @@ def lose_three_writes(primary: Server, open_service) -> tuple[set[str], set[str]
         assert len(found(service, "zebra")) == 3
         primary.kill()
         replica.promote()
-        other = open_service(either(schema, primary, replica))
+        other = open_service(schema.url_of_either(primary, replica))
         for n in range(3):
             other.sync.add_memory(**ME, memories=[f"gnu new {n}"])
         answer = found(service, "zebra"), found(service, "gnu")
@@ -104,7 +94,7 @@ def test_a_server_forgets_what_a_restored_backup_never_had(
     if point is not None:
         primary.archive()
     schema = Schema(primary)
-    service, other = (open_service(either(schema, primary)) for _ in range(2))
+    service, other = (open_service(schema.url_of_either(primary)) for _ in range(2))
     backup = None if point is None else primary.back_up()
     service.sync.add_memory(**ME, memories=["okapi both"])
     backup = backup or primary.back_up()
@@ -130,7 +120,7 @@ def test_no_acknowledged_write_is_lost_when_a_synchronous_replica_takes_over(
     schema = Schema(primary)
     replica = primary.replica(synchronous=True)
     try:
-        service = open_service(either(schema, primary, replica))
+        service = open_service(schema.url_of_either(primary, replica))
         for n in range(20):
             service.sync.add_memory(**ME, memories=[f"zebra {n}"])
         primary.kill()

@@ -15,7 +15,14 @@ from vecall.index.loaded import LoadedPartition
 from vecall.index.row_cache import RowCache
 from vecall.index.rows import Key, add_rows
 from vecall.index.snapshots import SnapshotCache
-from vecall.store import PartitionState, RowWithVector, Storage, StorageReads
+from vecall.store import (
+    ChangedRows,
+    PartitionState,
+    RowWithVector,
+    SnapshotTag,
+    Storage,
+    StorageReads,
+)
 
 _SLICE = 16  # rows analysed at a time: half a millisecond
 
@@ -173,22 +180,28 @@ class PartitionLoader:
         if self._snapshots is None or newest.snap is None:
             return None
         part = entry.part
-        since = self._snapshots.restore(key, part, newest.seq, newest.snap)
-        if since is None:
+        tag = self._snapshots.restore(key, part, newest.seq, newest.snap)
+        if tag is None:
             return None
-        rids: list[int] = []
-        marked = 0
-        if since != newest.seq:
-            changed = reads.changed_since(part, since, None)
-            if changed is None:
-                return None
-            rids, marked = changed.written, len(changed.marked)
+        changed = self._since(reads, tag, newest)
+        if changed is None:
+            return None
+        rids, marked = changed.written, len(changed.marked)
         stored = reads.load_rows(rids)
         present = {item.row.rid for item in stored}
         self.apply(key, entry, stored, [rid for rid in rids if rid not in present])
         if entry.rows != newest.live:
             return None  # the snapshot differs from the file: load from rows
         return len(rids) + marked
+
+    @staticmethod
+    def _since(
+        reads: StorageReads, tag: SnapshotTag, newest: PartitionState
+    ) -> ChangedRows | None:
+        """Return the changes since a snapshot; None if its state is not in the log."""
+        if tag.seq == newest.seq:
+            return ChangedRows([], []) if tag.head == newest.head else None
+        return reads.changed_since(tag.part, tag.seq, tag.head)
 
     def apply(
         self,

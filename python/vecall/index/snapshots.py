@@ -55,7 +55,9 @@ class SnapshotCache:
         """Set the function that prevents changes and eviction of a partition."""
         self._hold = hold
 
-    def restore(self, key: Key, part: int, seq: int, record: bytes) -> int | None:
+    def restore(
+        self, key: Key, part: int, seq: int, record: bytes
+    ) -> SnapshotTag | None:
         """Load a partition from its snapshot.
 
         Args:
@@ -65,8 +67,8 @@ class SnapshotCache:
             record: The file's record of the snapshot.
 
         Returns:
-            The newest change in the snapshot; None without a usable snapshot. Then the
-            caller must drop the engine's partition.
+            The tag of the snapshot; None without a usable snapshot. Then the caller
+            must drop the engine's partition.
         """
         try:
             data = self._snapshots.read(part, record)
@@ -81,7 +83,7 @@ class SnapshotCache:
             return None
         if tag.seq > seq or not tag.is_of(self._identity, part, record, self._model):
             return None
-        return tag.seq
+        return tag
 
     def schedule_if_stale(self, key: Key, unsaved: int, rows: int) -> None:
         """Write a snapshot soon, if the partition is large and has changed enough.
@@ -122,7 +124,7 @@ class SnapshotCache:
         with self._hold(key) as entry:
             if entry is None:
                 return
-            tag = SnapshotTag.new(self._identity, entry.part, entry.seq, self._model)
+            tag = SnapshotTag.new(self._identity, entry.version, self._model)
             data = self._engine.snapshot(key, tag.pack())
             entry.unsaved = 0
         if data is not None and self._has_room(len(data)):

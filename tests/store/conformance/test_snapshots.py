@@ -40,7 +40,7 @@ def take(storage: Storage, snapshots: Snapshots, user: str) -> Taken:
     assert state.version is not None
     engine = Engine(0, seed=1)
     add_rows(engine, (APP, user), list(state.live.values()), None)
-    tag = SnapshotTag.new(storage.identity, *state.version[:2], 0)
+    tag = SnapshotTag.new(storage.identity, state.version, 0)
     data = engine.snapshot((APP, user), tag.pack())
     assert data is not None
     return Taken(tag, data, generation)
@@ -92,6 +92,44 @@ def test_only_the_one_on_record_is_read(storage: Storage, snapshots: Snapshots) 
     assert snapshots.read(first.tag.part, old) is None
     assert snapshots.read(first.tag.part, new) == second.data
     assert snapshots.read(first.tag.part + 1, new) is None
+
+
+def test_an_older_snapshot_does_not_take_the_place_of_a_newer_one(
+    storage: Storage, snapshots: Snapshots
+) -> None:
+    """Two servers take one, and the one that was taken first is stored last."""
+    add(storage, "a", "1")
+    older = take(storage, snapshots, "a")
+    if not older.tag.head:
+        pytest.skip("this storage has no random bits of its changes")
+    add(storage, "a", "2")
+    newer, same = take(storage, snapshots, "a"), take(storage, snapshots, "a")
+    assert snapshots.write(APP, "a", *newer)
+    record = record_of(storage, "a")
+    assert record is not None
+    assert not snapshots.write(APP, "a", *older)
+    assert not snapshots.write(APP, "a", *same)
+    assert record_of(storage, "a") == record
+    assert snapshots.read(newer.tag.part, record) == newer.data
+    add(storage, "a", "3")
+    newest = take(storage, snapshots, "a")
+    assert snapshots.write(APP, "a", *newest)
+
+
+def test_a_snapshot_of_another_history_is_not_recorded(
+    storage: Storage, snapshots: Snapshots
+) -> None:
+    """Its number is right, and its random bits are those of a lost change."""
+    add(storage, "a", "1")
+    tag, data, generation = take(storage, snapshots, "a")
+    if not tag.head:
+        pytest.skip("this storage has no random bits of its changes")
+    for wrong in (tag._replace(head=tag.head ^ 2), tag._replace(seq=tag.seq + 1)):
+        assert not snapshots.write(APP, "a", wrong, data, generation)
+    add(storage, "a", "2")
+    wrong = tag._replace(head=tag.head ^ 2)
+    assert not snapshots.write(APP, "a", wrong, data, generation)
+    assert snapshots.write(APP, "a", tag, data, generation)
 
 
 def test_a_snapshot_from_before_a_purge_is_not_recorded(

@@ -50,10 +50,8 @@ class PostgresReads(SqlReads[PostgresTransaction]):
         if found is not None:
             raise CorruptFileError(WRONG_USER)
 
-    def changed_since(
-        self, part: int, seq: int, head: int | None
-    ) -> ChangedRows | None:
-        if head is not None and seq > 0:
+    def changed_since(self, part: int, seq: int, head: int) -> ChangedRows | None:
+        if seq > 0:
             known = self._connection.execute(
                 "SELECT head FROM chg WHERE part = ? AND seq = ?", (part, seq)
             ).fetchone()

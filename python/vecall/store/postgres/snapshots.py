@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 
 import psycopg
 
@@ -14,18 +15,22 @@ from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.errors import as_typed, database_errors
 from vecall.store.postgres.transaction import PostgresTransaction
 from vecall.store.rows import Change
-from vecall.store.snapshot_tag import NONCE_BYTES, SnapshotTag, recorded
+from vecall.store.snapshot_tag import (
+    HEADER_BYTES,
+    NONCE_BYTES,
+    SnapshotTag,
+    recorded,
+)
 from vecall.store.transaction import Transaction
 from vecall.store.write_job import WriteJob
 from vecall.store.writes.record_snapshot import RecordSnapshot, purges
 
-_HEADER_BYTES = 128  # of a snapshot; the tag is inside
 _PIECE_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
 class StoreSnapshot:
-    """Stores a snapshot and puts it on record, unless a newer one is there.
+    """Stores a snapshot and puts it on record, as far as `RecordSnapshot` does.
 
     Attributes:
         recording: Puts it on record.
@@ -50,7 +55,7 @@ class StoreSnapshot:
         """Do it inside a transaction."""
         change = self.recording.run(transaction)
         if self.recording.is_recorded:
-            part, data = self.recording.part, self.data
+            part, data = self.recording.tag.part, self.data
             transaction.execute("DELETE FROM snap WHERE part = ?", (part,))
             for n, start in enumerate(range(0, len(data), _PIECE_BYTES)):
                 transaction.execute(
@@ -58,6 +63,14 @@ class StoreSnapshot:
                     (part, n, data[start : start + _PIECE_BYTES]),
                 )
         return change
+
+
+def _header(part: int, transaction: Transaction) -> bytes:
+    found = transaction.execute(
+        f"SELECT substr(data, 1, {HEADER_BYTES}) FROM snap WHERE part = ? AND n = 0",
+        (part,),
+    ).fetchone()
+    return b"" if found is None else bytes(found[0])
 
 
 class PostgresSnapshots:
@@ -102,7 +115,7 @@ class PostgresSnapshots:
         nonce = record[:NONCE_BYTES]
         if record == recorded(nonce, data):
             return data
-        if nonce in data[:_HEADER_BYTES]:
+        if nonce in data[:HEADER_BYTES]:
             msg = f"snapshot {part} is damaged"
             raise CorruptFileError(msg)
         return None
@@ -112,7 +125,9 @@ class PostgresSnapshots:
     ) -> bool:
         """Store a snapshot and put it on record; see `Snapshots.write`."""
         record = recorded(tag.nonce, data)
-        recording = RecordSnapshot(app, user, record, tag.part, generation)
+        recording = RecordSnapshot(
+            app, user, record, tag, generation, partial(_header, tag.part)
+        )
         self._submit(StoreSnapshot(recording, data)).result()
         return recording.is_recorded
 

@@ -49,15 +49,13 @@ class PartitionReads(Protocol):
         """Return app and user of a partition; None if it does not exist."""
         ...
 
-    def changed_since(
-        self, part: int, seq: int, head: int | None
-    ) -> ChangedRows | None:
+    def changed_since(self, part: int, seq: int, head: int) -> ChangedRows | None:
         """Return the rows that changed after a change, including deleted ones.
 
         Args:
             part: The partition.
             seq: The change, older than the partition's newest one.
-            head: Its random bits; None if the state that is read surely has it.
+            head: Its random bits.
 
         Returns:
             The row numbers, without duplicates; None if the change log no longer

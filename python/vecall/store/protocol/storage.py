@@ -78,7 +78,8 @@ class Snapshots(Protocol):
 
         Returns:
             Whether it is on record. If not, the snapshot was deleted: the partition
-            was replaced meanwhile, or the bytes may contain purged data.
+            was replaced meanwhile, its history went back, the bytes may contain purged
+            data, or a snapshot that is at least as new is on record.
 
         Raises:
             OSError: It could not be stored; the snapshot before it is still in place.

@@ -32,9 +32,7 @@ class SqliteReads(SqlReads[sqlite3.Connection]):
     def require_gone(self, app: str, user: str) -> None:
         require_gone(self._connection, app, user)
 
-    def changed_since(
-        self, part: int, seq: int, head: int | None
-    ) -> ChangedRows | None:
+    def changed_since(self, part: int, seq: int, head: int) -> ChangedRows | None:
         del head  # a file's history does not go back
         return partition_reads.changed_since(self._connection, part, seq)
 

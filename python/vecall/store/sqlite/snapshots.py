@@ -9,11 +9,14 @@ from vecall.errors import CorruptFileError
 from vecall.store.file.database import Database
 from vecall.store.file.snapshot_folder import SnapshotFolder
 from vecall.store.rows import Change
-from vecall.store.snapshot_tag import NONCE_BYTES, SnapshotTag, recorded
+from vecall.store.snapshot_tag import (
+    HEADER_BYTES,
+    NONCE_BYTES,
+    SnapshotTag,
+    recorded,
+)
 from vecall.store.write_job import WriteJob
 from vecall.store.writes.record_snapshot import RecordSnapshot, purges
-
-_HEADER_BYTES = 128  # of a snapshot; the tag is inside
 
 
 class SqliteSnapshots:
@@ -51,7 +54,7 @@ class SqliteSnapshots:
             return data
         # Another process may just have replaced the snapshot. With the recorded nonce,
         # it is the recorded snapshot, altered.
-        if nonce in data[:_HEADER_BYTES]:
+        if nonce in data[:HEADER_BYTES]:
             msg = f"snapshot {part} is damaged"
             raise CorruptFileError(msg)
         return None
@@ -62,7 +65,7 @@ class SqliteSnapshots:
         """Store a snapshot and put it on record; see `Snapshots.write`."""
         self._folder.write(tag.part, data)
         record = recorded(tag.nonce, data)
-        job = RecordSnapshot(app, user, record, tag.part, generation)
+        job = RecordSnapshot(app, user, record, tag, generation)
         self._submit(job).result()
         if not job.is_recorded:
             self._folder.remove(tag.part)
