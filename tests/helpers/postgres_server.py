@@ -65,7 +65,7 @@ def _forget(folder: Path, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _as_other_user() -> dict[str, Any]:
+def as_other_user() -> dict[str, Any]:
     """PostgreSQL refuses to run as root."""
     if os.geteuid():
         return {}
@@ -104,7 +104,7 @@ class Server:
                     settings.write("synchronous_commit = off\nfull_page_writes = off\n")
 
     def _own(self) -> None:
-        ids = _as_other_user()
+        ids = as_other_user()
         if ids:
             for path in (self.folder, *self.folder.rglob("*")):
                 os.chown(path, ids["user"], ids["group"])
@@ -113,7 +113,7 @@ class Server:
         done = subprocess.run(
             [str(_programs() / program), *arguments],
             capture_output=True, text=True, check=False, cwd=self.folder,
-            **_as_other_user(),
+            **as_other_user(),
         )  # fmt: skip
         if done.returncode:
             msg = f"{program}: {done.stderr[-2000:]}"
@@ -129,7 +129,7 @@ class Server:
             self._process = subprocess.Popen(
                 [str(_programs() / "postgres"), "-D", str(self.data)],
                 stdout=subprocess.DEVNULL, stderr=log, cwd=self.folder,
-                start_new_session=True, **_as_other_user(),
+                start_new_session=True, **as_other_user(),
             )  # fmt: skip
         deadline = time.monotonic() + 60
         while not self.is_ready():

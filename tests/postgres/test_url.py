@@ -69,6 +69,7 @@ def test_every_host_must_be_local_or_verified(url, checked):
         f"postgresql://u:{SECRET}@one:99999,two/db",
         f"postgresql://u:{SECRET}@[::1/db",
         f"postgresql://u:{SECRET}@one/db?writers=none",
+        f"postgresql://u:{SECRET}@one/db?prepare={SECRET}",
         f"postgresql://u:{SECRET}@one/db#part",
         f"postgresql://one/db?keeper_url={SECRET}",
         f"postgresql://one/db?keeper_url=postgresql://u:{SECRET}@one/db?writers=2",

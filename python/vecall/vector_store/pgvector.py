@@ -64,6 +64,7 @@ class PgVectorStore(RemoteVectorStore):
             ImportError: The extra `vecall[pgvector]` is not installed.
         """
         try:
+            from vecall.store.postgres.connector import Connector
             from vecall.store.postgres.pool import Pool
         except ImportError as error:
             msg = 'PgVectorStore needs psycopg: pip install "vecall[pgvector]"'
@@ -89,22 +90,15 @@ class PgVectorStore(RemoteVectorStore):
             "SET session = excluded.session, micros = excluded.micros, "
             "metadata = excluded.metadata, vec = excluded.vec"
         )
-        self._pools = PerProcess(lambda: Pool(self._connect, connections))
-
-    def _connect(self) -> BoundedConnection:
-        from vecall.store.postgres.bounded_connection import BoundedConnection
-        from vecall.store.postgres.connections import with_settings
-
-        url = self._url
-        settings = with_settings(url, url.conninfo, durable=True)
-        return BoundedConnection.connect(settings, autocommit=True)
+        self._connector = Connector(self._url, durable=True)
+        self._pools = PerProcess(lambda: Pool(self._connector.connect, connections))
 
     @contextmanager
     def _connected(self, seconds: float) -> Iterator[BoundedConnection]:
         """Lend a connection, and raise vecall's errors."""
         import psycopg
 
-        from vecall.store.postgres.errors import database_errors, is_lost
+        from vecall.store.postgres.errors import MISPLACED, database_errors, is_lost
 
         pool = self._pools()
         with database_errors(), _own_errors(), pool.borrowed(seconds) as connection:
@@ -114,6 +108,9 @@ class PgVectorStore(RemoteVectorStore):
             except psycopg.Error as error:
                 if is_lost(error):
                     pool.lose(connection)
+                elif isinstance(error, MISPLACED):
+                    self._connector.prepares = False
+                    pool.lose_all()
                 self._dimensions = None  # the table may have been dropped
                 raise
 

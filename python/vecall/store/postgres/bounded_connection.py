@@ -24,10 +24,13 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
     Attributes:
         generation: A number of the borrower; connections of an older one are lost.
         warned: Whether the server has sent a warning.
+        settings: What each transaction sets for itself, because a pooler is between;
+            None without one.
     """
 
     generation = 0
     warned = False
+    settings: dict[str, str] | None = None
     _opened_at = 0.0
     _left = float("inf")  # seconds
     _is_each = True

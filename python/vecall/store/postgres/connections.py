@@ -12,24 +12,15 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from vecall.caller_warnings import warn_caller
 from vecall.errors import ClosedError
 from vecall.store.postgres.bounded_connection import BoundedConnection
-from vecall.store.postgres.errors import database_errors, is_lost
+from vecall.store.postgres.connector import Connector
+from vecall.store.postgres.errors import MISPLACED, database_errors, is_lost
 from vecall.store.postgres.pool import Pool
-from vecall.store.postgres.transaction import prepare_connection
+from vecall.store.postgres.pooler import set_for_transaction
 from vecall.store.postgres.url import DatabaseUrl
-
-_SETTINGS = {
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "application_name": "vecall",
-}
-_OF_SERVER = 0.9  # of the time: the server ends a statement before the client does
-_OF_CONNECTING = 0.4  # of the time, for all hosts of the URL
 
 _opened: weakref.WeakSet[Connections] = weakref.WeakSet()
 _of_parent: list[Any] = []  # connections that a forked child must not close
@@ -50,7 +41,7 @@ class Connections:
             StorageError: The database cannot be reached.
         """
         self.url = url
-        self._durable = durable
+        self._connector = Connector(url, durable=durable)
         self._closed = False
         self._single: weakref.WeakSet[BoundedConnection] = weakref.WeakSet()
         if not url.is_checked:
@@ -74,14 +65,15 @@ class Connections:
         Raises:
             psycopg.Error: The database cannot be reached, or refuses access.
         """
-        settings = with_settings(
-            self.url, conninfo or self.url.conninfo, durable=self._durable
-        )
-        connection = BoundedConnection.connect(settings, autocommit=True)
-        connection.allow(self.url.timeout, each=True)
-        prepare_connection(connection)
+        connection = self._connector.connect(conninfo)
         self._single.add(connection)
         return connection
+
+    def prepare_no_more(self) -> None:
+        """Prepare no statement on the connections that are borrowed from now on."""
+        self._connector.prepares = False
+        for pool in (self._pool, self._keepers):
+            pool.lose_all()
 
     @contextmanager
     def transaction(
@@ -116,16 +108,16 @@ class Connections:
             try:
                 with connection.pipeline():
                     connection.execute(f"BEGIN {how}".encode())
-                    connection.execute(
-                        sql.SQL(
-                            "SELECT set_config('role', {}, true), "
-                            "set_config('search_path', {}, true)"
-                        ).format(role, self.url.schema)
-                    )
+                    settings = {"role": role, "search_path": self.url.schema}
+                    if connection.settings is not None:
+                        settings = {**connection.settings, **settings}
+                    connection.execute(set_for_transaction(settings))
                     yield connection
             except psycopg.Error as error:
                 if is_lost(error):
                     pool.lose(connection)
+                elif isinstance(error, MISPLACED):
+                    self.prepare_no_more()
                 raise
             finally:
                 if connection.pgconn.transaction_status:  # not idle
@@ -158,34 +150,6 @@ class Connections:
         """In a forked child: use and close none of the parent's connections."""
         self._closed = True
         _of_parent.extend(self._single)
-
-
-def with_settings(url: DatabaseUrl, conninfo: str, *, durable: bool) -> str:
-    """Return a connection string with vecall's settings; those that it has win.
-
-    Args:
-        url: Its `timeout` is the base of the time limits.
-        conninfo: The URL, or that of the keeper.
-        durable: A commit waits for the disk of the server.
-    """
-    given = conninfo_to_dict(conninfo)
-    timeout, hosts = url.timeout, str(given.get("host") or "").count(",") + 1
-    limit = f"{max(1, round(1000 * timeout * _OF_SERVER))}ms"
-    options: list[Any] = [
-        f"-c statement_timeout={limit} -c lock_timeout={limit}",
-        "-c idle_in_transaction_session_timeout=60s",
-    ]
-    if not durable:
-        options.append("-c synchronous_commit=off")
-    options.append(given.get("options") or "")
-    settings: dict[str, Any] = {
-        "connect_timeout": max(2, math.ceil(timeout * _OF_CONNECTING / hosts)),
-        "tcp_user_timeout": math.ceil(1000 * timeout),
-        **_SETTINGS,
-        **given,
-        "options": " ".join(options).strip(),
-    }
-    return make_conninfo("", **settings)
 
 
 def _after_fork() -> None:

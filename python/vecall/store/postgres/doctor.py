@@ -166,8 +166,8 @@ def _pooler(connection: Connection) -> Finding:
     return Finding(
         "note",
         "pooler",
-        "one is between; pgbouncer needs 1.21 or later with max_prepared_statements, "
-        "else statements are not prepared",
+        "one is between; statements are prepared only if it is pgbouncer 1.21 or later "
+        "with max_prepared_statements, or another one that renames them",
     )
 
 

@@ -66,6 +66,7 @@ _CROWDED = (
     "too many connections",
     "remaining connection slots",
     "no more connections allowed",
+    "query_wait_timeout",  # of a pooler
 )
 _STARTING = ("is starting up", "is shutting down", "is in recovery mode")
 _UNVERIFIED = (
@@ -80,10 +81,12 @@ _UNVERIFIED = (
     ),
     ("root certificate file", "the file of sslrootcert does not exist"),
     ("does not support SSL", "the server has no TLS, and sslmode demands it"),
-    ("unsupported startup parameter", "the pooler refuses a startup parameter; set its "
-     "ignore_startup_parameters = options"),
+    ("unsupported startup parameter", "the pooler refuses a startup parameter of the "
+     "URL or the environment; see its ignore_startup_parameters"),
 )  # fmt: skip
-AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+MISPLACED = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+"""Errors of a prepared statement whose name is another server process's."""
+AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, *MISPLACED)
 """Errors after which a transaction is repeated: nothing of it was committed."""
 
 
@@ -91,11 +94,10 @@ def is_lost(error: BaseException) -> bool:
     """Whether the connection to the server ended."""
     if isinstance(error, errors.AdminShutdown | errors.CrashShutdown):
         return True
-    return (
-        isinstance(error, psycopg.OperationalError)
-        and error.sqlstate is None
-        and not isinstance(error, _BUSY)
-    )
+    if not isinstance(error, psycopg.OperationalError) or isinstance(error, _BUSY):
+        return False
+    # A pooler that has lost its server says so with a code of class 08.
+    return error.sqlstate is None or error.sqlstate.startswith("08")
 
 
 def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kind
@@ -103,6 +105,11 @@ def as_typed(error: psycopg.Error) -> VecallError:  # noqa: PLR0911 -- one a kin
     code = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
     if isinstance(error, (*_BUSY, NoAnswerError)):
         return BusyError(f"the database did not answer in time{code}; try again")
+    if isinstance(error, MISPLACED):
+        return BusyError(
+            f"a pooler lost a prepared statement{code}; try again: from now on "
+            "statements are not prepared"
+        )
     if isinstance(error, _FULL):
         return StorageFullError(f"the database has no room left{code}")
     if isinstance(error, _DAMAGED):

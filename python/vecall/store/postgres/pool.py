@@ -68,6 +68,10 @@ class Pool:
         if connection.generation == self._generation:
             self._generation += 1
 
+    def lose_all(self) -> None:
+        """Do not lend the connections that are open now."""
+        self._generation += 1
+
     def close(self) -> None:
         """Close all connections; those that are lent, when they come back."""
         self._closed = True

@@ -13,6 +13,7 @@ from vecall.store.erased_names import hidden_user_under
 from vecall.store.models import ACTIVE_MODEL
 from vecall.store.postgres.bulk_insert import MAX_ROWS, bulk_insert, column_values
 from vecall.store.postgres.dialect import decoded, encoded, translated
+from vecall.store.postgres.pooler import use_own_names
 from vecall.store.sql import insert_many
 from vecall.store.transaction import (
     PartitionEntry,
@@ -43,6 +44,7 @@ def prepare_connection(connection: Connection) -> None:
     """Set how a new connection converts values."""
     connection.adapters.register_loader("numeric", _WholeNumberLoader)
     connection.prepared_max = 400
+    use_own_names(connection)
 
 
 class PostgresResult:

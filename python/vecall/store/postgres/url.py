@@ -12,7 +12,7 @@ SCHEMES = ("postgresql", "postgres")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _MOST_CONNECTIONS = 64
 _LOCAL = ("", "localhost", "127.0.0.1", "::1")
-_OWN = ("schema", "writers", "readers", "keeper_url", "timeout")
+_OWN = ("schema", "writers", "readers", "keeper_url", "timeout", "prepare")
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
 
 
@@ -34,6 +34,7 @@ class DatabaseUrl:
         readers: The number of connections that read.
         keeper: The URL for work across users; None uses `conninfo`.
         timeout: The time, in seconds, that a transaction waits for the database.
+        prepares: Statements are prepared, unless a pooler does not allow that.
     """
 
     conninfo: str = field(repr=False)
@@ -42,6 +43,7 @@ class DatabaseUrl:
     readers: int = 4
     keeper: str | None = field(default=None, repr=False)
     timeout: float = 18.0
+    prepares: bool = True
 
     def __str__(self) -> str:
         """Return the URL without user and password."""
@@ -66,8 +68,8 @@ def parse_url(url: str) -> DatabaseUrl:
 
     Args:
         url: "postgresql://user:password@host/database"; options of libpq, and
-            `schema`, `writers`, `readers`, `keeper_url` and `timeout`, follow a
-            question mark.
+            `schema`, `writers`, `readers`, `keeper_url`, `timeout` and `prepare`,
+            follow a question mark.
             Several hosts are separated by commas. The one that accepts writes is
             used, unless the URL has `target_session_attrs`.
 
@@ -108,6 +110,7 @@ def parse_url(url: str) -> DatabaseUrl:
         _count(own, "readers"),
         keeper,
         _seconds(own.get("timeout", "18")),
+        _prepares(own.get("prepare", "auto")),
     )
 
 
@@ -175,6 +178,13 @@ def _seconds(text: str) -> float:
         msg = f"path: timeout: expected seconds from {_SHORTEST_S:g} to {_LONGEST_S:g}"
         raise ConfigError(msg)
     return seconds
+
+
+def _prepares(text: str) -> bool:
+    if text not in ("auto", "never"):
+        msg = "path: prepare: expected auto or never"
+        raise ConfigError(msg)
+    return text == "auto"
 
 
 def _count(options: dict[str, str], name: str) -> int:

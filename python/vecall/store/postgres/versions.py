@@ -17,7 +17,8 @@ from vecall.errors import ClosedError
 from vecall.store.postgres.bounded_connection import BoundedConnection
 from vecall.store.postgres.connections import Connections
 from vecall.store.postgres.dialect import encoded
-from vecall.store.postgres.errors import NoAnswerError, as_typed, is_lost
+from vecall.store.postgres.errors import MISPLACED, NoAnswerError, as_typed, is_lost
+from vecall.store.postgres.pooler import set_for_transaction
 from vecall.store.results import Version
 
 Names = tuple[str, str]
@@ -137,7 +138,9 @@ class VersionChecker:
         try:
             rows = self._ask_database(apps, users)
         except psycopg.Error as error:
-            if not is_lost(error) or isinstance(error, NoAnswerError):
+            if isinstance(error, MISPLACED):
+                self._connections.prepare_no_more()
+            elif not is_lost(error) or isinstance(error, NoAnswerError):
                 raise
             rows = self._ask_database(apps, users)  # on a new connection
         found: dict[Names, Version | None] = dict.fromkeys(names)
@@ -158,11 +161,21 @@ class VersionChecker:
             self._connection.allow(seconds, each=True)
         self.statements += 1
         try:
-            rows: list[tuple[int, int, int, int]] = self._connection.execute(
-                self._query, (apps, users), prepare=True, binary=True
-            ).fetchall()
-        except psycopg.Error as error:
-            if is_lost(error):
-                self._connection.close()
+            return self._versions(self._connection, (apps, users))
+        except psycopg.Error:
+            self._connection.close()  # it may be lost, or in a transaction
             raise
-        return rows
+
+    def _versions(
+        self, connection: BoundedConnection, names: tuple[list[str], list[str]]
+    ) -> list[tuple[int, int, int, int]]:
+        if connection.settings is None:
+            return connection.execute(
+                self._query, names, prepare=True, binary=True
+            ).fetchall()
+        with connection.pipeline():
+            connection.execute(b"BEGIN READ ONLY")
+            connection.execute(set_for_transaction(connection.settings))
+            found = connection.execute(self._query, names, prepare=True, binary=True)
+            connection.execute(b"COMMIT")
+        return found.fetchall()
